@@ -29,8 +29,8 @@ from torch import Tensor, nn
 from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.prototypes import uniform
 from curvfed.tasks.heads import HeadSpec, head_start, make_head
+from curvfed.tasks.images.client_task import Objective, objective
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.images.objectives import Objective, objective
 
 BATCH = 10_000
 

@@ -16,8 +16,7 @@ from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.description import describe, start_figures
-from curvfed.client_app.node.configuration import is_real, partition_of, public_text
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.client_app.rounds import contribute
 from curvfed.strategies.base.errors import ConfigError

@@ -9,18 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.client_app.data import check_fits, load_data, make_task, statistics
+from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
-from curvfed.client_app.small_classes import check_class_sizes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local
-from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, named_state, rounded_names
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     Trained,
@@ -29,8 +27,7 @@ from curvfed.strategies.base.training import (
     make_optimizer,
     seed_dropout,
 )
-from curvfed.strategies.config.build_method import learner_class
-from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
+from curvfed.strategies.config.build_method import client_head, is_fixed, learner_class, model_spec
 from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import check_arrays

@@ -1,13 +1,16 @@
 """Load the data of a client, describe them to the server, and make the task for training."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import nn
 
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.model_spec import encoder
+from curvfed.strategies.base.statistics import in_large_classes
+from curvfed.strategies.config.build_method import encoder
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
     from curvfed.tasks.points.client_points import ClientPoints
 
     Data = ClientGraph | ClientImages | ClientPoints
-else:
-    Data = object  # the classes are imported where a run has such data
 
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 """The parts of the examples, and their words."""
@@ -142,3 +143,27 @@ def make_task(
     """
     task: Task = dataset_class(data.task).task(config, data, class_names, device, model)
     return task
+
+
+def has_small_class(class_sizes: Iterable[int], node: Node) -> bool:
+    """Whether one of these classes has examples, but too few for its number to leave."""
+    return any(0 < size < node.min_class_size for size in class_sizes)
+
+
+def check_class_sizes(data: Data, node: Node) -> None:
+    """Refuse to contribute hulls or sums by class if all classes are too small.
+
+    Raises
+    ------
+    ConfigError
+        Names the policy's line, and no size of a class.
+    """
+    labels = np.asarray(data.labels)[np.asarray(data.train)]
+    minimum = node.min_class_size
+    if labels.size and not in_large_classes(labels, minimum).any():
+        raise ConfigError(
+            f"[leaves] hull-min-class-size = {minimum} in this node's policy ({MIN_CLASS_SIZE}"
+            " without a line): no class here has that many training examples, so nothing of"
+            " them may leave",
+            key="small-classes",
+        )

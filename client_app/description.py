@@ -4,8 +4,7 @@ from typing import Any
 
 from curvfed.client_app import private_sums
 from curvfed.client_app.client import Client
-from curvfed.client_app.data import class_names, statistics
-from curvfed.client_app.small_classes import has_small_class
+from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.wire.messages import Description
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
+from curvfed.client_app.data import check_class_sizes
 from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
-from curvfed.client_app.small_classes import check_class_sizes
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import vector_length

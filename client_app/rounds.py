@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.data import has_small_class
 from curvfed.client_app.node.start_check import check_start
-from curvfed.client_app.small_classes import has_small_class
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
-from curvfed.strategies.base.named_arrays import HEAD
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics
 from curvfed.strategies.config.run_config import is_masked
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request

@@ -25,9 +25,14 @@ from curvfed.strategies.base.dotted import (
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import folder_of
-from curvfed.strategies.config.all_keys import defaults, key_hint
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.config.run_config import (
+    RunConfig,
+    defaults,
+    flatten,
+    key_hint,
+    resolve_defaults,
+)
 from curvfed.strategies.config.settings_file import check_format
 from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins

@@ -17,7 +17,7 @@ from pathlib import Path
 import tomli_w
 
 from curvfed.strategies.base.dotted import nested
-from curvfed.strategies.config.all_keys import defaults_of
+from curvfed.strategies.config.run_config import defaults_of
 
 TEMPLATES = "server_app/report/templates"
 """The templates of pages."""

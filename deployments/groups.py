@@ -72,7 +72,7 @@ class Commands(TyperGroup):
             takes_keys = any(parameter.name == "pairs" for parameter in command.params)
             if error.possibilities or not takes_keys:
                 raise
-            from curvfed.strategies.config.all_keys import defaults, nearest_key
+            from curvfed.strategies.config.run_config import defaults, nearest_key
 
             option = error.option_name
             key = nearest_key(option.strip("-"), [*defaults(), "num-supernodes"])

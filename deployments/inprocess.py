@@ -17,13 +17,12 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from curvfed.client_app.app import app as client_app
-from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.node import SIMULATED
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.server_app.app import serve
 from curvfed.server_app.directory.run_directory import named
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.run_log import log_to_stdout
 
 try:

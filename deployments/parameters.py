@@ -30,7 +30,7 @@ def all_pairs(pairs: list[str] | None, debug: bool) -> list[str]:
 
 def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Names of presets and keys, and after `key=` the names of methods or data sets."""
-    from curvfed.strategies.config.all_keys import defaults
+    from curvfed.strategies.config.run_config import defaults
 
     before = ctx.params.get("pairs") or []
     if len(before) > 1 and before[-1] == "=":  # bash splits a pair into three words

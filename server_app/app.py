@@ -24,9 +24,8 @@ from curvfed.server_app.run import Run
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.process_settings import own_settings
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten, plain
+from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.tasks.errors import KeyedError
 

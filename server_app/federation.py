@@ -12,8 +12,12 @@ from flwr.serverapp import Grid
 
 from curvfed.server_app.facts import facts_for, remove_unlike
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
-from curvfed.strategies.config.build_method import learner_class, server_class
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.build_method import (
+    build_model,
+    learner_class,
+    model_spec,
+    server_class,
+)
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import DESCRIBE, START, Description, Facts, Header, Request

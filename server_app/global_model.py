@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.server_data import read_test
-from curvfed.strategies.base.named_arrays import named_state
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, named_state
 from curvfed.strategies.base.tensors import load_arrays
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import move_to_device, pick_device
-from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_images import ClientImages

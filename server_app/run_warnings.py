@@ -16,10 +16,9 @@ from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.base.robust import BOUND
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, defaults
 from curvfed.tasks.class_names import alike, placeholders, row_of
 from curvfed.tasks.examples import FAR_FEATURES
 from curvfed.tasks.kinds import KINDS

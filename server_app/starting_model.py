@@ -14,11 +14,13 @@ from curvfed.server_app.directory.checkpoint import CALIBRATED, FIXED
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.named_arrays import HEAD
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.config.basis import start_digest
-from curvfed.strategies.config.build_method import initial_aggregation, wire_precision
-from curvfed.strategies.config.model_spec import fixed_parameters
+from curvfed.strategies.config.build_method import (
+    fixed_parameters,
+    initial_aggregation,
+    wire_precision,
+)
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.tasks.stored_files import check_whole, is_whole, metadata_of
 

@@ -12,15 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.tasks.class_names import names_listed
+from curvfed.tasks.class_names import names_listed, number_labels
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import IMAGE_COLUMNS, column_type, point_column, saved_files
-from curvfed.tasks.images.arrays import pixels_of
 from curvfed.tasks.images.folder import read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
 from curvfed.tasks.images.pixels import picture
-from curvfed.tasks.images.raw import RawImages
-from curvfed.tasks.labels import number_labels
+from curvfed.tasks.images.raw import RawImages, pixels_of
 from curvfed.tasks.points.raw_points import RawPoints, raw_points
 from curvfed.tasks.public_data import Located
 

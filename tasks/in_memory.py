@@ -7,13 +7,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.huggingface import from_datasets, is_dataset
-from curvfed.tasks.images.arrays import pixels_of
-from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.labels import number_labels
+from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
 from curvfed.tasks.points.raw_points import RawPoints, raw_points
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints

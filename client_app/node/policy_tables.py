@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 
 from curvfed.strategies.base.dotted import Scalar
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 
 Item = TypeVar("Item")
 Listed = Annotated[tuple[Item, ...], Field(strict=False)]  # TOML has lists, not tuples

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.client_app.node.configuration import PATHS, absolute
-from curvfed.client_app.node.node import KEYS, Node
+from curvfed.client_app.node.node import KEYS, PATHS, Node, absolute
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.node.policy_tables import ANY, INSTALLED
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError

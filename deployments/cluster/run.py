@@ -23,7 +23,7 @@ from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, t
 from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 
 POLL = 1.0
 """Seconds between two queries of a run's status."""

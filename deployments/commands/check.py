@@ -11,12 +11,12 @@ from rich.table import Table
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
 from curvfed.deployments.parameters import Pairs
 from curvfed.strategies.base.keys import AUTO, kebab
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import (
     ROBUST_NAMES,
     RunConfig,
+    defaults,
     flatten,
     plain,
     resolve_defaults,
@@ -120,7 +120,7 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
 
 def _model(config: RunConfig, task: str, data: "Data | None") -> str:
     """The network, if it is known: for images it depends on their channels."""
-    from curvfed.strategies.config.model_spec import encoder
+    from curvfed.strategies.config.build_method import encoder
 
     source = source_of(config.dataset)
     channels: int = config.images.channels or (source.channels if source else 0)

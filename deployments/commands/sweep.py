@@ -1,6 +1,11 @@
-"""`curvfed sweep`: the runs of a sweep file, several at a time. `curvfed report`: tables and
-figures of the existing ones."""
+"""`curvfed sweep`: the runs of a sweep file, several at a time; `curvfed report`: tables and
+figures of the existing ones; `curvfed compare`: choose configurations by validation, then compare
+methods on fresh seeds, in sweeps, so that the same command continues an interrupted comparison."""
 
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,11 +23,14 @@ from curvfed.deployments.parameters import (
     Results,
     Scale,
     Sweep,
+    complete_pair,
+    completed_values,
     expanded,
 )
 from curvfed.deployments.parameters import Results as ResultsFolder
 from curvfed.deployments.resources import Resources
 from curvfed.server_app.report import FORMATS
+from curvfed.strategies.base.run_keys import home
 
 
 def sweep(
@@ -113,3 +121,94 @@ def report(
     files = write_page(page, to, plan.path.stem, names)
     for line in (*page.notes, *files):
         console.print(escape(str(line)), highlight=False)
+
+
+def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
+    """As `complete_pair`, with the keys of a comparison; after a comma in `methods=`, names of
+    methods."""
+    done, comma, _ = incomplete.rpartition(",")
+    if comma:
+        return [f"{done},{name}" for name in completed_values("methods")]
+    from curvfed.deployments.compare.keys import OWN_KEYS  # imports Flower
+
+    keys = [f"{key}=" for key in OWN_KEYS if "=" not in incomplete]
+    return [*complete_pair(ctx, incomplete), *keys]
+
+
+ComparedPairs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE|PRESET|FILE.toml]...",
+        autocompletion=complete_comparison,
+        help="Keys of the comparison, and those of the run configuration, as for simulate.",
+    ),
+]
+Comparisons = Annotated[
+    Path | None,
+    typer.Option(
+        parser=expanded,
+        metavar="DIR",
+        help="Folder of the runs, one in ~/curvfed/comparisons by default.",
+    ),
+]
+
+
+def compare(
+    pairs: ComparedPairs = None,
+    results: Comparisons = None,
+    data: Data = None,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0.0,
+    address: Address = "",
+) -> None:
+    """Find the best method for a data set: tune each by validation with an equal budget, then
+    compare on fresh seeds. A method in curved space is compared with its flat twin.
+
+    curvfed compare dataset=cora data-dir=~/data
+    curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
+
+    It takes the keys of a run, which apply to all methods, and keys of its own:
+    - methods: names with commas between; auto, the usual ones for the data; or all;
+    - budget=8: number of configurations per method beside its learning rates: weight
+      decays, networks and the method's own key. Keys that you set are not tuned; a key
+      with several values, KEY=A|B, is tuned for every method;
+    - tuning-seeds=2: number of seeds for choosing a configuration by validation;
+    - seeds=5: number of other seeds for comparing the methods;
+    - score=personal, the clients' accuracy after local training; or global, the
+      accuracy of the global model on the server's test images.
+
+    It prints a table and an answer, and writes them as comparison.html beside the
+    runs (--results; by default a folder in ~/curvfed/comparisons). The same command
+    continues an interrupted comparison. See docs/sweeps.md.
+    Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
+    interrupted by Ctrl-C or SIGTERM.
+    """
+    # These imports take seconds, and help shows at once.
+    from curvfed.deployments.compare.request import read_comparison
+    from curvfed.deployments.compare.results import result, write_results
+    from curvfed.deployments.compare.tuning import StepRunner, Tuning, check_plan
+
+    console = Console(soft_wrap=True)
+    resources = Resources(cpus, gpus, address)
+    comparison = read_comparison(pairs or [], data)
+    text = json.dumps(comparison.plan, indent=1)
+    name = f"{comparison.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    folder = (results or home() / "comparisons" / name).resolve()
+    make_folder(folder)
+    check_plan(folder / "plan.json", text)
+
+    runner = StepRunner(comparison, folder, resources, console)
+    tuning = Tuning(comparison, runner)
+    choices = tuning.choose()
+    chosen = {}
+    for name, choice in choices.items():
+        if not choice.error:
+            chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
+    _, fresh_seeds = comparison.seeds
+    fresh_runs = runner.make("step 4 of 4, methods", chosen, fresh_seeds)
+    rows = [
+        result(comparison, name, choice, fresh_runs.get(name, []))
+        for name, choice in choices.items()
+    ]
+    runs = [*tuning.runs, *itertools.chain(*fresh_runs.values())]
+    raise typer.Exit(write_results(comparison, rows, runs, folder, console))

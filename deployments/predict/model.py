@@ -13,11 +13,9 @@ from curvfed.deployments.predict.trained_run import (
     TrainedRun,
     node_here,
 )
-from curvfed.strategies.base.named_arrays import named_state, select_prefix
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
-from curvfed.strategies.config.build_method import learner_class
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.store import Store
 

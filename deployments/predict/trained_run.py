@@ -18,8 +18,7 @@ from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.build_method import initial_aggregation, personal_patterns
-from curvfed.strategies.config.model_spec import is_fixed
+from curvfed.strategies.config.build_method import initial_aggregation, is_fixed, personal_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.config.settings_file import read_settings

@@ -41,9 +41,8 @@ from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.server_app.report import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.dotted import dotted, python_value
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.tasks.registry import is_own_data
 
 PLACES = (

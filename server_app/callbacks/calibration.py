@@ -11,8 +11,7 @@ from curvfed.server_app.cohort import Cohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
-from curvfed.strategies.base.named_arrays import HEAD
-from curvfed.strategies.base.statistics import Arrays, Statistics, total
+from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics, total
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.tasks.errors import SafeError
 

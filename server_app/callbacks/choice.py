@@ -17,8 +17,7 @@ from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
-from curvfed.strategies.base.named_arrays import HEAD
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import HEAD, Statistics
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE
 from curvfed.tasks import plugins

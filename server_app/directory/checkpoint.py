@@ -9,8 +9,7 @@ from typing import Any
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import VALIDATION
-from curvfed.strategies.base.named_arrays import add_prefix, select_prefix
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
 from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.store import Store, StoreError

@@ -12,9 +12,8 @@ from curvfed.server_app.report.page import Cell, Page, Table, html_page
 from curvfed.server_app.report.run_figures import run_pictures
 from curvfed.server_app.report.units import amount
 from curvfed.strategies.base.keys import AUTO
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
-from curvfed.strategies.config.run_config import config_class, plain
+from curvfed.strategies.config.run_config import config_class, defaults, plain
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.registry import is_named
 from curvfed.tasks.stored_files import write_atomically

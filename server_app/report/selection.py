@@ -16,7 +16,7 @@ from curvfed.server_app.report.study import FIGURE, SUPERNODES, Place, Planned
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEST, FIGURES, find
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.wire.messages import TRAIN
 
 OPEN = ("metrics.", "settled.", f"{BEST}.metrics.")

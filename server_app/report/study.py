@@ -8,7 +8,7 @@ from typing import Any
 
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.figures import find
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 
 SUPERNODES = "num-supernodes"
 """The number of clients, which is no key of the run config."""

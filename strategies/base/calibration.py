@@ -11,10 +11,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.base.statistics import Arrays, in_large_classes
+from curvfed.strategies.base.statistics import HEAD, Arrays, in_large_classes
 from curvfed.tasks.errors import SafeError
 
 Array = NDArray[np.float64]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import HEAD
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import SphereHead
 from curvfed.tasks.images.client_task import ImageTask

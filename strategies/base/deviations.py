@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.strategies.base.aggregation import check_names, split_average
-from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
 Matrix = NDArray[np.float64]
 

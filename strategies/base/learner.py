@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     GradientTerm,

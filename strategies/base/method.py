@@ -45,9 +45,9 @@ class Network:
         "training": the head is trained like the rest; "server": it is fixed, and sent to each
         client once; "client": it is fixed, and each client draws its own.
     loss : str
-        "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
+        "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.client_task`).
     objective : mapping of str to value
-        Further arguments of `curvfed.tasks.images.objectives.objective`.
+        Further arguments of `curvfed.tasks.images.client_task.objective`.
     options : mapping of str to value
         Further fields of the model's specification: `curvfed.tasks.graphs.model_spec.ModelSpec` or
         `curvfed.tasks.images.models.ImageModelSpec`.
@@ -86,7 +86,7 @@ class Method:
         One line for tables and help texts.
     space : str
         "flat", "lorentz", "split" or "disc": the family of its models. Without a configured
-        encoder, `curvfed.strategies.config.model_spec` chooses the one for the task.
+        encoder, `curvfed.strategies.config.build_method` chooses the one for the task.
     personal : tuple of str
         Patterns of the names of personal parameters; all others except a fixed head are shared.
     client : type of Learner, or str

@@ -6,8 +6,7 @@ import copy
 from torch import Tensor, nn
 
 from curvfed.strategies.base.learner import Learner, Local
-from curvfed.strategies.base.named_arrays import named_state, select_prefix
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
 
 OWN = "own/"

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.aggregation import Aggregation
-from curvfed.strategies.base.named_arrays import join_groups, split_groups
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, join_groups, split_groups
 
 Matrix = NDArray[np.float64]
 

@@ -18,8 +18,7 @@ from curvfed.strategies.base.aggregation import (
 )
 from curvfed.strategies.base.aggregation_keys import Robust
 from curvfed.strategies.base.deviations import Matrix, gram, weighted_step
-from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.statistics import Arrays, Statistics, Vector
+from curvfed.strategies.base.statistics import Arrays, Statistics, Vector, is_buffer
 
 FEWEST = 3
 """Minimum number of updates that are compared: of two, none is longer than usual."""

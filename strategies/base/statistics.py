@@ -1,12 +1,16 @@
-"""What clients contribute to a phase: named arrays, a weight, and figures."""
+"""What clients contribute to a phase: named arrays, a weight, and figures; and what is done with
+arrays by name: those of a model, and those with a prefix, such as "client/3/head.weight"."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -108,3 +112,75 @@ def total(contributions: Sequence[Statistics]) -> Statistics:
     for contribution in others:
         summed = summed + contribution
     return summed
+
+
+HEAD = "head."
+"""Prefix of the names of a classifier's parameters."""
+
+BUFFERS = ("running_mean", "running_var")
+"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are
+always averaged."""
+
+
+def is_buffer(name: str) -> bool:
+    """Whether the array of this name is a running statistic, which is not trained."""
+    return name.endswith(BUFFERS)
+
+
+def not_finite(arrays: Arrays) -> str:
+    """The arrays that are not finite, in words; "" if all are finite. Sums of finite replies can
+    exceed float32."""
+    names = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names[:3])} {verb} not finite"
+
+
+def named_state(model: "nn.Module") -> "dict[str, Tensor]":
+    """All tensors that a model computes with: its parameters, and the running statistics of its
+    batch normalisation."""
+    running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
+    return dict(model.named_parameters()) | running
+
+
+def rounded_names(model: "nn.Module") -> frozenset[str]:
+    """Names of the parameters that `wire-precision` rounds: the trained parameters in float32."""
+    import torch
+
+    return frozenset(
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and parameter.dtype == torch.float32
+    )
+
+
+def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    """The arrays with a prefix before each name."""
+    return {f"{prefix}{name}": array for name, array in arrays.items()}
+
+
+def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+    """The arrays whose names begin with a prefix; the prefix is removed."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def join_groups(prefix: str, groups: Mapping[int, Arrays]) -> Arrays:
+    """The arrays of numbered groups as "prefix<number>/name", in ascending order of the numbers."""
+    joined: Arrays = {}
+    for number in sorted(groups):
+        joined |= add_prefix(f"{prefix}{number}/", groups[number])
+    return joined
+
+
+def split_groups(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[int, Arrays]:
+    """Inverse of `join_groups`; arrays without the prefix are left out."""
+    groups: dict[int, Arrays] = {}
+    for key, array in select_prefix(arrays, prefix).items():
+        number, _, name = key.partition("/")
+        groups.setdefault(int(number), {})[name] = array
+    return groups

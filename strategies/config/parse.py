@@ -12,7 +12,6 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import folder_of
-from curvfed.strategies.config.all_keys import defaults, key_hint
 from curvfed.strategies.config.checks import (
     check_data,
     check_method,
@@ -21,7 +20,7 @@ from curvfed.strategies.config.checks import (
     check_together,
     tasks_of_dataset,
 )
-from curvfed.strategies.config.run_config import RunConfig, config_class
+from curvfed.strategies.config.run_config import RunConfig, config_class, defaults, key_hint
 from curvfed.strategies.methods import METHODS, foreign_methods, table_of, tables
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean

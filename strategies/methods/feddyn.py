@@ -12,8 +12,7 @@ from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
-from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.tensors import clones
 from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 

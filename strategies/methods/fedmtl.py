@@ -14,14 +14,14 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies, check_name
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.named_arrays import (
+from curvfed.strategies.base.statistics import (
+    Arrays,
     add_prefix,
     is_buffer,
     join_groups,
     select_prefix,
     split_groups,
 )
-from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.checks import MessageError, check_arrays

@@ -9,10 +9,9 @@ from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizer import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, is_buffer
 from curvfed.strategies.base.training import Trained
 
 LENGTH = "length"

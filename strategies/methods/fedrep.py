@@ -6,7 +6,7 @@ from pydantic import Field
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import HEAD
 from curvfed.strategies.base.training import Trained, train, training_only
 
 

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, kept_moments
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.named_arrays import select_prefix
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import GradientTerm, Trained
 from curvfed.tasks.task import Batch

@@ -14,14 +14,15 @@ from curvfed.strategies.base.aggregation import Average, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.named_arrays import (
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import (
+    Arrays,
+    Statistics,
     add_prefix,
     join_groups,
     select_prefix,
     split_groups,
 )
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.checks import MessageError, check_arrays

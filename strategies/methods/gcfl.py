@@ -13,9 +13,8 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies, check_name
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method
-from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, join_groups, select_prefix, split_groups
 
 
 class Keys(Table):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method, Network
-from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.base.training import Trained
 from curvfed.tasks.task import Batch

@@ -13,9 +13,14 @@ from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
-from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizer import gradient_weight
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import (
+    Arrays,
+    Statistics,
+    add_prefix,
+    is_buffer,
+    select_prefix,
+)
 from curvfed.strategies.base.tensors import clones, load_arrays
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.checks import check_arrays

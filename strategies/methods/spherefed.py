@@ -24,8 +24,7 @@ from curvfed.strategies.base.calibration import (
 from curvfed.strategies.base.keys import Proximity, Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.named_arrays import HEAD
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.tensors import load_arrays
 
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding errors

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from studies.accept.flatland import SEEDS, at_least, paired, spread

@@ -25,11 +25,10 @@ from curvfed.geometry.hull import convex_hull
 # The figures have words and units in tables, as those of a plug-in.
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.figures import METRIC, Figure, register
+from curvfed.strategies.config.parse import parse
 
 # The points of a data set and its split, which no public function gives.
-from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.tasks.points.dataset import PointDataset
 
 Points = NDArray[np.float64]

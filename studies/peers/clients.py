@@ -10,7 +10,7 @@ from curvfed.client_app.description import describe
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.tensors import load_arrays
-from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
+from curvfed.strategies.config.build_method import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.client_graph import ClientGraph

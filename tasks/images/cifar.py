@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import cifar_files
 from curvfed.tasks.graphs.data.stored_objects import READABLE, StoredArray
-from curvfed.tasks.images.arrays import StoredSplit, joined_splits
 from curvfed.tasks.images.layout import TEST, TRAIN
-from curvfed.tasks.images.raw import RawImages
+from curvfed.tasks.images.raw import RawImages, StoredSplit, joined_splits
 from curvfed.tasks.public_data import Located
 
 SIDE = 32

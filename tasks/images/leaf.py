@@ -14,14 +14,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.formats import leaf_files
-from curvfed.tasks.images.arrays import StoredPixels, scaled_pixels, stored_pixels
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.image_files import is_image
 from curvfed.tasks.images.layout import TEST, TRAIN
-from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.labels import number_labels
+from curvfed.tasks.images.raw import (
+    RawImages,
+    StoredPixels,
+    raw_images,
+    scaled_pixels,
+    stored_pixels,
+)
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.stored_files import file_stamps
 

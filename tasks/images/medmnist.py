@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.images.arrays import StoredSplit, joined_splits
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
-from curvfed.tasks.images.raw import RawImages
+from curvfed.tasks.images.raw import RawImages, StoredSplit, joined_splits
 from curvfed.tasks.public_data import Located
 
 PREFIXES = {TRAIN: "train", VAL: "val", TEST: "test"}

@@ -8,11 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from curvfed.tasks.class_names import class_name, names_in
+from curvfed.tasks.class_names import class_name, in_order, names_in
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import label_partition
-from curvfed.tasks.labels import in_order
 from curvfed.tasks.points.client_points import Integers
 from curvfed.tasks.points.sources import CURVATURES
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from curvfed.tasks.class_names import in_order, number_labels
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.labels import in_order, number_labels
 from curvfed.tasks.points.client_points import Booleans, Floats, Integers
 
 EMBEDDING_HINT = (

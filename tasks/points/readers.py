@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.tasks.class_names import in_order
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.labels import in_order
 from curvfed.tasks.points.raw_points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.points.sources import ENDINGS
 

@@ -18,15 +18,14 @@ from policies import with_policy
 from curvfed.client_app.app import OF_ROUNDS, app, check_phase
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import load_data
-from curvfed.client_app.node.configuration import is_real
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.node import Node, is_real
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.discriminant import DiscriminantServer
 from curvfed.strategies.secure_sum.errors import SecureSumError

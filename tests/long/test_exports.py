@@ -10,7 +10,7 @@ from onnx_packages import needs_onnx
 import curvfed
 from curvfed.deployments.predict.export import LIMIT, _onnx_program, _torch_program, export
 from curvfed.deployments.predict.programs import ImageProgram
-from curvfed.strategies.config.model_spec import build_model
+from curvfed.strategies.config.build_method import build_model
 from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.images.nets import NETS
 

@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
 from studies.papers import PAPERS, printed_numbers
 from studies.papers.printed_numbers import Printed, read, tables

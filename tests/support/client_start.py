@@ -25,10 +25,9 @@ def main(settings: dict) -> str:
     """Make the message of a first round, and have it answered."""
     from flwr.supercore.task_identity import TaskIdentity
 
-    from curvfed.strategies.config.all_keys import defaults
-    from curvfed.strategies.config.model_spec import build_model, model_spec
+    from curvfed.strategies.config.build_method import build_model, model_spec
     from curvfed.strategies.config.parse import parse
-    from curvfed.strategies.config.run_config import resolve_defaults
+    from curvfed.strategies.config.run_config import defaults, resolve_defaults
     from curvfed.strategies.methods import METHODS
     from curvfed.strategies.wire.codec import encode_arrays, encode_request
     from curvfed.strategies.wire.messages import Facts, Header, Request

@@ -12,9 +12,8 @@ from flwr.app import Message
 
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.tasks.points.dataset import PointDataset
 
 Points = tuple[np.ndarray, np.ndarray]

@@ -17,8 +17,13 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import make_optimizer, train
-from curvfed.strategies.config.build_method import initial_aggregation, learner_class
-from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
+from curvfed.strategies.config.build_method import (
+    build_model,
+    fixed_head,
+    initial_aggregation,
+    learner_class,
+    model_spec,
+)
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts

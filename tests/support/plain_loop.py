@@ -12,14 +12,13 @@ import torch.nn.functional as F
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data, make_task
 from curvfed.client_app.node.node import Node
-from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Statistics, named_state
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
-from curvfed.strategies.config.build_method import initial_aggregation
-from curvfed.strategies.config.model_spec import (
+from curvfed.strategies.config.build_method import (
     build_model,
     fixed_head,
+    initial_aggregation,
     is_fixed,
     model_spec,
 )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvfed.strategies.base.learner import Learner, Local
-from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse

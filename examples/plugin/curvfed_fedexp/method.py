@@ -10,8 +10,7 @@ from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.figures import ROUND, Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
-from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, is_buffer
 
 PREVIOUS = "fedexp/previous/"
 """What the names of the last but one iterate begin with, in the state."""

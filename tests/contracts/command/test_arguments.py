@@ -15,9 +15,8 @@ from image_fixtures import write_classes, write_idx
 from curvfed.deployments.arguments import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import flatten, resolve_defaults
+from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.data.sources import SOURCES

@@ -18,8 +18,8 @@ import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.dotted import dotted
-from curvfed.strategies.base.named_arrays import named_state
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.base.statistics import named_state
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts

@@ -14,7 +14,7 @@ from graph_fixtures import write_user_graph
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.commands.compare import complete_comparison
+from curvfed.deployments.commands.sweep import complete_comparison
 from curvfed.deployments.compare import results
 from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS
 from curvfed.deployments.compare.request import Comparison, read_comparison

@@ -11,7 +11,7 @@ import torch
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.dataset import read_named

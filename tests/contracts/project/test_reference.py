@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from runpy import run_path
 
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))

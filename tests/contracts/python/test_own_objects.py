@@ -16,7 +16,7 @@ from curvfed.deployments.sweep.plan import read_plan
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS, foreign_methods
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError

@@ -19,8 +19,8 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import charts, run_tables, write_report
 from curvfed.server_app.report.run_tables import MOST_DROPPED
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 
 FILES = ("summary.json", "config.toml", "clients.json", "rounds.csv", "clients.csv")
 

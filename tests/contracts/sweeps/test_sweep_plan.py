@@ -32,9 +32,8 @@ from curvfed.deployments.sweep.runner import locked
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import check_page
 from curvfed.strategies.base.dotted import nested
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 
 GRID = """
 title = "A grid"

@@ -24,9 +24,8 @@ from curvfed.server_app.report import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.named_arrays import named_state
-from curvfed.strategies.config.build_method import learner_class
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.base.statistics import named_state
+from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS, fedrep

@@ -14,7 +14,7 @@ from graph_fixtures import user_fields
 from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.node.node import Node
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.strategies.config.model_spec import model_spec
+from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS

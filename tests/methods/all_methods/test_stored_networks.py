@@ -10,7 +10,7 @@ import torch
 from app_runs import EVERY
 
 from curvfed.nn import CurvedNet, LorentzConv, LorentzLinear, LorentzReadout
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts

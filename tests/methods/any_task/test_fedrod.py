@@ -24,7 +24,7 @@ from tiny_learning import (
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Facts

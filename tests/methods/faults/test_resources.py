@@ -21,7 +21,7 @@ from curvfed.client_app.resources import (
 )
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
-from curvfed.strategies.config.model_spec import build_model, model_spec
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts

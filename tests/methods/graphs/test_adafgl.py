@@ -11,7 +11,7 @@ from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
 import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults

@@ -11,8 +11,7 @@ from safetensors.numpy import load, save
 from tiny_learning import local_of
 
 from curvfed.strategies.base.aggregation import AggregationError, split_average
-from curvfed.strategies.base.named_arrays import named_state
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Statistics, named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults

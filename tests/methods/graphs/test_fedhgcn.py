@@ -10,7 +10,7 @@ from graph_fixtures import write_tu
 
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.method import Network
-from curvfed.strategies.config.model_spec import build_model
+from curvfed.strategies.config.build_method import build_model
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods import flatland as flatland_file
 from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task

@@ -11,9 +11,8 @@ from tiny_learning import assert_near, gradient, local_of, state
 
 from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.aggregation import AggregationError, split_average
-from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Statistics, named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults

@@ -10,8 +10,8 @@ from policies import with_policy
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy_tables import Privacy
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods.feddyn import FedDynClient
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.strategies.wire.exchange import FederationError

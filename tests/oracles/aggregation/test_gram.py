@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.deviations import gram, weighted_step
-from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Statistics, is_buffer
 
 EPS = {np.float32: float(np.finfo(np.float32).eps), np.float64: float(np.finfo(np.float64).eps)}
 SHAPES = {

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from curvfed.tasks.images import client_task
 from curvfed.tasks.images.client_images import ClientImages
-from curvfed.tasks.images.client_task import ImageTask, evaluate
+from curvfed.tasks.images.client_task import ImageTask, evaluate, objective
 from curvfed.tasks.images.models import ImageModelSpec, ImageNet
 from curvfed.tasks.images.nets import has_batch_norm
-from curvfed.tasks.images.objectives import objective
 
 CPU = torch.device("cpu")
 NAMES = ("cat", "dog")

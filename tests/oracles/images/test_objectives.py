@@ -13,8 +13,8 @@ from scipy import stats
 from torch import nn
 
 from curvfed.tasks.heads import HeadSpec, head_start, make_head
+from curvfed.tasks.images.client_task import objective
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.images.objectives import objective
 
 DTYPES = [torch.float32, torch.float64]
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"])

@@ -16,8 +16,8 @@ from curvfed.strategies.base.private_steps import (
     clipped_sum,
     gradients_of,
 )
+from curvfed.tasks.images.client_task import objective
 from curvfed.tasks.images.models import ImageModelSpec
-from curvfed.tasks.images.objectives import objective
 from curvfed.tasks.task import Batch
 
 HEADS = {"cross-entropy": "linear", "mse": "sphere", "geodesic": "poincare", "triplet": "poincare"}
