@@ -24,7 +24,7 @@ _HOMES = {
     "lorentz": "",
     "min_norm_point": "min_norm",
     "normal_coordinates": "",
-    "ollivier_ricci": "ollivier",
+    "ollivier_ricci": "curvature",
     "poincare": "",
     "prototypes": "",
 }

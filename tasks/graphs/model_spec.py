@@ -11,7 +11,7 @@ from curvfed.tasks import plugins
 
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     "nodes": {
-        "gcn": ("gcn", "GCN"),
+        "gcn": ("lorentz_gcn", "GCN"),
         "gated": ("lorentz_gcn", "GatedGCN"),
         "lorentz": ("lorentz_gcn", "LorentzGCN"),
         "split": ("lorentz_gcn", "SplitGCN"),

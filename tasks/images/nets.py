@@ -1,7 +1,7 @@
 """The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
 
-Each function takes the shape (c, h, w) of an image and the normalisation, a key of
-`curvfed.tasks.images.nets.NORMS`, and returns the body and its width. All weights are drawn from
+Each function takes the shape (c, h, w) of an image and the normalisation, an
+entry of `NORMS`, and returns the body and its width. All weights are drawn from
 torch's default generator.
 """
 
