@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from curvfed.tasks.points.client_points import ClientPoints
 
     Data = ClientGraph | ClientImages | ClientPoints
+else:
+    Data = object  # the classes are imported where a run has such data
 
 PARTS = {"train": "training", "val": "validation", "test": "test"}
 """The parts of the examples, and their words."""

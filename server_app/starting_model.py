@@ -10,7 +10,6 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from curvfed.server_app.directory import checkpoint as checkpoints
-from curvfed.server_app.directory.checkpoint import CALIBRATED, FIXED
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.errors import ConfigError
@@ -122,7 +121,7 @@ def warm_start(
         data = Path(path).expanduser().read_bytes()
         if is_whole(data) is not None:  # other programs' files have no digest
             check_whole(data)
-        stored = load(data)
+        stored = checkpoints.Checkpoint.of(dict(sorted(load(data).items()))).model
         metadata = json.loads(metadata_of(data).get("curvfed", "{}"))
         trained_on = tuple(metadata.get("facts", {}).get("class_names", class_names))
     except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -131,9 +130,6 @@ def warm_start(
             f" ({type(error).__name__}: {error})",
             key="unreadable",
         ) from None
-    stored = {
-        name: stored[name] for name in sorted(stored) if not name.startswith((FIXED, CALIBRATED))
-    }
     differences = [
         f"{name} (not in the model)" for name in sorted(stored.keys() - shared.keys() - stays)
     ]

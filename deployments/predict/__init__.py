@@ -12,7 +12,13 @@ from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import check_client, model_of
 from curvfed.deployments.predict.points import by_classifier, point_examples
-from curvfed.deployments.predict.prediction import Prediction, check, most_likely, prediction, write
+from curvfed.deployments.predict.prediction import (
+    Prediction,
+    check_out,
+    most_likely,
+    prediction,
+    write_prediction,
+)
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
@@ -110,9 +116,9 @@ def main(
     PredictError, ConfigError, DataError, MessageError, StoreError, OSError
         If it cannot be done.
     """
-    check(out, data)
+    check_out(out, data)
     prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
-    write(prediction, data, out)
+    write_prediction(prediction, data, out)
     console = Console(stderr=True)
     for name, value in prediction.notes.items():
         console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)

@@ -150,7 +150,7 @@ COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
 """The new columns in `obs` of an `.h5ad`."""
 
 
-def check(out: Path | None, data: str) -> None:
+def check_out(out: Path | None, data: str) -> None:
     """Refuse a file that cannot be written, before the computation.
 
     Raises
@@ -168,7 +168,7 @@ def check(out: Path | None, data: str) -> None:
         )
 
 
-def write(prediction: Prediction, data: str, out: Path | None) -> None:
+def write_prediction(prediction: Prediction, data: str, out: Path | None) -> None:
     """Write a prediction to a `.csv` or `.h5ad` file, or as CSV to the standard output.
 
     An `.h5ad` is a copy of the data with three more columns in `obs`: the class, its probability,
