@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.strategies.base.dotted import (
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import (
     EXTRA,
     dotted,
+    kebab,
     python_value,
     read_value,
     toml_text,
 )
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import folder_of
-from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.parse import check_format, parse
 from curvfed.strategies.config.run_config import (
     RunConfig,
     defaults,
@@ -33,11 +33,10 @@ from curvfed.strategies.config.run_config import (
     key_hint,
     resolve_defaults,
 )
-from curvfed.strategies.config.settings_file import check_format
 from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, KeyedError
-from curvfed.tasks.graphs.data.tu import is_path
+from curvfed.tasks.graphs.data.sources import is_path
 from curvfed.tasks.public_data import find_path
 from curvfed.tasks.registry import is_file_name, is_named, num_sets, path_text, tasks_of
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import tomli_w
 
-from curvfed.strategies.base.dotted import nested
+from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
 
 TEMPLATES = "server_app/report/templates"

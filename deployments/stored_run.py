@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.tables import TABLES, TEXTS
-from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.config.parse import read_settings
 from curvfed.tasks.registry import path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import

@@ -10,8 +10,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.foreign import is_tu_folder, refuse_foreign
 from curvfed.tasks.formats import FILE_ENDINGS, FORMATS, format_of
-from curvfed.tasks.graphs.data.sources import SOURCES as NODES
-from curvfed.tasks.graphs.data.tu import (
+from curvfed.tasks.graphs.data.sources import (
     GROUPS,
     LISTED,
     NAMES,
@@ -20,6 +19,7 @@ from curvfed.tasks.graphs.data.tu import (
     is_path,
     tu_files,
 )
+from curvfed.tasks.graphs.data.sources import SOURCES as NODES
 from curvfed.tasks.images.sources import ALIASES
 from curvfed.tasks.images.sources import SOURCES as IMAGES
 from curvfed.tasks.kinds import KINDS
@@ -178,7 +178,7 @@ def num_sets(dataset: str) -> int:
     Raises
     ------
     DataError
-        See `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
+        See `curvfed.tasks.graphs.data.sources.graph_dataset_names`.
     """
     return len(graph_dataset_names(dataset) or [""])
 

@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from curvfed.client_app.node.policy_tables import Data, Leaves, Privacy, Range, Runs, Sums
-from curvfed.strategies.base.dotted import Scalar, toml_text
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.keys import Scalar, Table, toml_text
 from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks import plugins

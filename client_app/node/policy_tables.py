@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
-from curvfed.strategies.base.dotted import Scalar
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import Rate, Scalar, Table
 from curvfed.strategies.config.run_config import defaults
 
 Item = TypeVar("Item")

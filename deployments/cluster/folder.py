@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.strategies.base.dotted import toml_text
+from curvfed.strategies.base.keys import toml_text
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""

@@ -17,6 +17,7 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.application import Application, Commands
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.options import (
@@ -28,7 +29,6 @@ from curvfed.deployments.cluster.options import (
     open_folder,
 )
 from curvfed.deployments.cluster.setup import check_name
-from curvfed.deployments.groups import Application, Commands
 from curvfed.tasks.stored_files import write_atomically
 
 BOOTED = Path("/run/systemd/system")

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from curvfed.deployments.application import expanded
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import Node, NodeConfig, SuperLink, open_folder
-from curvfed.deployments.parameters import expanded
 
 LAST_RUNS = 8
 

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from curvfed.deployments.application import Pairs
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
-from curvfed.deployments.parameters import Pairs
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed

@@ -9,8 +9,7 @@ import click
 import typer
 import typer.main
 
-from curvfed.deployments.groups import Application, Commands
-from curvfed.deployments.parameters import expanded
+from curvfed.deployments.application import Application, Commands, expanded
 
 MODULES = {
     "init": "setup",

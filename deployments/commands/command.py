@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.application import Application, Commands, Failure
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.check import check
 from curvfed.deployments.commands.cluster import app as cluster
@@ -17,7 +18,6 @@ from curvfed.deployments.commands.listings import datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, export, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.commands.sweep import compare, report, sweep
-from curvfed.deployments.groups import Application, Commands, Failure
 from curvfed.deployments.output_file import check_working_folder
 from curvfed.deployments.terminal import lasting_output
 

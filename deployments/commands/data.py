@@ -10,10 +10,9 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table as PrintedTable
 
+from curvfed.deployments.application import Pairs, expanded, failing
 from curvfed.deployments.arguments import read_request
-from curvfed.deployments.groups import failing
 from curvfed.deployments.output_file import check_output
-from curvfed.deployments.parameters import Pairs, expanded
 from curvfed.tasks.errors import DataError
 
 

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.application import completed_values
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.deployments.parameters import completed_values
 from curvfed.deployments.terminal import print_rows
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import Method

@@ -8,9 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from curvfed.deployments.application import expanded, failing
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.groups import failing
-from curvfed.deployments.parameters import expanded
 from curvfed.strategies.base.figures import VALIDATION, find
 
 StatePath = Annotated[

@@ -22,10 +22,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from curvfed.deployments.application import Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.processes import (
     QUIET,
     Interrupted,

@@ -13,9 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.output_file import make_folder
-from curvfed.deployments.parameters import (
+from curvfed.deployments.application import (
     Address,
     Cpus,
     Data,
@@ -27,7 +25,9 @@ from curvfed.deployments.parameters import (
     completed_values,
     expanded,
 )
-from curvfed.deployments.parameters import Results as ResultsFolder
+from curvfed.deployments.application import Results as ResultsFolder
+from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.output_file import make_folder
 from curvfed.deployments.resources import Resources
 from curvfed.server_app.report import FORMATS
 from curvfed.strategies.base.run_keys import home

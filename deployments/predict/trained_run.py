@@ -19,9 +19,8 @@ from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation, is_fixed, personal_patterns
-from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.store import read

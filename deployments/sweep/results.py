@@ -12,7 +12,7 @@ from typing import Any
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS
 from curvfed.server_app.report import SUPERNODES, Plan, Planned, Run
-from curvfed.strategies.base.dotted import dotted, toml_text
+from curvfed.strategies.base.keys import dotted, toml_text
 from curvfed.strategies.base.run_keys import home
 
 FILE = "results.sqlite"

@@ -18,7 +18,7 @@ from matplotlib.patches import Circle
 from curvfed.deployments.inprocess import simulate
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report.model_figures import project
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import RunConfig
 
 METHODS = {"hyperfed": "#0072b2", "spherefed": "#009e73", "fedavg": "#d55e00"}

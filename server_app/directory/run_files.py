@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.tables import from_text_cell, is_number
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
-from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.class_names import titles
 from curvfed.tasks.kinds import KINDS

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.figures import find
+from curvfed.strategies.base.keys import Scalar, dotted
 from curvfed.strategies.config.run_config import defaults
 
 SUPERNODES = "num-supernodes"

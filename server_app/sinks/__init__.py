@@ -18,8 +18,8 @@ from typing import Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.tables import TEXTS
-from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import flatten
 
 log = logging.getLogger("curvfed")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.strategies.base.dotted import Scalar
+from curvfed.strategies.base.keys import Scalar
 from curvfed.tasks.stored_files import write_atomically
 
 # By default MLflow sends usage data to its makers, and an unreachable store would hold up a run for

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 
-from curvfed.strategies.base.dotted import Scalar
+from curvfed.strategies.base.keys import Scalar
 
 FLUSH = 10
 """Maximum number of seconds before a figure is in the file."""

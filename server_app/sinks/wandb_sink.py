@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.strategies.base.dotted import Scalar
+from curvfed.strategies.base.keys import Scalar
 from curvfed.tasks.stored_files import write_atomically
 
 # By default the package reports its own errors to its makers.

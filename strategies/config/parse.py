@@ -1,15 +1,30 @@
-"""Parses keys and values into a configuration: names, types and ranges."""
+"""Parses keys and values into a configuration: names, types and ranges; reads a run's
+`config.toml`, and files of settings that users write by hand."""
 
+import re
+import tomllib
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from curvfed.strategies.base.dotted import EXTRA, Scalar, expand_extra, nested
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
+from curvfed.strategies.base.keys import (
+    AUTO,
+    EXTRA,
+    Form,
+    Scalar,
+    Table,
+    dotted,
+    expand_extra,
+    kebab,
+    nested,
+    toml_text,
+    value_type,
+)
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import folder_of
 from curvfed.strategies.config.checks import (
@@ -25,6 +40,7 @@ from curvfed.strategies.methods import METHODS, foreign_methods, table_of, table
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 
@@ -204,3 +220,55 @@ def allowed(field: FieldInfo) -> str:
     ]
     either = f'"{AUTO}" or ' if may_be_auto and annotation is not str else ""
     return either + " ".join([words[annotation], " and ".join(bounds)]).strip()
+
+
+HEADING = f"# format {FORMAT} of curvfed\n"
+"""The line with the format: a comment, since Flower reads the file too and refuses unknown keys."""
+
+SEALED_HEADING = f"{HEADING}# {UNSEALED}\n"
+"""The first lines of a file that a run writes."""
+
+
+def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
+    """The settings in a file, by dotted key.
+
+    Parameters
+    ----------
+    path : Path
+    written_by_run : bool
+        Whether the file must be unchanged since a run wrote it.
+
+    Raises
+    ------
+    OSError, ValueError
+        If it is not there, or is not TOML.
+    ConfigError
+        If it has another format, or has changed since a run wrote it, or the folder of the run
+        holds a pipe.
+    """
+    if written_by_run:
+        for file in path.parent.rglob("*"):
+            # anything that reads a pipe would wait for ever
+            if file.is_fifo():
+                raise ConfigError(f"{file} is a pipe", key="pipe")
+    data = path.read_bytes()
+    try:
+        if written_by_run:
+            check_whole(data)
+        text = toml_text(data)
+        check_format(text)
+        return dotted(tomllib.loads(text))
+    except (ConfigError, DamagedError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", key="unreadable") from None
+
+
+def check_format(text: str) -> None:
+    """Refuse settings whose heading names another format; files that users write need no heading.
+
+    Raises
+    ------
+    ConfigError
+    """
+    heading = re.search(r"^# format (\d+) of curvfed$", text, re.MULTILINE)
+    if heading and (reason := unreadable(heading[1])):
+        raise ConfigError(reason, key="format")

@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
 
 from curvfed.strategies.base import method as constants
-from curvfed.strategies.base.dotted import Scalar
-from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.keys import Scalar, Table, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED

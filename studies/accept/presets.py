@@ -4,7 +4,7 @@ import tomllib
 from importlib.resources import files
 from typing import Any
 
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 
 
 def preset(name: str) -> dict[str, Any]:

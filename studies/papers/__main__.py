@@ -19,7 +19,7 @@ import tomli_w
 
 # As `curvfed` on a shell, without a second start.
 from curvfed.deployments.commands.command import main as curvfed
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 from studies.papers.hull_baselines import add_to_table
 from studies.papers.pages import Sweep, read_sweeps, sweep_files, write_pages
 

@@ -12,7 +12,7 @@ from curvfed.deployments.sweep.plan import DEFAULTS
 from curvfed.server_app.report import SUPERNODES, Plan, Planned
 
 # Dotted keys, as the run configuration has them; no public function makes them.
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 from studies.papers.printed_numbers import Printed
 
 Row = Mapping[str, Any]

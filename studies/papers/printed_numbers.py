@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 # Dotted keys, as the run configuration has them; no public function makes them.
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 from studies.papers import PAPERS
 
 FOLDER = Path(__file__).parent / "printed"

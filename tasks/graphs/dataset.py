@@ -25,8 +25,12 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.ogb import read_nodes
 from curvfed.tasks.graphs.data.own_split import ROLES
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
-from curvfed.tasks.graphs.data.sources import PLANETOID_ENDINGS, Source
-from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
+from curvfed.tasks.graphs.data.sources import (
+    PLANETOID_ENDINGS,
+    Source,
+    graph_dataset_names,
+    is_path,
+)
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of

@@ -22,10 +22,9 @@ from curvfed.tasks.images.folder import located_folder
 from curvfed.tasks.images.image_files import class_folders
 from curvfed.tasks.images.label_partition import Integers, PartitionSpec
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, read_layout
-from curvfed.tasks.images.nets import has_batch_norm
+from curvfed.tasks.images.nets import has_batch_norm, torchvision_module
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.images.sources import TINY, Source
-from curvfed.tasks.images.torchvision_modules import torchvision_module
 from curvfed.tasks.public_data import Located, PublicData
 
 DIGITS = tuple("0123456789")

@@ -1,19 +1,40 @@
-"""The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
-
-Each function takes the shape (c, h, w) of an image and the normalisation, an
-entry of `NORMS`, and returns the body and its width. All weights are drawn from
-torch's default generator.
-"""
+"""The bodies of the image networks by name, some made of torchvision's blocks: they map images (n,
+c, h, w) to features (n, width). Each function takes the shape (c, h, w) of an image and the
+normalisation, an entry of `NORMS`, and returns the body and its width. All weights are drawn from
+torch's default generator."""
 
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
+from importlib.metadata import version
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from curvfed.tasks.images.torchvision_modules import torchvision_module
+
+def torchvision_module(name: str) -> Any:
+    """A module of torchvision.
+
+    Parameters
+    ----------
+    name : str
+        Its name below `torchvision`.
+
+    Raises
+    ------
+    ImportError
+        If torchvision is absent, or built for another torch than the installed one.
+    """
+    try:
+        return import_module(f"torchvision.{name}")
+    except (RuntimeError, ValueError, AttributeError, OSError) as error:  # by version and platform
+        raise ImportError(
+            f"torch {version('torch')} and torchvision {version('torchvision')} do not fit each"
+            f" other ({error}); install both from the same index of wheels"
+        ) from error
+
 
 NORMS = ("group", "batch", "none")
 

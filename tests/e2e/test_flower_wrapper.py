@@ -23,7 +23,7 @@ from curvfed.deployments.commands import run
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports, wait_until
 from curvfed.deployments.run_results import named, toml_pairs
-from curvfed.strategies.base.dotted import read_value
+from curvfed.strategies.base.keys import read_value
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from app_runs import Run
 
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 
 
 def is_figure(column: str) -> bool:

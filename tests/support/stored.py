@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from curvfed.strategies.config.settings_file import SEALED_HEADING
+from curvfed.strategies.config.parse import SEALED_HEADING
 from curvfed.strategies.wire.store import file_parts
 from curvfed.tasks.stored_files import sealed
 

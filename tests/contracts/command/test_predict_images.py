@@ -17,7 +17,7 @@ from PIL import Image
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse

@@ -12,8 +12,8 @@ from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.sweep.plan import read_plan
+from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.config.run_config import defaults
-from curvfed.strategies.config.settings_file import read_settings
 
 FORMS: dict[str, Callable[[str], bytes]] = {
     "mark": lambda text: BOM_UTF8 + text.encode(),

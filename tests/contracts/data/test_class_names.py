@@ -8,8 +8,8 @@ import pytest
 from errors import refuses
 
 import curvfed
-from curvfed.strategies.base.dotted import python_value, read_value
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import python_value, read_value
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.pca import Keys
 from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of

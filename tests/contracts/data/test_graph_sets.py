@@ -25,7 +25,7 @@ from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.graph_sets import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
-from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, graph_dataset_names
+from curvfed.tasks.graphs.data.sources import GROUPS, NAMES, graph_dataset_names
 from curvfed.tasks.graphs.data.tu_files import read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset

@@ -15,8 +15,7 @@ from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.dataset import read_named
-from curvfed.tasks.images.nets import resnet18
-from curvfed.tasks.images.torchvision_modules import torchvision_module
+from curvfed.tasks.images.nets import resnet18, torchvision_module
 
 REASON = "operator torchvision::nms does not exist"
 

@@ -23,8 +23,7 @@ from curvfed.client_app.personal import FixedFile
 from curvfed.server_app.directory.npz import read_npz, write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory, check_name
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.settings_file import read_settings
+from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.wire.store import LostState, Store, StoreError, read
 from curvfed.tasks import prepared
 from curvfed.tasks.graphs.data.client_graph import ClientGraph

@@ -21,7 +21,7 @@ from flwr.cli.install import install_from_fab
 
 from curvfed.deployments import bundle
 from curvfed.deployments.bundle import ROOMS, TEMPLATES, app_folder
-from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's

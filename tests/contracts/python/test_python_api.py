@@ -31,8 +31,8 @@ from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page
 from curvfed.server_app.report.run_page import run_page
-from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError

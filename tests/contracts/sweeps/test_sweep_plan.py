@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from stored import write_settings
 from tiers import examples
 
+from curvfed.deployments.application import expanded
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.parameters import expanded
 from curvfed.deployments.sweep.plan import (
     PLACES,
     Plan,
@@ -31,7 +31,7 @@ from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import locked
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import check_page
-from curvfed.strategies.base.dotted import nested
+from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 
