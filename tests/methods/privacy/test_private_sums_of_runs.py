@@ -13,8 +13,8 @@ from curvfed.deployments.arguments import read_request
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.privacy.accountant import noise_multiplier
 from curvfed.strategies.privacy.adaptive_clip import SHARE
 from curvfed.strategies.privacy.noise_shares import honest_shares
