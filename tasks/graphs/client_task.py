@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphBatches, GraphInputs
-from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
 from curvfed.tasks.graphs.sparse import Constant, bounds, positions, select_rows
 from curvfed.tasks.task import Batch, Task
 
