@@ -105,15 +105,21 @@ def accuracy(method: str, rule: str, seed: int, number: int, lie: str) -> tuple[
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
         summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        value = global_accuracy(path)
+    keys = zip(summary["warning_keys"], summary["warnings"], strict=True)
+    return value, "; ".join(text for key, text in keys if key == "updates")
+
+
+def global_accuracy(path: Path) -> float:
+    """The final accuracy of a run in percent; the mean over the clients that never lie if every
+    client has a model of its own."""
+    value = json.loads((path / "summary.json").read_text(encoding="utf-8"))["global_accuracy"]
+    if value is None:
         with (path / "clients.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
-    keys = zip(summary["warning_keys"], summary["warnings"], strict=True)
-    named = "; ".join(text for key, text in keys if key == "updates")
-    value = summary["global_accuracy"]
-    if value is None:  # every client has a model of its own: the mean of those that never lie
         last = {int(row["partition"]): float(row["score"] or "nan") for row in rows}
         value = np.mean([value for partition, value in last.items() if partition >= max(LIARS)])
-    return 100 * value, named
+    return 100 * float(value)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

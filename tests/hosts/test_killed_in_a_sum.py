@@ -56,7 +56,7 @@ def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
         rounds = nodes.results / "sum" / "rounds.csv"
         await_(
             lambda: rounds.exists() and rounds.read_text().count(",shares,") == 2,
-            180 * slowness,
+            360 * slowness,
             "the end of the shares of both groups",
         )
         with ThreadPoolExecutor() as pool:

@@ -71,7 +71,7 @@ def test_each_choice_is_followed_and_told(
     assert found.summary["status"] == "completed with absences"
     (absent,) = found.summary["absences"]
     assert (absent["partition"], absent["asked"], absent["rounds"]) == (0, ROUNDS, ROUNDS - lost[0])
-    assert "lost-state = refuse keeps it out of the run; previous lets it go on" in absent["reason"]
+    assert "lost-state = refuse keeps it out of the run; with previous" in absent["reason"]
     told = [
         (
             f"client 1 lost its personal parameters of round {lost[1]} and went on from those of"

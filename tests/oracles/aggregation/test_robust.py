@@ -148,7 +148,7 @@ def test_the_near_mean_is_the_mean_of_the_updates_near_the_geometric_median():
     SEEDS,
     st.floats(0, 1e15),
     st.integers(3, 9),
-    st.sampled_from(["median", "geometric-median", "near-mean"]),
+    st.sampled_from(["median", "geometric-median", "krum", "near-mean"]),
 )
 def test_false_updates_of_fewer_than_half_move_the_model_a_little(seed, length, count, rule):
     """At most `longest` times the longest honest update, in any direction; the median at most the
