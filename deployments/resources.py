@@ -1,10 +1,12 @@
 """The resources of a run on a machine or in a Ray cluster."""
 
 import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.processes import MAX_SOCKET_FOLDER, socket_folder
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Resources:
     ------
     UsageError
         If `gpus` is neither a share of one GPU nor a whole number, or this machine has fewer cores
-        or GPUs.
+        or GPUs, or no temporary folder for Ray; or if nothing listens at the address.
     """
 
     cpus: int = 1
@@ -38,7 +40,14 @@ class Resources:
                 key="gpus",
             )
         if self.address:
+            _check_reachable(self.address)
             return
+        if len(str(folder := socket_folder())) > MAX_SOCKET_FOLDER:
+            raise UsageError(
+                f"TMPDIR = {folder} is too long for Ray's sockets, and /tmp cannot be written;"
+                f" allowed are up to {MAX_SOCKET_FOLDER} characters",
+                key="long-tmpdir",
+            )
         cores = usable_cores()
         devices = 0
         if self.gpus:
@@ -72,3 +81,19 @@ def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
         return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
     except (OSError, ValueError):  # another system, or no limit
         return cores
+
+
+def _check_reachable(address: str) -> None:
+    """Fail at once if nothing listens at the address: Ray itself tries for minutes.
+
+    Raises
+    ------
+    UsageError
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdecimal():  # a word such as auto
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"no Ray cluster at {address}: {error}", key="no-ray") from None

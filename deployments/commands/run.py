@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.application import Debug, Pairs, all_pairs
+from curvfed.deployments.application import Address, Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster.errors import ClusterError
@@ -96,6 +96,7 @@ def run(
     gpus: Annotated[
         float, typer.Option(min=0, metavar="F", help="GPUs per client; a fraction shares one.")
     ] = 0.0,
+    address: Address = "",
     timeout: Annotated[
         float | None, typer.Option(metavar="S", help="Stop the run after S seconds.")
     ] = None,
@@ -109,11 +110,15 @@ def run(
     Exit status: 0 completed, 1 failed, 2 wrong usage or missing data, 124 out of
     time, 128 + n stopped by signal n (130 for Ctrl-C).
     """
-    Resources(cpus, gpus)
+    Resources(cpus, gpus, address)
     request = read_request([f"num-supernodes={num_supernodes}", *all_pairs(pairs, debug)])
     from curvfed.deployments.preflight import preflight  # its import takes seconds
 
     preflight(request)
+    folder = None
+    if address:
+        folder = request.config.results_path
+        folder.mkdir(parents=True, exist_ok=True)
     config = named(request.settings, request.config)
     federation: dict[str, Value] = {
         "num-supernodes": request.num_supernodes,
@@ -127,7 +132,7 @@ def run(
             command = ["flwr", "run", str(app), "--stream", "--run-config", toml_pairs(config)]
             command += ["--federation-config", toml_pairs(federation)]
             print("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1", shlex.join(command), flush=True)
-            status, details = run_isolated(command, timeout)
+            status, details = run_isolated(command, timeout, address, folder)
     except Interrupted as stop:
         print(stop)
         code = 128 + stop.signum
@@ -162,9 +167,25 @@ SERVES = "Uvicorn running"
 """The daemon writes this to its log when it is up."""
 
 
-def run_isolated(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]:
+def run_isolated(
+    command: Sequence[str],
+    timeout: float | None = None,
+    address: str = "",
+    folder: Path | None = None,
+) -> tuple[str, str]:
     """Run a `flwr run … --stream` command to its end, with its output on this terminal, and end all
     of its processes.
+
+    Parameters
+    ----------
+    command : sequence of str
+    timeout : float, optional
+        In seconds.
+    address : str
+        The address of a running Ray cluster; empty for a Ray of its own on this machine.
+    folder : Path, optional
+        The folder for temporary files, which the machines of a Ray cluster must share, because the
+        app is there. Default: one whose path is short enough for Ray's sockets.
 
     Returns
     -------
@@ -185,8 +206,8 @@ def run_isolated(command: Sequence[str], timeout: float | None = None) -> tuple[
             print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
         # Files of a daemon that was stopped halfway block the next one, so each start has a new
         # home.
-        with _own_home() as home:
-            env = environment(home)
+        with _own_home(folder or socket_folder()) as home:
+            env = environment(home, address)
             code = _wait(command, env, home, timeout)
             if not code:
                 return flower_status(env)
@@ -199,8 +220,9 @@ def run_isolated(command: Sequence[str], timeout: float | None = None) -> tuple[
     return "not started", "\n".join([f"`flwr run` ended with exit status {code}", *lines])
 
 
-def environment(home: Path) -> dict[str, str]:
-    """The environment of a Flower with files, ports and processes of its own."""
+def environment(home: Path, address: str = "") -> dict[str, str]:
+    """The environment of a Flower with files, ports and processes of its own, and with the Ray
+    cluster at the address or a Ray of its own."""
     link, control = free_ports(2)
     return flower_environment(
         QUIET
@@ -211,17 +233,17 @@ def environment(home: Path) -> dict[str, str]:
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
             "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_ADDRESS": "local",  # no running Ray cluster, also not one in TMPDIR
-            "RAY_TMPDIR": str(home),
+            "RAY_ADDRESS": address or "local",  # not a cluster that TMPDIR names
         }
+        | ({} if address else {"RAY_TMPDIR": str(home)})
     )
 
 
 @contextlib.contextmanager
-def _own_home() -> Iterator[Path]:
+def _own_home(folder: Path) -> Iterator[Path]:
     """A folder for FLWR_HOME. Within the block signals raise `Interrupted`; at the end all
     processes of the folder are ended."""
-    home = Path(tempfile.mkdtemp(prefix="flwr-", dir=socket_folder()))
+    home = Path(tempfile.mkdtemp(prefix="flwr-", dir=folder))
     words = [sys.executable, "-P", "-m", __name__, str(home)]
     silent = subprocess.DEVNULL
     guard_process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=silent, stderr=silent)

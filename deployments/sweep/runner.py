@@ -6,7 +6,6 @@ import logging
 import os
 import secrets
 import signal
-import socket
 import sys
 import threading
 import time
@@ -164,7 +163,6 @@ def _start(resources: Resources) -> int:
 
     try:
         if resources.address:
-            _check_reachable(resources.address)
             ray.init(address=resources.address, **QUIET)
         else:
             _start_local()
@@ -198,13 +196,6 @@ def _workers_of_a_run(resources: Resources, slots: int, runs: int) -> int:
     are more cores than runs."""
     takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
     return max(1, slots // runs) if takes_a_core else 1
-
-
-def _check_reachable(address: str) -> None:
-    """Fail at once if nothing listens at the address: Ray itself tries for minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if port.isdecimal():  # otherwise a word such as auto
-        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _start_local() -> None:

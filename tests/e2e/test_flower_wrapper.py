@@ -148,7 +148,7 @@ def test_the_command_is_complete(fake, tmp_path, monkeypatch):
     monkeypatch.setattr(
         run,
         "run_isolated",
-        lambda command, timeout: started.append(command) or ("finished:failed", "no"),
+        lambda command, *_: started.append(command) or ("finished:failed", "no"),
     )
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     pairs = [*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"]
@@ -333,6 +333,8 @@ def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):
     assert one["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
     assert one["NO_PROXY"] == "intranet,127.0.0.1,localhost"
     assert one["RAY_ADDRESS"] == "local"
+    shared = run.environment(tmp_path / "c", "cluster:6379")
+    assert shared["RAY_ADDRESS"] == "cluster:6379"
 
 
 def test_ports_are_free_and_different():

@@ -1,6 +1,7 @@
 """The app by the real `flwr run`: on graphs, and one that cannot, at once; on images, and hulls, at
 once."""
 
+import contextlib
 import csv
 import json
 import math
@@ -17,6 +18,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.deployments.processes import free_ports, is_open, wait_until
 
 pytestmark = pytest.mark.long  # other end-to-end tests have a run by Flower each
 
@@ -53,8 +55,8 @@ def home(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def runs_of(home, mark):
-    """Make runs at the same time, from a folder that is not the app's, and wait for them."""
+def start(home, mark):
+    """Start a run, from a folder that is not the app's."""
 
     def start(name, *pairs):
         command = [
@@ -77,6 +79,13 @@ def runs_of(home, mark):
             stderr=subprocess.STDOUT,
             encoding="utf-8",
         )
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def runs_of(start, home):
+    """Make runs at the same time, and wait for them."""
 
     def runs_of(**settings):
         processes = {
@@ -181,3 +190,55 @@ def test_nothing_is_left(runs, home, mark):
 
     assert [process.cmdline() for process in psutil.process_iter() if marked(process)] == []
     assert not (home / ".flwr").exists()
+
+
+def test_a_killed_worker_ends_the_run_with_its_cause(start, home, mark):
+    process = start("killed", "num-rounds=100000", "min-replies=1")
+    folder = home / "results of runs" / "killed"
+    assert wait_until(lambda: (folder / "rounds.csv").exists() or process.poll() is not None, 300)
+    actors = [
+        each
+        for each in psutil.Process(process.pid).children(recursive=True) + processes_of(mark)
+        if "ClientAppActor" in " ".join(each.cmdline())
+    ]
+    actors[0].kill()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    error = json.loads((folder / "summary.json").read_text())["error"]
+    assert "a Ray worker has died" in error
+    assert "run-name=killed resume=true" in error
+    assert output.count("dropped the reply") <= CLIENTS
+
+
+def processes_of(mark):
+    """Processes that inherited the value."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get("CURVFED_TEST") == mark:
+                found.append(process)
+    return found
+
+
+def test_two_machines_of_a_ray_cluster(start, home, tmp_path):
+    """Two nodes on the loopback interface, each with a core."""
+    [port] = free_ports(1)
+    ray = [str(Path(sys.executable).parent / "ray"), "start", "--block", "--num-cpus=1"]
+    ray += ["--disable-usage-stats"]
+    words = (
+        ["--head", f"--port={port}", "--include-dashboard=false"],
+        [f"--address=127.0.0.1:{port}"],
+    )
+    with contextlib.ExitStack() as stack:
+        for node in words:
+            process = stack.enter_context(subprocess.Popen([*ray, *node], cwd=tmp_path))
+            stack.callback(process.terminate)
+            assert wait_until(lambda: is_open("127.0.0.1", port), 120)
+        process = start("cluster", "method=fedavg", "--address", f"127.0.0.1:{port}")
+        output, _ = process.communicate()
+    assert process.returncode == 0, output
+    settings = {"method": "fedavg", "dataset": "trees", "num-rounds": ROUNDS}
+    here = simulate(settings | {"results-dir": str(tmp_path)}, CLIENTS)
+    there = home / "results of runs" / "cluster"
+    one, other = (load_file(folder / "model.safetensors") for folder in (there, here))
+    assert all(np.array_equal(one[name], other[name]) for name in one)

@@ -10,9 +10,11 @@ import pytest
 import curvfed
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.processes import free_ports
+from curvfed.deployments.resources import usable_cores
 from curvfed.strategies.base.run_keys import home
 
-CORES = os.cpu_count() or 1
+CORES = usable_cores()
 RUN = ["method=fedavg", "num-rounds=1", "num-supernodes=2"]
 
 
@@ -64,6 +66,12 @@ def test_more_cores_or_gpus_than_the_machine_has(
     assert f"--cpus {CORES + 1}: this machine has {CORES}" in said
     assert "--gpus 2: this machine has 1" in refused(capsys, tmp_path, *words, "--gpus", "2")
     assert "--gpus 1.5" in refused(capsys, tmp_path, *words, "--gpus", "1.5")
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    said = refused(capsys, tmp_path, *words, "--address", address)
+    assert f"no Ray cluster at {address}" in said
+    monkeypatch.setattr("curvfed.deployments.resources.socket_folder", lambda: tmp_path)
+    assert f"TMPDIR = {tmp_path} is too long" in refused(capsys, tmp_path, *words)
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
