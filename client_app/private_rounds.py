@@ -13,11 +13,12 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.basis import basis_of
-from curvfed.strategies.config.privacy import planned_releases
+from curvfed.strategies.config.privacy import PRIVATE_TASKS, planned_releases
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Request
 from curvfed.strategies.wire.store import LostState, Store
+from curvfed.tasks import plugins
 from curvfed.tasks.images.nets import has_batch_norm
 
 
@@ -28,7 +29,7 @@ class PrivateRounds:
     ----------
     config : RunConfig
         With its defaults resolved.
-    data : ClientImages
+    data : ClientImages or ClientGraph
     run : str
         Name of the run.
     replies : Store
@@ -45,7 +46,7 @@ class PrivateRounds:
     Raises
     ------
     ConfigError
-        If the data are no images, or the accountant's package is missing.
+        If the data are no images or graphs, or the accountant's package is missing.
     """
 
     def __init__(
@@ -57,11 +58,14 @@ class PrivateRounds:
         ledger: Ledger | None,
         policy: Policy | None,
     ) -> None:
-        if data.task != "images":
+        if data.task not in PRIVATE_TASKS:
             raise ConfigError(
-                f"dp.unit = record: the data are {data.task}; allowed are images", key="no-records"
+                f"dp.unit = record: the data are {data.task}; allowed are"
+                f" {' and '.join(PRIVATE_TASKS)}",
+                key="no-records",
             )
         self._config = config
+        self._data = data
         self._run = run
         self._replies = replies
         self._ledger = ledger
@@ -75,8 +79,14 @@ class PrivateRounds:
         ------
         ConfigError
             If the model has batch normalisation, which computes an example's gradient from all
-            examples of a step.
+            examples of a step, or is another package's for graphs.
         """
+        if self._data.task == "graphs" and plugins.is_model(self._config.model or ""):
+            raise ConfigError(
+                "dp.unit = record: networks of other packages give no gradients of single graphs;"
+                " allowed are the built-in ones",
+                key="no-records",
+            )
         if has_batch_norm(model):
             raise ConfigError(
                 "dp.unit = record: the network has batch normalisation, which has no gradients of"

@@ -193,7 +193,7 @@ class Learner:
             "loss": self.loss,
         }
         if local.private is not None:
-            # The client refuses a run with private steps if its data are no images.
+            # The client refuses a run with private steps if its examples are not independent.
             examples = cast(IndependentExamples, local.task)
             local.private.train(local.model, examples, local.optimizer, steps, **settings)
             return Trained(math.nan, steps)

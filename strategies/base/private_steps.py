@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from curvfed.strategies.base.layer_gradients import (
-    CHUNK,
     LayerGradients,
     Sums,
     is_known,
@@ -22,6 +21,9 @@ from curvfed.tasks.task import Batch, IndependentExamples
 
 MAX_NUMBERS = 2**23
 """Numbers in the gradients that are in memory at a time: 32 MB."""
+
+GRAPHS = 16
+"""Number of graphs at a time, which all get as many rows as the largest."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ class ExampleGradients:
             if parameter.requires_grad
         }
         numbers = sum(value.numel() for value in self.parameters.values())
-        self.chunk = min(max(1, MAX_NUMBERS // numbers), CHUNK if dense_inputs else MAX_NUMBERS)
+        self.chunk = min(max(1, MAX_NUMBERS // numbers), GRAPHS if dense_inputs else MAX_NUMBERS)
 
         def example_loss(values: dict[str, Tensor], inputs: Any, label: Tensor) -> Tensor:
             value: Tensor = functional_call(whole, values, (inputs, label))

@@ -11,6 +11,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
 from curvfed.strategies.privacy.record import epsilon_spent, promise, round_release
 from curvfed.strategies.wire.messages import HULLS, TRAIN
+from curvfed.tasks import plugins
 
 MIN_CLIENTS = 100
 """Minimum number of clients in a round that hides each of them."""
@@ -22,9 +23,12 @@ costs add up like squares."""
 
 SHARES = "secure-sum = true: each client adds a share of the noise inside the sum"
 
-NOT_IMAGES = (
-    "a data set of images: the nodes of a graph are in the gradients of their neighbours, and graph"
-    " networks give no gradients of single graphs"
+PRIVATE_TASKS = ("images", "graphs")
+"""The tasks whose single examples have gradients."""
+
+NOT_INDEPENDENT = (
+    "a data set of images or whole graphs: the nodes of a graph are in the gradients of their"
+    " neighbours, and points have no private steps"
 )
 
 
@@ -152,8 +156,13 @@ def check_enough_clients(config: RunConfig, number: int) -> None:
 
 def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = record`."""
-    if "images" not in tasks:
-        yield "dp.unit dataset", NOT_IMAGES
+    if not set(tasks).intersection(PRIVATE_TASKS):
+        yield "dp.unit dataset", NOT_INDEPENDENT
+    if config.model and plugins.is_model(config.model) and "images" not in tasks:
+        yield (
+            "dp.unit model",
+            "a built-in network: those of other packages give no gradients of single graphs",
+        )
     if not _hides_records(config):
         yield (
             "dp.unit method",

@@ -5,6 +5,7 @@ import json
 import pytest
 from app_runs import Recorder, run, value_names
 from flwr.app import Message, RecordDict
+from graph_fixtures import write_tu
 from policies import with_policy
 
 from curvfed.client_app.node.ledger import Ledger
@@ -75,6 +76,19 @@ def test_the_ledger_has_the_cost_of_each_round(tmp_path):
     run(tmp_path, nodes=nodes_in(tmp_path), clients=2, **SETTINGS)
     lines = costs(tmp_path)
     assert [line["round"] for line in lines] == [1, 2]
+    releases = [Release(line["noise"], line["rate"], line["times"]) for line in lines]
+    assert epsilon_of(releases, 1e-5) == pytest.approx(4, rel=1e-3)
+
+
+def test_whole_graphs_train_privately(tmp_path):
+    write_tu(tmp_path / "data")
+    graphs = {"dataset": "mutag", "data_dir": str(tmp_path / "data"), "model": "lorentz"}
+    graphs["partition"] = "random"
+    shared = {name: value for name, value in SETTINGS.items() if not name.startswith("images")}
+    nodes = nodes_in(tmp_path, f'[runs.keys]\n"data-dir" = ["{tmp_path}/data"]\n')
+    made = run(tmp_path, nodes=nodes, clients=2, **shared | graphs)
+    assert made.summary["metrics"]["privacy_epsilon"] == 4
+    lines = costs(tmp_path)
     releases = [Release(line["noise"], line["rate"], line["times"]) for line in lines]
     assert epsilon_of(releases, 1e-5) == pytest.approx(4, rel=1e-3)
 
@@ -192,6 +206,7 @@ REFUSED = [
     ({"dp.unit": "none"}, "dp.epsilon"),
     ({"dp.epsilon": "auto"}, "a number for dp.epsilon"),
     ({"dataset": "cora"}, "neighbours"),
+    ({"dataset": "mutag", "model": "torch.nn:Linear"}, "a built-in network"),
     ({"method": "moon"}, "mean over examples"),
     ({"method": "fedrep"}, "mean over examples"),
     ({"method": "spherefed"}, "adds a share of the noise"),
