@@ -9,8 +9,8 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 ROOMS := server_app client_app strategies geometry tasks deployments
-# Test processes: one more than there are cores, because tests also wait for the disk and for other programs.
-WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPROCESSORS_ONLN) + 1 : 8 )))
+# Test processes: one a core. Each imports and collects all tests, which takes it 20 seconds.
+WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPROCESSORS_ONLN) : 8 )))
 # uv instead of pip: it installs only into this environment, whatever else is active, and takes a minute where pip takes ten.
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
@@ -39,8 +39,10 @@ lint: setup tree
 	cd build/tree && "$(CURDIR)/$(VENV)/bin/lint-imports" --config "$(CURDIR)/pyproject.toml"
 
 # In a new environment every test process would compile all that the tests import; this does it once, while types are checked.
-compiled: setup
+compiled: $(VENV)/.compiled
+$(VENV)/.compiled: $(VENV)/.stamp
 	-$(VENV)/bin/pytest --collect-only --ignore=tests/hosts > /dev/null 2>&1
+	touch $@
 
 # The end-to-end tests run separately, two at a time: they start processes of their own, and mostly wait for them.
 test: setup ## lint, types, import layers, tests

@@ -16,7 +16,7 @@ from paused_clock import PausedClock
 # A first example pays for imports inside functions: time says nothing about correctness here.
 # The same examples every time: a run of the tests says something of the change, not of the draw.
 settings.register_profile("whole", deadline=None, derandomize=True)
-settings.register_profile("quick", settings.get_profile("whole"), max_examples=25)
+settings.register_profile("quick", settings.get_profile("whole"), max_examples=12)
 
 # What the shell says to the app, to Flower and to Ray, or of proxies, is no part of a test; a home
 # is.

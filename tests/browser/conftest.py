@@ -4,9 +4,12 @@ it brings none."""
 import os
 import shutil
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import BrowserContext, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext
 
 PATIENCE = 120_000
 """Milliseconds for anything, where other tests keep the machine busy."""
@@ -14,13 +17,15 @@ NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser"
 
 
 @pytest.fixture(scope="module")
-def context() -> Iterator[BrowserContext]:
+def context() -> "Iterator[BrowserContext]":
     """What pages are opened in, without a network."""
     program = os.environ.get("CURVFED_CHROMIUM") or next(
         filter(None, map(shutil.which, NAMES)), None
     )
     if program is None:
         pytest.skip("no Chromium here: apt-get install chromium, or name one by CURVFED_CHROMIUM")
+    from playwright.sync_api import sync_playwright
+
     with (
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=program, timeout=PATIENCE) as browser,

@@ -11,7 +11,6 @@ from app_runs import EVERY, QUICK, run
 from hull_run import make_hull_run
 from image_run import make_image_run
 from PIL import Image
-from playwright.sync_api import BrowserContext, Page
 from report_page import HOSTILE
 
 from curvfed.server_app.directory.run_directory import RunDirectory
@@ -53,14 +52,14 @@ hides the rest."""
 
 
 @pytest.fixture
-def tab(context: BrowserContext) -> Iterator[Page]:
+def tab(context) -> Iterator[Any]:
     """An empty page."""
     page = context.new_page()
     yield page
     page.close()
 
 
-def check(tab: Page, path: Path, pictures: int = 1) -> None:
+def check(tab: Any, path: Path, pictures: int = 1) -> None:
     """Open a report, and look at it; it has at least so many pictures."""
     wrong: list[Any] = []
     asked: list[str] = []
@@ -85,7 +84,7 @@ def check(tab: Page, path: Path, pictures: int = 1) -> None:
     assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
 
 
-def check_pictures(tab: Page, least: int) -> None:
+def check_pictures(tab: Any, least: int) -> None:
     """Every picture has a place, and something is drawn in it."""
     boxes = tab.evaluate(PICTURES)
     assert len(boxes) >= least
@@ -121,9 +120,7 @@ def test_the_page_of_hulls_with_all_that_it_may_have(tab, tmp_path):
     check(tab, write_report(make_hull_run(tmp_path, clients=12)), pictures=2)
 
 
-@pytest.mark.parametrize(
-    "text", ["no more replies", HOSTILE, "x" * 1000], ids=["plain", "hostile", "one long word"]
-)
+@pytest.mark.parametrize("text", [HOSTILE, "x" * 1000], ids=["hostile", "one long word"])
 def test_the_page_of_a_run_that_failed(text, tab, tmp_path):
     config = parse({"results-dir": str(tmp_path), "run-name": "failed"})
     directory = RunDirectory.open(config)
@@ -157,6 +154,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_report(make_hull_run(tmp_path_factory.mktemp("sound"))).read_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_what_is_wrong_with_a_page_is_found(fault, sound, tab, tmp_path):
     path = tmp_path / "report.html"

@@ -8,7 +8,6 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from playwright.sync_api import BrowserContext
 
 pytestmark = pytest.mark.long
 
@@ -81,7 +80,7 @@ def test_no_link_inside_the_site_is_dead(site):
     assert dead == []
 
 
-def test_the_first_page_is_a_front_door(site, context: BrowserContext):
+def test_the_first_page_is_a_front_door(site, context):
     tab = context.new_page()
     tab.goto((site / "index.html").as_uri(), wait_until="load")
     pictures = tab.evaluate(
@@ -108,7 +107,7 @@ def test_the_first_page_is_a_front_door(site, context: BrowserContext):
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_cut_off(site, context: BrowserContext, width):
+def test_nothing_is_cut_off(site, context, width):
     tab = context.new_page()
     tab.set_viewport_size({"width": width, "height": 900})
     found = {}

@@ -64,13 +64,6 @@ def test_images_on_two_machines(tmp_path):
     }
 
 
-def test_a_cluster_on_one_machine(tmp_path):
-    with nothing_left(tmp_path):
-        run_blocks("deployment.md", tmp_path, "On one machine, to try")
-    summary = completed(tmp_path / "home" / "curvfed" / "results" / "first")
-    assert (summary["rounds"], summary["num_clients"]) == (5, 3)
-
-
 @pytest.mark.parametrize(
     ("page", "section", "file"),
     [

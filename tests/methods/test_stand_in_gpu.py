@@ -89,7 +89,9 @@ def test_with_dropout_too(own_home):
         IMAGES | {"method": "spherefed"},
         NODES | {"method": "flatland"},
         {"method": "flatland", "dataset": "MUTAG,BZR", "dropout": 0.0},
-        {"method": "gcfl", "dataset": "MUTAG,BZR", "dropout": 0.0},
+        pytest.param(
+            {"method": "gcfl", "dataset": "MUTAG,BZR", "dropout": 0.0}, marks=pytest.mark.long
+        ),
     ],
     ids=["images", "nodes", "graphs", "flat graphs"],
 )

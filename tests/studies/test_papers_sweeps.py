@@ -30,10 +30,19 @@ ROOT = Path(__file__).parents[2]
 FILES = list(sweep_files().values())
 SCALES = ("smoke", "paper")
 EVERY = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-
-
-def scales(path: Path) -> list[str]:
-    return list(dict.fromkeys((*SCALES, *tomllib.loads(path.read_text())["scales"])))
+# What the papers' runs show has the same parts as what smoke runs show, and more of each.
+SCALED = pytest.mark.parametrize(
+    ("path", "scale"),
+    only(
+        [
+            (path, scale)
+            for path in FILES
+            for scale in tomllib.loads(path.read_text()).get("scales", SCALES)
+        ],
+        lambda case: case[1] == "smoke",
+    ),
+    ids=lambda value: value if isinstance(value, str) else f"{value.parent.name}/{value.stem}",
+)
 
 
 PARTITIONS = range(3)
@@ -141,20 +150,19 @@ def test_one_sweep_has_the_runs_of_all(scale, tmp_path):
     assert {run.name for run in read_plan(file).runs} == names
 
 
-@EVERY
-def test_every_run_can_be_made_and_is_shown(path):
-    for scale in scales(path):
-        plan = plan_of(path, scale)
-        assert plan.runs
-        assert [(one.settings, one.refused) for one in plan.runs if one.refused] == []
-        check_page(plan)
-        runs = runs_of(plan)
-        shown = {
-            run.planned.name
-            for spec in (*plan.tables, *plan.figures)
-            for run in matching(runs, spec, str(path))
-        }
-        assert shown == {run.planned.name for run in runs}
+@SCALED
+def test_every_run_can_be_made_and_is_shown(path, scale):
+    plan = plan_of(path, scale)
+    assert plan.runs
+    assert [(one.settings, one.refused) for one in plan.runs if one.refused] == []
+    check_page(plan)
+    runs = runs_of(plan)
+    shown = {
+        run.planned.name
+        for spec in (*plan.tables, *plan.figures)
+        for run in matching(runs, spec, str(path))
+    }
+    assert shown == {run.planned.name for run in runs}
 
 
 @EVERY
@@ -188,21 +196,21 @@ def test_smoke_runs_need_no_other_data_than_the_page_lists(path):
 # Tables
 
 
-@EVERY
-def test_tables_have_a_number_for_every_run_that_they_show(path):
-    for scale in scales(path):
-        plan = plan_of(path, scale)
-        for spec in plan.tables:
-            made = make_table(spec, runs_of(plan), str(path))
-            assert (made.cells["count"] > 0).any(), spec
-            assert set(made.cells["figure"]) <= {*SHARES, *OTHERS}, spec
-            assert not made.cells[["not_made", "failures"]].any(axis=None)
-            # A method that others are tested against is in the table.
-            assert "against" not in spec or made.cells["pairs"].notna().any(), spec
-            text = as_text(made)
-            assert all((text.markdown, text.latex, text.html, csv_text(made)))
+@SCALED
+def test_tables_have_a_number_for_every_run_that_they_show(path, scale):
+    plan = plan_of(path, scale)
+    for spec in plan.tables:
+        made = make_table(spec, runs_of(plan), str(path))
+        assert (made.cells["count"] > 0).any(), spec
+        assert set(made.cells["figure"]) <= {*SHARES, *OTHERS}, spec
+        assert not made.cells[["not_made", "failures"]].any(axis=None)
+        # A method that others are tested against is in the table.
+        assert "against" not in spec or made.cells["pairs"].notna().any(), spec
+        text = as_text(made)
+        assert all((text.markdown, text.latex, text.html, csv_text(made)))
 
 
+@pytest.mark.long
 @EVERY
 def test_runs_at_the_papers_scale_stand_beside_its_numbers(path):
     plan = plan_of(path, "paper")
@@ -216,9 +224,7 @@ def test_runs_at_the_papers_scale_stand_beside_its_numbers(path):
 # Figures
 
 
-# A figure of the papers' runs has the same parts as one of smoke runs, and more of each.
-@pytest.mark.parametrize("scale", only(SCALES, {"smoke"}.__contains__))
-@EVERY
+@SCALED
 def test_figures_can_be_drawn(path, scale, folder):
     plan = plan_of(path, scale)
     for spec in plan.figures:

@@ -6,7 +6,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from app_runs import Recorder, Run, all_bytes, array_names, partition_of
+
+from curvfed.strategies.wire.codec import decode_arrays
+
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+SENT_MODELS = ("train", "evaluate", "fine-tune", "calibrate", "ccvr")
+FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geodesic")
 
 
 class Line(NamedTuple):
@@ -40,3 +46,40 @@ def assert_matched(names: Collection[str], patterns: Iterable[str]) -> None:
     assert matched(names, patterns) == set(names)
     for pattern in patterns:
         assert matched(names, [pattern]), f"{pattern} matches none of {sorted(names)}"
+
+
+def check_parameters(method: str, found: Run, recorder: Recorder) -> None:
+    """A client is sent, sends and keeps what the method's line says, and nothing that it keeps is
+    in a message."""
+    page = documented_methods()[method]
+    kept = {
+        name.removeprefix("parameter/")
+        for name in found.personal(0)
+        if name.startswith("parameter/")
+    }
+    assert_matched(kept, page.keeps)
+    for content in recorder.replies("train"):
+        assert_matched(set(array_names(content)), page.sends)
+        assert kept.isdisjoint(array_names(content))
+    for content in [content for phase in SENT_MODELS for content in recorder.requests(phase)]:
+        assert_matched(set(content.get("arrays", {})), page.is_sent)
+        assert kept.isdisjoint(content.get("arrays", {}))
+    for phase in ("describe", "curvature", "evaluate", "fine-tune"):
+        assert not any(map(array_names, recorder.replies(phase)))
+
+
+def check_fixed(method: str, recorder: Recorder) -> None:
+    """A fixed classifier is sent once to each client, and does not come back."""
+    sent = [
+        (partition_of(reply), decode_arrays(asked["fixed"]))
+        for asked, reply in recorder.pairs
+        if "fixed" in asked
+    ]
+    if method not in FIXED:
+        assert not sent
+        return
+    assert sorted(partition for partition, _ in sent) == [0, 1, 2]
+    names = {"head.weight", "head.bias"} if method == "fedbabu" else {"head.weight"}
+    assert all(set(arrays) == names for _, arrays in sent)
+    (head,) = {arrays["head.weight"].tobytes() for _, arrays in sent}
+    assert not any(head in all_bytes(reply) for reply in recorder.replies())

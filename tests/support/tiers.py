@@ -23,7 +23,7 @@ def only(cases: Iterable[Any], kept: Callable[[Any], bool]) -> list[Any]:
 
 
 def examples(most: int) -> settings:
-    """So many examples in the longer tier and in runs of chosen files, and a third of them in the
+    """So many examples in the longer tier and in runs of chosen files, and a sixth of them in the
     quick tier."""
     is_quick = settings.default.max_examples < settings.get_profile("whole").max_examples
-    return settings(max_examples=max(most // 3, 10) if is_quick else most)
+    return settings(max_examples=max(most // 6, 6) if is_quick else most)

@@ -56,7 +56,9 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     assert table["class"].tolist() == [str(number) for number in classes.tolist()]
 
 
-@pytest.mark.parametrize("suffix", [".pt2", pytest.param(".onnx", marks=needs_onnx)])
+@pytest.mark.parametrize(
+    "suffix", [".pt2", pytest.param(".onnx", marks=[needs_onnx, pytest.mark.long])]
+)
 def test_images_and_points_of_any_number(suffix, own_home, tmp_path):
     images = curvfed.simulate(
         "hyperfed",

@@ -11,6 +11,7 @@ from errors import refuses
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tiers import examples
 
 from curvfed.deployments.arguments import check_place
 from curvfed.strategies.base.aggregation_keys import FLOWER, FlowerName
@@ -190,6 +191,7 @@ def test_defaults_of_pyproject_are_those_of_the_model():
     ]
 
 
+@examples(36)
 @given(FREE, fitting())
 def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
     raw = free | tied

@@ -1,7 +1,9 @@
 """What other packages bring: found by name, typed as ours, and left out with a reason where it will
 not do."""
 
+import pytest
 from plugin_package import package, python
+from tiers import only
 
 ROW = """
 from typing import Literal
@@ -113,8 +115,11 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
         assert line.startswith(f'refused: method = "{name}" is left out: {reason}')
 
 
-def test_a_row_may_import_the_configuration(tmp_path):
-    """Whichever of the two is imported first."""
+IMPORTED_FIRST = ("import early\n", "from curvfed.strategies.methods import METHODS\n", "")
+
+
+@pytest.mark.parametrize("first", only(IMPORTED_FIRST, "import early\n".__eq__))
+def test_a_row_may_import_the_configuration(tmp_path, first):
     imports = (
         "from curvfed.strategies.config.parse import parse\nfrom curvfed.strategies.base.method"
         " import Method as M\n"
@@ -125,14 +130,13 @@ def test_a_row_may_import_the_configuration(tmp_path):
         f"{imports}ROW = M('', 'flat')\n",
         {"curvfed.methods": {"early": "early:ROW"}},
     )
-    for first in ("from curvfed.strategies.methods import METHODS\n", "import early\n", ""):
-        told = python(
-            first + ASK,
-            tmp_path / "home",
-            tmp_path / "site",
-            words=("method=early", "method=local"),
-        )
-        assert told.splitlines()[-2:] == ["early True {}", "local True {}"]
+    told = python(
+        first + ASK,
+        tmp_path / "home",
+        tmp_path / "site",
+        words=("method=early", "method=local"),
+    )
+    assert told.splitlines()[-2:] == ["early True {}", "local True {}"]
 
 
 def test_two_packages_of_one_name(tmp_path):

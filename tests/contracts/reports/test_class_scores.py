@@ -48,8 +48,8 @@ def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "nothing_else"),
     [
-        ({"method": "flatland"}, True),
-        ({"method": "adafgl", "fine_tune_epochs": 2}, True),
+        pytest.param({"method": "flatland"}, True, marks=pytest.mark.long),
+        pytest.param({"method": "adafgl", "fine_tune_epochs": 2}, True, marks=pytest.mark.long),
         ({"method": "fedavg", "num_rounds": 3, "fraction_train": 0.4}, True),
         (
             {
@@ -175,7 +175,7 @@ def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refus
     assert all(one.total < 1000 for one in client_shares(RunFiles.read(found.path)))
 
 
-@pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
+@pytest.mark.parametrize("value", [5, [0, 1, 10**9]])
 def test_no_phase_of_a_secure_sum_brings_counts(tmp_path, value):
     found = run(
         tmp_path,

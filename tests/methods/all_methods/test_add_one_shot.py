@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hull_nodes import parts_of
 from plugin_package import package, python
 from safetensors.numpy import load_file
@@ -17,6 +18,7 @@ simulate(keys | {"run-name": "run"}, 3)
 """
 
 
+@pytest.mark.long
 def test_the_server_learns_the_mean_of_all_points(tmp_path):
     module = MODULE.read_text(encoding="utf-8")
     points = {"curvfed.methods": {"mean": "curvfed_mean:MEAN"}}

@@ -1,8 +1,9 @@
-"""What holds for every method of rounds: a run that was stopped and resumed has the bits of one
-that was not."""
+"""What holds for every method of rounds: its messages hold what docs/methods.md says, and a run that
+was stopped and resumed has the bits of one that was not."""
 
 import pytest
-from app_runs import EVERY, QUICK, run
+from app_runs import EVERY, QUICK, Recorder, run
+from method_page import check_fixed, check_parameters
 from tiers import only
 
 from curvfed.strategies.base.aggregation import Aggregation
@@ -19,10 +20,12 @@ CASES = only(
     lambda case: FIRST[case[0]] == case[1],
 )
 ROUNDS = 3
+OWN = {"adafgl": {"fine_tune_epochs": 3}, "ditto": {"optimizer": "adam"}}
+"""Settings that save time, or by which a client keeps all that it may keep."""
 
 
 @pytest.mark.parametrize(("method", "task"), CASES)
-def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
+def test_messages_are_those_of_the_page_and_a_resumed_run_has_the_same_bits(method, task, tmp_path):
     """Two of three clients train in a round, so that what the others keep is older than what they
     are sent.
 
@@ -31,12 +34,15 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
     settings = QUICK[task] | {
         "method": method,
         "num_rounds": ROUNDS,
+        "local_epochs": 1,
         "fraction_train": 0.67,
         "fine_tune_every": 2,
     }
-    if method == "adafgl":
-        settings["fine_tune_epochs"] = 10
-    whole = run(tmp_path, "whole", **settings)
+    settings |= OWN.get(method, {})
+    recorder = Recorder()
+    whole = run(tmp_path, "whole", intercept=recorder, **settings)
+    check_parameters(method, whole, recorder)
+    check_fixed(method, recorder)
     assert whole.summary["status"] == "completed"
     stop_in = str(ROUNDS)
 

@@ -18,7 +18,6 @@ from app_runs import (
     Run,
     all_bytes,
     all_numbers,
-    array_names,
     forged,
     newest,
     partition_of,
@@ -38,7 +37,6 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
@@ -50,9 +48,6 @@ from curvfed.tasks.graphs.client_task import NodeTask
 
 PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
 SECRET = "patient 4711 has diagnosis F32"
-SENT_MODELS = ("train", "evaluate", "fine-tune", "calibrate", "ccvr")
-IN_ROUNDS = [name for name, method in METHODS.items() if method.aggregation != ONE_SHOT]
-FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geodesic")
 
 
 def documented() -> dict[str, set[tuple[str, str]]]:
@@ -65,12 +60,6 @@ def documented() -> dict[str, set[tuple[str, str]]]:
         names = MESSAGE_TYPES if phases == "`every`" else re.findall(r"`([\w-]+)`", phases)
         found[sent] |= set(product(names, re.findall(r"`([\w.*]+)`", values)))
     return found
-
-
-def kept_names(found: Run, partition: int = 0) -> set[str]:
-    """The names of what a client keeps on its disk, but for the optimiser's state."""
-    names = found.personal(partition)
-    return {name.removeprefix("parameter/") for name in names if name.startswith("parameter/")}
 
 
 def own_graphs(folder: Path, scale: float = 1.0) -> list[dict]:
@@ -262,64 +251,6 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
     )
     run(tmp_path, method="fedavg", optimizer_state="kept", num_rounds=3, intercept=watch)
     watch.check(set())
-
-
-@pytest.fixture(scope="module", params=IN_ROUNDS)
-def recorded(request, tmp_path_factory):
-    """A method, a run of it of which half of the clients train in a round, and its messages."""
-    recorder, own = (
-        Recorder(),
-        ({"fine_tune_epochs": 5} if request.param == "adafgl" else {}),
-    )
-    folder = tmp_path_factory.mktemp("recorded")
-    return (
-        request.param,
-        run(
-            folder,
-            method=request.param,
-            num_rounds=3,
-            fraction_train=0.5,
-            intercept=recorder,
-            **own,
-        ),
-        recorder,
-    )
-
-
-def test_the_parameters_on_the_wire_are_those_of_the_page(recorded):
-    method, found, recorder = recorded
-    page = documented_methods()[method]
-    kept = kept_names(found)
-    assert_matched(kept, page.keeps)
-    for content in recorder.replies("train"):
-        assert_matched(set(array_names(content)), page.sends)
-        assert kept.isdisjoint(array_names(content))
-    for content in [content for phase in SENT_MODELS for content in recorder.requests(phase)]:
-        assert_matched(set(content.get("arrays", {})), page.is_sent)
-        assert kept.isdisjoint(content.get("arrays", {}))
-    for phase in ("describe", "curvature", "evaluate", "fine-tune"):
-        assert not any(map(array_names, recorder.replies(phase)))
-
-
-def test_a_fixed_classifier_is_sent_once_and_does_not_come_back(recorded):
-    method, _, recorder = recorded
-    fixed = {"head.weight", "head.bias"} if method == "fedbabu" else {"head.weight"}
-    told = [
-        (partition_of(reply), set(asked["fixed"]))
-        for asked, reply in recorder.pairs
-        if "fixed" in asked
-    ]
-    assert sorted(told) == (
-        [(partition, fixed) for partition in range(3)] if method in FIXED else []
-    )
-    if method in FIXED:
-        heads = [
-            decode_arrays(asked["fixed"])["head.weight"]
-            for asked, _ in recorder.pairs
-            if "fixed" in asked
-        ]
-        assert np.array_equal(heads[0], heads[1])
-        assert not any(heads[0].tobytes() in all_bytes(reply) for reply in recorder.replies())
 
 
 def test_the_page_has_every_method_once():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
-from tiers import examples
+from tiers import examples, only
 
 from curvfed.strategies.hull.grouping import MAX_STARTS, METHODS, average_distances, group_hulls
 
@@ -184,7 +184,7 @@ def test_every_way_to_assign_few_hulls() -> None:
 
 
 @pytest.mark.parametrize("one_sided", [False, True])
-@pytest.mark.parametrize("lacking", [0, 2, 4])
+@pytest.mark.parametrize("lacking", only([0, 2, 4], (4).__eq__))
 def test_uniform_points_where_clients_lack_a_class(lacking: int, one_sided: bool) -> None:
     shares = {method: [] for method in ("assignment", "kernighan-lin")}
     for seed in range(8):

@@ -51,7 +51,9 @@ def test_the_test_of_a_b_h_set_can_fail() -> None:
     assert is_b_h([1, 3, 7, 12, 20, 30, 44], 2)
 
 
-@pytest.mark.parametrize(("num", "h"), [(6, 2), (16, 3), (20, 4), (80, 5), (80, 7)])
+@pytest.mark.parametrize(
+    ("num", "h"), [(6, 2), (16, 3), (20, 4), (80, 5), pytest.param(80, 7, marks=pytest.mark.long)]
+)
 def test_bose_chowla_numbers_are_logarithms(num: int, h: int) -> None:
     """x^(a + 1) = x + α, by square and multiply on lists; h = 7 with 80 labels is among the larger
     primes in the order."""
