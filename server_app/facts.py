@@ -6,7 +6,6 @@ from collections import Counter
 
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.tasks.kinds import KINDS
@@ -17,10 +16,6 @@ DIFFERENT_PARTITION = (
     "its part belongs to another partition of the public data set: num-partitions and the data"
     " set's files must be the same at all nodes"
 )
-
-MANY_CLASSES = 1000
-"""Largest number of classes without a warning that names the client with most of them, whose
-mistake would enlarge all heads."""
 
 
 def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Facts:
@@ -96,7 +91,8 @@ def _facts(described: dict[int, Description]) -> Facts:
     names = dict.fromkeys(
         name for description in described.values() for name in description.class_names
     )
-    if len(names) > MANY_CLASSES:
+    most = KINDS[first.task].max_classes
+    if len(names) > most // 10:  # a mistake of one client would enlarge all heads
         largest = max(described, key=lambda partition: len(described[partition].class_names))
         count = len(described[largest].class_names)
         log.warning(
@@ -105,9 +101,9 @@ def _facts(described: dict[int, Description]) -> Facts:
             largest,
             count,
         )
-    if len(names) > MAX_CLASSES:
+    if len(names) > most:
         raise FederationError(
-            f"the clients name {len(names)} classes in total; allowed are up to {MAX_CLASSES}",
+            f"the clients name {len(names)} classes in total; allowed are up to {most}",
             key="too-many-classes",
         )
     return Facts(first.task, first.num_features, tuple(names), first.shape)

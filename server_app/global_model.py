@@ -23,6 +23,9 @@ from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.links.client_links import ClientLinks, split_names
+from curvfed.tasks.links.dataset import LinkDataset
+from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.metrics import predictions
 from curvfed.tasks.registry import source_of
 
@@ -43,7 +46,7 @@ THUMBNAIL = 64
 
 def open_global_model(
     config: RunConfig, federation: Federation, is_global: bool
-) -> "GlobalModel | GlobalPoints | None":
+) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
     """The model that all clients share and the test data; None if either is missing.
 
     Parameters
@@ -70,12 +73,63 @@ def open_global_model(
     if any(config.row.is_personal(name) for name in named_state(model)):
         log.info("no global accuracy: parts of the model stay with the clients")
         return None
+    if isinstance(model, Embedding):
+        return GlobalLinks(model, test, federation.facts.class_names, config, device)
     if not isinstance(model, ImageNet):
         return GlobalPoints(model, test, federation.facts.class_names, device)
     is_own = config.test_data != "auto" or source_of(config.dataset) is None
     return GlobalModel(
         model, test, federation.facts.class_names, config.network.head, device, is_own=is_own
     )
+
+
+class GlobalLinks:
+    """An embedding and all links; arguments as those of `GlobalModel`.
+
+    Attributes
+    ----------
+    figures : dict of str to float
+        Further figures of the last score.
+    """
+
+    def __init__(
+        self,
+        model: Embedding,
+        links: ClientLinks,
+        class_names: tuple[str, ...],
+        config: RunConfig,
+        device: torch.device,
+    ) -> None:
+        self._model = model
+        self._class_names = class_names
+        self._kind = str(config.model)
+        self._task = LinkDataset.task(config, links, class_names, device, model)
+        self.figures: dict[str, float] = {}
+
+    def score(self, arrays: Arrays) -> float | None:
+        """Hits@1 of the test links, if there are any."""
+        load_arrays(arrays, named_state(self._model))
+        figures: dict[str, float] = self._task.whole_scores(self._model)
+        accuracy = figures.pop("hits_1", None)
+        self.figures = {
+            name if name == "reconstruction_map" else f"global_{name}": value
+            for name, value in figures.items()
+        }
+        return accuracy
+
+    def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
+        """Write `links.npz`, from which the report draws: names, points of the ball or rows, and
+        links."""
+        load_arrays(arrays, named_state(self._model))
+        entities, _ = split_names(self._class_names)
+        triples = torch.cat(list(self._task.triples.values()))
+        content = {
+            "names": np.array(entities),
+            "rows": self._model.table().numpy(force=True),
+            "triples": triples.numpy(force=True),
+            "kind": np.array(self._kind),
+        }
+        write_npz(folder / "links.npz", content)
 
 
 class GlobalPoints:

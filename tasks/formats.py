@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from curvfed.tasks.links.sniff import is_links
 from curvfed.tasks.points.sources import ENDINGS
 
 if TYPE_CHECKING:
@@ -168,10 +169,11 @@ _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 OGB = "a folder of the Open Graph Benchmark"
 SAVED = "a folder saved by Hugging Face's datasets"
 
-FILE_ENDINGS = (".pt", ".json", *ENDINGS)
+FILE_ENDINGS = (".pt", ".json", ".obo", *ENDINGS)
 """What the names of data sets that are files end in."""
 
 FORMATS = (
+    Format("a table, OBO file or folder of links", "links", "links.readers", is_links),
     Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),
     Format("CIFAR's pickled batches", "images", "images.cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf", _is_leaf, has_users=True),

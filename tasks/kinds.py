@@ -39,6 +39,17 @@ _POINTS: dict[str, Any] = _IMAGES | {
     "test_size": 0.15,
     "fine_tune_epochs": 0,
 }
+_LINKS: dict[str, Any] = _GRAPHS | {
+    "local_epochs": 2,
+    "batch_size": 256,
+    "learning_rate": 0.1,
+    "schedule": "inverse",
+    "decay_every": 20,
+    "embedding_dim": 10,
+    "partition": "branches",
+    "train_size": 0.8,
+    "test_size": 0.1,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +74,8 @@ class Kind:
         A format of the sizes that all clients share, such as " of {num_features} features".
     num_features : int
         The number of features of each example; 0 if data sets differ.
-    min_classes : int
-        The minimum number of classes of a client.
+    min_classes, max_classes : int
+        The range of the number of classes of a client, or of its names of entities.
     has_shape : bool
         Whether the features of an example are an image.
     has_spaces : bool
@@ -90,6 +101,7 @@ class Kind:
     sizes: str = ""
     num_features: int = 0
     min_classes: int = 1
+    max_classes: int = 10_000
     has_shape: bool = False
     has_spaces: bool = False
     has_validation: bool = True
@@ -152,6 +164,18 @@ KINDS = {
         has_validation=False,
         reads_test_data=True,
         tables=("hull",),
+    ),
+    "links": Kind(
+        package="links",
+        built_in="balanced-tree",
+        models=("poincare", "hyperboloid", "euclidean", "inner"),
+        default_models={"flat": "inner", "disc": "poincare"},
+        partitions=("branches", "random"),
+        defaults=_LINKS,
+        num_features=1,
+        max_classes=1_000_000,
+        reads_test_data=True,
+        tables=("links",),
     ),
 }
 """The kinds by name."""

@@ -23,6 +23,7 @@ from curvfed.tasks.graphs.data.sources import SOURCES as NODES
 from curvfed.tasks.images.sources import ALIASES
 from curvfed.tasks.images.sources import SOURCES as IMAGES
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.links.sources import SOURCES as LINKS
 from curvfed.tasks.points.sources import ENDINGS
 from curvfed.tasks.points.sources import SOURCES as POINTS
 from curvfed.tasks.public_data import PublicData, explain_reading
@@ -32,10 +33,11 @@ SOURCES: dict[str, PublicData] = {
     **{name.lower(): tu_files(name) for name in NAMES},
     **IMAGES,
     **POINTS,
+    **LINKS,
 }
 """The public and generated data sets, by name in small letters."""
 
-BUILT_IN = (*NODES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
+BUILT_IN = (*NODES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS, *LINKS)
 """The names of curvfed's data sets."""
 
 PATHS = (
@@ -46,7 +48,7 @@ PATHS = (
 )
 """The kinds of paths that are data sets."""
 
-GENERATED = {kind.built_in for kind in KINDS.values()}
+GENERATED = {*(kind.built_in for kind in KINDS.values()), "random-tree"}
 """The data sets without files."""
 
 OWN = "own"
@@ -233,7 +235,7 @@ def catalogue() -> list[tuple[str, str, str]]:
         ),
         ("BIO-CHEM-SN", "graphs", f"{ORIGIN}: the sets of BIO, CHEM and SN"),
         ("of the TU collection, one or several", "graphs", f"{ORIGIN}: {LISTED}"),
-        *((name, source.task, source.origin) for name, source in (IMAGES | POINTS).items()),
+        *((name, source.task, source.origin) for name, source in (IMAGES | POINTS | LINKS).items()),
         *(
             (name, "see its package", f"{entry.value}, of another package")
             for name, (entry, *_) in plugins.registered("datasets").items()

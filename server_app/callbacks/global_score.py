@@ -12,7 +12,7 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
-    from curvfed.server_app.global_model import GlobalModel, GlobalPoints
+    from curvfed.server_app.global_model import GlobalLinks, GlobalModel, GlobalPoints
 
 
 class GlobalScore(Callback):
@@ -33,7 +33,8 @@ class GlobalScore(Callback):
 
     def figures(self, number: int, answer: Answer) -> Mapping[str, Any]:
         """The accuracy; None in the other rounds."""
-        return {GLOBAL_ACCURACY: self._score_round(number)}
+        accuracy = self._score_round(number)
+        return {GLOBAL_ACCURACY: accuracy, **self.run.state.scored.get("figures", {})}
 
     def after_round(self, completed: Round) -> None:
         """Score the starting model of a run without rounds."""
@@ -57,11 +58,15 @@ class GlobalScore(Callback):
             return None
         accuracy = self._model.score(self.run.whole_model)
         scored = self.run.state.scored
+        if figures := getattr(self._model, "figures", {}):
+            scored["figures"] = figures
+        if accuracy is None:
+            return None
         scored["last"] = [*scored.get("last", []), accuracy][-LAST:]
         return accuracy
 
 
-def _open(run: Run) -> "GlobalModel | GlobalPoints | None":
+def _open(run: Run) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
     """The model that the server scores on its own test images or points."""
     if not KINDS[run.federation.facts.task].reads_test_data:
         return None

@@ -60,6 +60,7 @@ def summary(
             "nodes_refused": len(federation.refused),
         }
     )
+    metrics |= state.scored.get("figures", {})
     if len(last) == LAST:
         metrics["global_accuracy_last3"] = float(np.mean(last))
     if calibrated is not None:

@@ -173,6 +173,18 @@ ROWS = (
     _share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
     _share("roc_auc_before", "ROC-AUC of the model as received"),
     _count("roc_auc_clients_left_out", "clients with test data of one class"),
+    _share("reconstruction_map", "mean average precision of all links"),
+    _share("global_mrr", "mean reciprocal rank, global"),
+    _share("global_hits_10", "Hits@10, global"),
+    _share("global_link_auc", "AUC of links, global"),
+    _share("mrr", "mean reciprocal rank"),
+    _share("mrr_std", "mean reciprocal rank, standard deviation", better=""),
+    _share("mrr_before", "mean reciprocal rank of the model as received"),
+    _count("mrr_clients_left_out", "clients without links to score"),
+    _share("hits_10", "Hits@10", is_sent=True),
+    _share("hits_10_before", "Hits@10 of the model as received", is_sent=True),
+    _share("link_auc", "AUC of links", is_sent=True),
+    _share("link_auc_before", "AUC of links of the model as received", is_sent=True),
     _share("majority_accuracy", "accuracy of the majority class", better=""),
     Figure("loss", "training loss", (CLIENT, ROUND), better="less", is_sent=True),
     _share("score", "test score", CLIENT, ROUND, is_sent=True),
@@ -268,7 +280,10 @@ SENT = {row.name: row for row in ROWS if row.is_sent}
 HULL_COUNTS = ("points", "revealed", "vertices", "moved", "thinned")
 """Those about a client's hulls."""
 
-SUMMED = tuple(name for name in SENT if name not in HULL_COUNTS)
+OPEN_SCORES = ("hits_10", "link_auc", "hits_10_before", "link_auc_before")
+"""Those that no secure sum has."""
+
+SUMMED = tuple(name for name in SENT if name not in (*HULL_COUNTS, *OPEN_SCORES))
 """Those that a secure sum adds up, in the order of their coordinates."""
 
 MEANS = tuple(name for name, row in SENT.items() if ROUND in row.levels)

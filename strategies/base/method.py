@@ -24,6 +24,7 @@ INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 GRAPHS = ("nodes", "graphs")
 IMAGES = ("images",)
 POINTS = ("points",)
+LINKS = ("links",)
 
 ONE_SHOT = "one-shot"
 """The name of the aggregation of a method without rounds."""

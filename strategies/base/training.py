@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer
+from curvfed.strategies.base.riemannian import Riemannian
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task
@@ -150,6 +151,17 @@ def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> N
     >>> type(make_optimizer({"w": nn.Parameter(torch.ones(2))}, config)).__name__
     'Adam'
     """
+    charts = {
+        name: chart
+        for name, parameter in parameters.items()
+        if (chart := getattr(parameter, "chart", None)) and not chart.has_flat_steps
+    }
+    if charts:
+        return Riemannian(parameters, charts, lambda flat: _flat_optimizer(flat, config))
+    return _flat_optimizer(parameters, config)
+
+
+def _flat_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> NamedOptimizer:
     if config.optimizer == "sgd":
         return SGD(parameters, config.learning_rate, config.momentum, config.weight_decay)
     undecayed = [

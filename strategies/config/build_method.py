@@ -32,9 +32,10 @@ from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.tasks.images.models import ImageModelSpec
+    from curvfed.tasks.links.models import LinkModelSpec
     from curvfed.tasks.points.client_task import PointModelSpec
 
-    AnyModelSpec = ModelSpec | ImageModelSpec | PointModelSpec
+    AnyModelSpec = ModelSpec | ImageModelSpec | PointModelSpec | LinkModelSpec
 
 log = logging.getLogger("curvfed")
 
@@ -63,6 +64,8 @@ def model_spec(
         from curvfed.tasks.points.client_task import PointModelSpec
 
         return PointModelSpec(len(facts.class_names), config.points.curvature)
+    if facts.task == "links":
+        return _link_spec(config, facts)
     kind = encoder(config, facts.task)
     if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
@@ -85,6 +88,20 @@ def model_spec(
         width=config.embedding_dim,
         dropout=config.dropout,
         **options,
+    )
+
+
+def _link_spec(config: RunConfig, facts: Facts) -> "LinkModelSpec":
+    from curvfed.tasks.links.client_links import split_names
+    from curvfed.tasks.links.models import LinkModelSpec
+
+    entities, relations = split_names(facts.class_names)
+    return LinkModelSpec(
+        kind=encoder(config, facts.task),
+        num_entities=len(entities),
+        num_relations=len(relations),
+        dim=config.embedding_dim,
+        **config.network.options,
     )
 
 

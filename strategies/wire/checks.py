@@ -34,7 +34,6 @@ def one_line(text: str, length: int = MAX_REASON) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
-MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
@@ -178,10 +177,10 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
             key="task",
         )
     minimum = kind.min_classes
-    if not minimum <= len(names) <= MAX_CLASSES or len(set(names)) < len(names):
+    if not minimum <= len(names) <= kind.max_classes or len(set(names)) < len(names):
         raise MessageError(
-            f"there are {len(names)} class names; allowed are {minimum} to {MAX_CLASSES}, all"
-            " different",
+            f"there are {len(names)} class names; allowed are {minimum} to {kind.max_classes},"
+            " all different",
             key="class-names",
         )
     if num_features < 1:

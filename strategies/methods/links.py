@@ -1,0 +1,214 @@
+"""Embeddings of links, in hyperbolic or flat space, whose rows are averaged each for itself."""
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from torch import Tensor
+
+from curvfed.geometry.frames import Hyperboloid
+from curvfed.strategies.base.aggregation import Average, Replies, split_average
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.method import LINKS, Method, Network
+from curvfed.strategies.base.statistics import Arrays
+
+ROWS = "rows/"
+COUNTS = "counts/"
+"""Beginnings of the names of a reply's sums over links: of rows, and of their weights."""
+
+BY_ROW = ("entities", "relations")
+"""Parameters whose rows are averaged each for itself."""
+
+
+class Keys(Table):
+    """Keys of links."""
+
+    average: Literal["centroid", "tangent", "flat"] = Field(
+        default="centroid",
+        description=(
+            "mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz"
+            " centroid; tangent: the mean of the steps from the row before the round; flat: the"
+            " mean of the coordinates"
+        ),
+    )
+    negatives: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="entities that a step draws per link, among which the right tail is chosen",
+    )
+    curvature: Rate = Field(
+        default=-1.0, lt=0, description="curvature of the space of links-poincare and links-lorentz"
+    )
+    learn_curvature: bool = Field(
+        default=False, description="train the curvature, which is common to all clients"
+    )
+    hold_out: bool = Field(
+        default=True,
+        description=(
+            "keep the shares of train-size and test-size; false: train on all links, whose scores"
+            " then say how well the embedding gives them back"
+        ),
+    )
+
+
+def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor) -> Tensor:
+    """What is averaged over the clients for each row: where it is now, seen from the row before the
+    round; (N, d) or (N, d+1)."""
+    if chart is None or average == "flat":
+        return new - old
+    return chart.log(old, new) if average == "tangent" else chart.offset(old, new)
+
+
+def mean_rows(average: str, chart: Hyperboloid | None, old: Tensor, means: Tensor) -> Tensor:
+    """The rows of these means of `mean_terms`."""
+    if chart is None or average == "flat":
+        return old + means
+    return chart.move(old, means) if average == "tangent" else chart.move_to_centroid(old, means)
+
+
+class LinksClient(Learner):
+    """Trains the rows of its own entities, and shares for each row how far it moved, times the
+    number of its links.
+
+    Only sums over the clients are needed: rows of entities that it does not have are zeros, as are
+    their weights.
+    """
+
+    keys: Keys
+    hides_records = False
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        self._received: dict[str, Tensor] = {}
+
+    def receive(self, arrays: Arrays) -> None:
+        """Load the rows, and keep them until the reply."""
+        super().receive(arrays)
+        self._received = {
+            name: self.local.tensors[name].detach().clone()
+            for name in BY_ROW
+            if name in self.local.shared
+        }
+
+    @torch.no_grad()
+    def share(self) -> Arrays:
+        """Per link of the client: sums over its links of what `mean_terms` gives for the rows of
+        each, and the numbers of links with each row; other parameters as they are."""
+        task: Any = self.local.task
+        shared = super().share()
+        for name, old in self._received.items():
+            new = self.local.tensors[name]
+            terms = mean_terms(self.keys.average, getattr(new, "chart", None), old, new)
+            weights = task.counts[name].to(new.dtype) / max(task.num_examples, 1)
+            del shared[name]
+            shared[ROWS + name] = (weights[:, None] * terms).numpy(force=True)
+            shared[COUNTS + name] = weights.numpy(force=True)
+        return shared
+
+
+class LinksServer(Average):
+    """The average over the clients of each row, weighted by their numbers of links with it (FedE,
+    Chen et al., 2021), on the manifold; a row that no client has stays."""
+
+    name = "rows"
+    summed_clients = "own"
+    keys: Keys
+
+    def expected_reply(self, partition: int) -> Arrays:
+        """Sums of rows and their weights in place of the parameters by row."""
+        expected: Arrays = {}
+        for name, array in self._arrays.items():
+            if name not in BY_ROW:
+                expected[name] = array
+                continue
+            is_longer = self._chart(name) is not None and self.keys.average == "centroid"
+            shape = (len(array), array.shape[1] + is_longer)
+            expected[ROWS + name] = np.zeros(shape, array.dtype)
+            expected[COUNTS + name] = np.zeros(len(array), array.dtype)
+        return expected
+
+    def aggregate(self, replies: Replies) -> None:
+        """Average each row over the clients that have it."""
+        means = split_average(self.expected_reply(0), list(replies.values()))
+        num_links = sum(reply.weight for reply in replies.values())
+        for name, old in self._arrays.items():
+            if name not in BY_ROW:
+                self._arrays = {**self._arrays, name: means[name]}
+                continue
+            counts = means[COUNTS + name] * num_links
+            self._arrays = {**self._arrays, name: self._moved(name, old, means, counts)}
+
+    def _moved(
+        self, name: str, old: NDArray[Any], means: Arrays, counts: NDArray[Any]
+    ) -> NDArray[Any]:
+        """The rows that some client has at their means; the others as they were."""
+        num_links = np.maximum(means[COUNTS + name], np.finfo(old.dtype).tiny)
+        rows = torch.from_numpy(means[ROWS + name] / num_links[:, None])
+        moved = mean_rows(self.keys.average, self._chart(name), torch.from_numpy(old), rows)
+        # A weight below half a link is the rounding of a secure sum.
+        is_held = torch.from_numpy(counts > 0.5)[:, None]
+        return torch.where(is_held, moved, torch.from_numpy(old)).numpy()
+
+    def _chart(self, name: str) -> Hyperboloid | None:
+        from curvfed.tasks.links.models import CURVED
+
+        return CURVED.get(str(self.run.model)) if name == "entities" else None
+
+
+def curved(keys: Keys) -> Network:
+    """An embedding in a space of this curvature."""
+    options = {"curvature": keys.curvature, "learns_curvature": keys.learn_curvature}
+    return Network(options=options)
+
+
+FLAT_TWIN = {"links": {"method": "links-inner"}}
+
+METHODS = {
+    "links-poincare": Method(
+        "entities in the Poincaré ball by distance, each averaged on the manifold (Nickel & Kiela,"
+        " 2017; Chen et al., 2021)",
+        space="disc",
+        tasks=LINKS,
+        settings={"links": {"model": "poincare"}},
+        network=curved,
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+        tuned={"links": {"links.average": ("tangent", "flat")}},
+        twin=FLAT_TWIN,
+    ),
+    "links-lorentz": Method(
+        "entities on the hyperboloid by distance, with Riemannian steps (Nickel & Kiela, 2018)",
+        space="disc",
+        tasks=LINKS,
+        settings={"links": {"model": "hyperboloid"}},
+        network=curved,
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+        tuned={"links": {"links.average": ("tangent", "flat")}},
+        twin=FLAT_TWIN,
+    ),
+    "links-inner": Method(
+        "entities in flat space by inner product and bias, the flat twin of links-poincare",
+        space="flat",
+        tasks=LINKS,
+        settings={"links": {"model": "inner"}},
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+    ),
+    "links-euclidean": Method(
+        "entities in flat space by Euclidean distance",
+        space="flat",
+        tasks=LINKS,
+        settings={"links": {"model": "euclidean"}},
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+    ),
+}

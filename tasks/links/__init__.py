@@ -1,0 +1,1 @@
+"""Links between entities: taxonomies, ontologies, knowledge graphs and graphs of friends."""

@@ -1,0 +1,130 @@
+"""The links of one client, and the names of what they connect."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import Examples, sha256
+
+RELATION = "→ "
+"""Beginning of the name of a relation among the names that a client states."""
+
+
+@dataclass(frozen=True, eq=False)
+class RawLinks:
+    """The links of a file or a data set.
+
+    Attributes
+    ----------
+    triples : (n, 3), int64
+        Head, relation, tail: rows of `entities` and `relations`; each triple once, in the order of
+        the file.
+    entities, relations : tuple of str
+        Names; a single relation has the name "".
+    parts : (n,), int64, or None
+        0 training, 1 validation, 2 test, if the data set has its own split.
+    """
+
+    triples: NDArray[np.int64]
+    entities: tuple[str, ...]
+    relations: tuple[str, ...]
+    parts: NDArray[np.int64] | None = None
+
+
+def raw_links(
+    where: str, rows: Sequence[Sequence[str]], parts: Sequence[int] | None = None
+) -> RawLinks:
+    """Number the names of links (head, tail) or (head, relation, tail), in alphabetical order.
+
+    Links of an entity to itself, and repeated ones, are left out.
+
+    Raises
+    ------
+    DataError
+        If there is no link, or a name is empty or begins like that of a relation.
+    """
+    kept: dict[tuple[str, str, str], int] = {}
+    for position, row in enumerate(rows):
+        head, *between, tail = (" ".join(cell.split()) for cell in row)
+        if not head or not tail or head.startswith(RELATION) or tail.startswith(RELATION):
+            raise DataError(
+                f'{where}, link {position + 1}: a name is empty or begins with "{RELATION}";'
+                " allowed are other names",
+                key="link-names",
+            )
+        if head != tail:
+            kept.setdefault((head, *between, tail) if between else (head, "", tail), position)  # type: ignore[arg-type]
+    if not kept:
+        raise DataError(f"{where} has no links between two entities", key="no-links")
+    entities = tuple(sorted({name for head, _, tail in kept for name in (head, tail)}))
+    relations = tuple(sorted({relation for _, relation, _ in kept}))
+    number = {name: row for row, name in enumerate(entities)}
+    relation_number = {name: row for row, name in enumerate(relations)}
+    triples = np.array([(number[h], relation_number[r], number[t]) for h, r, t in kept])
+    own = None if parts is None else np.array([parts[position] for position in kept.values()])
+    return RawLinks(triples, entities, relations, own)
+
+
+def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:
+    """The names that a client states: entities, then relations if there are several."""
+    several = relations if len(relations) > 1 else ()
+    return (*entities, *(f"{RELATION}{name}" for name in several))
+
+
+def split_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The entities and the relations of stated names; a single relation is "".
+
+    Examples
+    --------
+    >>> split_names(["cat", "→ is a", "mammal", "→ eats"])
+    (['cat', 'mammal'], ['is a', 'eats'])
+    """
+    entities = [name for name in names if not name.startswith(RELATION)]
+    relations = [name.removeprefix(RELATION) for name in names if name.startswith(RELATION)]
+    return entities, relations or [""]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClientLinks(Examples):
+    """Links of a client, of a whole data set, or those that a server scores; see `Examples`, whose
+    labels are the tails.
+
+    Attributes
+    ----------
+    heads, relations : Tensor, (n,), int64
+        Rows of the entities and relations in `class_names`.
+    """
+
+    heads: Tensor
+    relations: Tensor
+    history: str = field(default="")
+
+    task: ClassVar[str] = "links"
+    shape: ClassVar[str] = ""
+    num_features: ClassVar[int] = 1
+
+    def describe(self) -> str:
+        """The number of links and entities."""
+        held = len(torch.unique(torch.cat([self.heads, self.labels])))
+        return f"{len(self.labels)} links between {held} entities"
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """The numbers of links; names of entities have no counts."""
+        return {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
+
+    def check_test(self, shape: str, class_names: object) -> None:
+        """Accept links of any entities; those that no client has are not scored."""
+
+    def bytes_on(self, device: torch.device) -> int:
+        """Bytes of the numbers."""
+        return 6 * self.labels.nbytes
+
+    def computed_digest(self) -> str:
+        """SHA-256 of the data."""
+        return sha256("\n".join(self.class_names), self.tensors())

@@ -1,0 +1,156 @@
+"""The task of links: the right tail of a head among negatives, and ranks of held-out tails."""
+
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from curvfed.tasks.links.client_links import ClientLinks, split_names
+from curvfed.tasks.links.models import Embedding
+from curvfed.tasks.links.scores import KnownLinks, average_precision, link_scores
+from curvfed.tasks.task import PARTS, SCORED, Batch, Task
+
+QUERIES = 5000
+"""Links that are scored at most; the first ones of a larger set, in a fixed random order."""
+
+
+class LinkTask(Task):
+    """One client's links on its device, with rows in the federation's numbering.
+
+    Parameters
+    ----------
+    links : ClientLinks
+    class_names : tuple of str
+        The names of the federation's entities and relations.
+    device : torch.device
+    batch_size : int
+        Links per step; 0: all.
+    negatives : int
+        Entities of the client's own that each step draws per link.
+
+    Attributes
+    ----------
+    triples : dict of str to Tensor (n, 3), int64
+        Head, relation and tail by part.
+    entities : Tensor (m,), int64
+        The rows of this client's training links, ascending.
+    counts : dict of str to Tensor (n,)
+        By parameter, the number of this client's training links with each row.
+    """
+
+    def __init__(
+        self,
+        links: ClientLinks,
+        class_names: tuple[str, ...],
+        device: torch.device,
+        batch_size: int,
+        negatives: int,
+    ) -> None:
+        entities, relations = split_names(class_names)
+        own_entities, own_relations = split_names(links.class_names)
+        rows = _rows(own_entities, entities)
+        numbers = _rows(own_relations, relations)[links.relations]
+        triples = torch.stack([rows[links.heads], numbers, rows[links.labels]], dim=1)
+        is_known = (triples >= 0).all(dim=1)
+        triples = triples[is_known].to(device)
+        masks = {name: getattr(links, name)[is_known].to(device) for name in PARTS}
+        self.triples = {name: triples[mask] for name, mask in masks.items()}
+        self.metric = links.metric
+        self.labels = triples[:, 2]
+        self.parts = {name: mask.nonzero().squeeze(1) for name, mask in masks.items()}
+        train = self.triples["train"]
+        self.train_labels = train[:, 2]
+        self.num_examples = len(train)
+        self.counts = {
+            "entities": torch.bincount(train[:, [0, 2]].flatten(), minlength=len(entities)),
+            "relations": torch.bincount(train[:, 1], minlength=len(relations)),
+        }
+        self.entities = self.counts["entities"].nonzero().squeeze(1)
+        sizes = (len(entities), len(relations))
+        self._known = KnownLinks(triples, *sizes) if len(triples) else None
+        self._trained = KnownLinks(train, *sizes) if len(train) else None
+        self._batch_size = batch_size or max(self.num_examples, 1)
+        self._negatives = negatives
+
+    @property
+    def num_steps(self) -> int:
+        """The number of batches."""
+        return -(-self.num_examples // self._batch_size)
+
+    def batches(self, model: nn.Module) -> Iterator[Batch]:
+        """One pass in shuffled batches, each link once."""
+        train = self.triples["train"]
+        order = torch.randperm(len(train), device=train.device)
+        for rows in torch.split(order, self._batch_size):
+            yield Batch(train[rows], self.train_labels[rows])
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Mean cross-entropy of the right tail among it and the negatives, without those that are
+        right too (Nickel & Kiela, 2017, Eq. 6)."""
+        heads, relations, tails = batch.inputs.T
+        shape = (len(heads), self._negatives)
+        drawn = torch.randint(len(self.entities), shape, device=heads.device)
+        negatives = self.entities[drawn]
+        scores = model(heads, relations, torch.cat([tails[:, None], negatives], dim=1))
+        assert self._trained is not None, "a client without training links does not train"
+        left_out = self._trained.holds(heads[:, None], relations[:, None], negatives)
+        left_out |= negatives == heads[:, None]
+        scores = scores.masked_fill(F.pad(left_out, (1, 0)), -torch.inf)
+        return F.cross_entropy(scores, torch.zeros_like(heads))
+
+    def scores(self, model: nn.Module) -> dict[str, float]:
+        """Filtered scores of the tails of held-out links among this client's entities.
+
+        Returns
+        -------
+        dict
+            "validation" and "score", the mean reciprocal ranks; "accuracy", Hits@1, "hits_10" and
+            "link_auc" of the test links. Parts without links have none.
+        """
+        assert isinstance(model, Embedding)
+        figures: dict[str, float] = {}
+        for part, name in SCORED.items():
+            scores = self._scores_of(model, part)
+            if scores:
+                figures[name] = scores["mrr"]
+            if part == "test" and scores:
+                figures["accuracy"] = scores["hits_1"]
+                figures |= {key: scores[key] for key in ("hits_10", "link_auc")}
+        return figures
+
+    def whole_scores(self, model: Embedding) -> dict[str, float]:
+        """Scores of the test links, and "reconstruction_map" of all links."""
+        figures = self._scores_of(model, "test")
+        triples = torch.cat(list(self.triples.values()))
+        number = len(self.counts["entities"])
+        heads = torch.unique(triples[:, 0])
+        if len(heads) > QUERIES:
+            triples = triples[torch.isin(triples[:, 0], heads[:: -(-len(heads) // QUERIES)])]
+        return {**figures, "reconstruction_map": average_precision(model, triples, number)}
+
+    def _scores_of(self, model: Embedding, part: str) -> dict[str, float]:
+        triples = self.triples[part]
+        # A tail that the client does not train has no row of its own.
+        is_trained = torch.isin(triples[:, [0, 2]], self.entities).all(dim=1)
+        triples = triples[is_trained][:QUERIES]
+        if not len(triples) or self._known is None:
+            return {}
+        return link_scores(model, triples, self.entities, self._known)
+
+    def logits(self, model: nn.Module) -> Tensor:
+        """Scores (n, N) of all entities as the tail of each link."""
+        assert isinstance(model, Embedding)
+        triples = torch.cat(list(self.triples.values()))
+        entities = torch.arange(len(self.counts["entities"]), device=triples.device)
+        return torch.cat(list(model.blocks(triples[:, 0], triples[:, 1], entities)))
+
+    def confusion(self, model: nn.Module) -> list[int]:
+        """Empty: tails are no classes."""
+        return []
+
+
+def _rows(names: list[str], all_names: list[str]) -> Tensor:
+    """The row of each name; −1 for a name that the federation does not have."""
+    numbers = {name: row for row, name in enumerate(all_names)}
+    return torch.tensor([numbers.get(name, -1) for name in names])

@@ -1,0 +1,207 @@
+"""Links: their files, their partition by branches, and the tasks of the clients."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from curvfed.tasks.dataset import Dataset, Spec
+from curvfed.tasks.graphs.data.partition import membership_digest
+from curvfed.tasks.links.client_links import ClientLinks, RawLinks, stated_names
+from curvfed.tasks.links.readers import balanced_tree, locate, random_tree
+from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.stored_files import file_stamps
+
+log = logging.getLogger("curvfed")
+
+PARTITION_STREAM = 16
+SPLIT_STREAM = 17
+"""Random streams of the seed."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LinkSpec(Spec):
+    """The settings of links.
+
+    Attributes
+    ----------
+    partition : str
+        "branches" or "random".
+    seed : int
+    train_size, test_size : float
+        Shares of the links.
+    """
+
+    partition: str = "branches"
+    seed: int = 0
+    train_size: float = 0.8
+    test_size: float = 0.1
+
+
+class LinkDataset(Dataset):
+    """Links, each held by one client; all clients share the entities by their names."""
+
+    examples = ClientLinks
+    raw = (RawLinks,)
+    needed = "links"
+    place_words = "links in "
+    spec: LinkSpec
+
+    @classmethod
+    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+        """The links of a run's configuration; they are read anew by each process."""
+        keys = run.table("links")
+        train_size = run.train_size if keys.hold_out else 1.0
+        test_size = run.test_size if keys.hold_out else 0.0
+        spec = LinkSpec(run.dataset, run.data_path, run.partition, run.seed, train_size, test_size)
+        return cls(spec)
+
+    def find(self, source: PublicData) -> Located[RawLinks] | None:
+        """The files of a public data set, or None if they are absent."""
+        if source.title.startswith("balanced tree"):
+            return Located((), lambda: balanced_tree(3, 5))
+        if source.title.startswith("random tree"):
+            return Located((), lambda: random_tree(1200, 8, self.spec.seed))
+        folder = source.folder(self.spec.data_dir)
+        if folder is None:
+            return None
+        return locate(folder / source.files[0] if len(source.files) == 1 else folder)
+
+    @property
+    def is_there(self) -> Callable[[Path], bool]:
+        """Links are a file or a folder."""
+        return Path.exists
+
+    def locate_files(self, path: Path) -> Located[RawLinks]:
+        """A user's file or folder."""
+        return locate(path)
+
+    def part(self, partition_id: int, num_partitions: int) -> ClientLinks:
+        """The links of one client; their entities are numbered as in the whole data set."""
+        raw = self._read()
+        owners, digest = _owners(self.spec, num_partitions, self._stamps())
+        return self._links(raw, owners == partition_id, digest)
+
+    def test(self, path: Path | None = None) -> ClientLinks | None:
+        """All links, whose test part no client trains on; those of a path are all known."""
+        if path is None:
+            return self._links(self._read())
+        raw = self.locate_own(path.expanduser()).read()
+        return self._links(replace(raw, parts=np.zeros(len(raw.triples), np.int64)))
+
+    def own_data(self, raw: RawLinks) -> ClientLinks:
+        """A node's own links, split at random or as the files are."""
+        return self._links(raw)
+
+    def _stamps(self) -> tuple[Any, ...]:
+        return tuple(file_stamps(self.locate().files))
+
+    def _read(self) -> RawLinks:
+        return _whole(self.spec, self._stamps())
+
+    def _links(
+        self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
+    ) -> ClientLinks:
+        """Those of the links that are held, or all."""
+        parts = _split(raw, self.spec)
+        chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
+        heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
+        train, val, test = (torch.from_numpy(parts[chosen] == part) for part in range(3))
+        links = ClientLinks(
+            heads=heads,
+            relations=relations,
+            labels=tails,
+            train=train,
+            val=val,
+            test=test,
+            class_names=stated_names(raw.entities, raw.relations),
+            partition_digest=digest,
+            metric="mrr",
+        )
+        return replace(links, digest=links.computed_digest())
+
+    @staticmethod
+    def task(
+        run: Any, examples: ClientLinks, class_names: tuple[str, ...], device: Any, model: Any
+    ) -> Any:
+        """The client's links, with the loss of a choice among negatives."""
+        from curvfed.tasks.links.client_task import LinkTask
+
+        negatives = run.table("links").negatives
+        return LinkTask(examples, class_names, device, run.batch_size, negatives)
+
+
+DATASET = LinkDataset
+
+
+@lru_cache(maxsize=2)
+def _whole(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
+    raw: RawLinks = LinkDataset(spec).locate().read()
+    return raw
+
+
+@lru_cache(maxsize=2)
+def _owners(spec: LinkSpec, num_partitions: int, stamps: tuple[Any, ...]) -> tuple[Integers, str]:
+    """The client of each link, and a hash of these numbers."""
+    triples = _whole(spec, stamps).triples
+    rng = np.random.default_rng([spec.seed, PARTITION_STREAM])
+    order = rng.permutation(len(triples))
+    if spec.partition == "branches":
+        order = order[np.argsort(branch_order(triples, rng)[triples[order, 0]], kind="stable")]
+    owners = np.empty(len(triples), np.int64)
+    for client, held in enumerate(np.array_split(order, num_partitions)):
+        owners[held] = client
+    return owners, membership_digest(owners)
+
+
+def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
+    """The position of each entity in a walk through the branches of a taxonomy, in random order.
+
+    The parent of an entity is the tail of its links that is the tail of the fewest links; with
+    links to all ancestors that is the nearest one.
+
+    Examples
+    --------
+    >>> below = np.array([[1, 0, 0], [2, 0, 0], [3, 0, 1], [4, 0, 2], [3, 0, 0], [4, 0, 0]])
+    >>> order = branch_order(below, np.random.default_rng(0))
+    >>> abs(order[1] - order[3]), abs(order[2] - order[4])
+    (1, 1)
+    """
+    number = int(triples[:, [0, 2]].max()) + 1
+    sizes = np.bincount(triples[:, 2], minlength=number)
+    rank = rng.permutation(number)
+    parents: dict[int, int] = {}
+    for head, tail in triples[:, [0, 2]].tolist():
+        present = parents.get(head)
+        if present is None or (sizes[tail], rank[tail]) < (sizes[present], rank[present]):
+            parents[head] = tail
+    paths = []
+    for entity in range(number):
+        path = [entity]
+        while path[-1] in parents and parents[path[-1]] not in path:
+            path.append(parents[path[-1]])
+        paths.append([rank[above] for above in reversed(path)])
+    positions = np.empty(number, np.int64)
+    positions[sorted(range(number), key=paths.__getitem__)] = np.arange(number)
+    return positions
+
+
+def _split(raw: RawLinks, spec: LinkSpec) -> Integers:
+    """The part of each link: 0 training, 1 validation, 2 test."""
+    if raw.parts is not None:
+        return np.asarray(raw.parts)
+    number = len(raw.triples)
+    order = np.random.default_rng([spec.seed, SPLIT_STREAM]).permutation(number)
+    parts = np.ones(number, np.int64)
+    num_train = round(spec.train_size * number)
+    parts[order[:num_train]] = 0
+    parts[order[num_train : num_train + round(spec.test_size * number)]] = 2
+    return parts

@@ -1,0 +1,156 @@
+"""Embeddings of entities and relations, and the scores of links."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from curvfed.geometry.frames import Hyperboloid, Normal
+from curvfed.geometry.safe_math import asinh_root, root
+
+CURVED = {"poincare": Normal(), "hyperboloid": Hyperboloid()}
+"""The coordinates of the models in hyperbolic space."""
+
+_VALUES = 2**22  # of a block of scores: 16 MB in float32
+
+
+@dataclass(frozen=True)
+class LinkModelSpec:
+    """The settings of an embedding.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `MODELS`.
+    num_entities, num_relations, dim : int
+    curvature : float
+        Of the curved models, negative.
+    learns_curvature : bool
+        Whether it is a start that training changes.
+    """
+
+    kind: str
+    num_entities: int
+    num_relations: int
+    dim: int
+    curvature: float = -1.0
+    learns_curvature: bool = False
+
+    @property
+    def min_parameters(self) -> int:
+        """The entities' numbers."""
+        return self.num_entities * self.dim
+
+    def build(self, seed: int) -> nn.Module:
+        """The model with its seeded start; equal on every machine for equal arguments.
+
+        Raises
+        ------
+        ValueError
+            If the model has complex numbers and `dim` is odd.
+        """
+        model: nn.Module = MODELS[self.kind](self, torch.Generator().manual_seed(seed))
+        return model
+
+
+class Embedding(nn.Module):
+    """A row of numbers for each entity. Links with a high score are likely.
+
+    Parameters
+    ----------
+    spec : LinkModelSpec
+    generator : torch.Generator
+        Of the start.
+    """
+
+    start = 1e-2
+
+    def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
+        super().__init__()
+        shape = (spec.num_entities, spec.dim)
+        self.entities = nn.Parameter(self.start * torch.randn(shape, generator=generator))
+
+    def table(self) -> Tensor:
+        """The numbers of each entity (N, k) from which scores are computed."""
+        return self.entities
+
+    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Scores (n, m) of rows of the table, heads (n, 1, k) and tails (n, m, k) or (1, m, k), and
+        relations (n,)."""
+        raise NotImplementedError
+
+    def forward(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Scores (n, m) of links from heads (n,) by relations (n,) to tails (n, m)."""
+        table = self.table()
+        rows = F.embedding(tails, table)
+        return self.compare(F.embedding(heads, table).unsqueeze(1), relations, rows)
+
+    @torch.no_grad()
+    def blocks(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Iterator[Tensor]:
+        """Scores (n', m) of links from each head to all of the tails (m,), in blocks of heads."""
+        table = self.table()
+        rows = table[tails].unsqueeze(0)
+        size = max(1, _VALUES // max(rows.numel(), 1))
+        for begin in range(0, len(heads), size):
+            block = slice(begin, begin + size)
+            yield self.compare(table[heads[block]].unsqueeze(1), relations[block], rows)
+
+
+class Inner(Embedding):
+    """⟨u, v⟩ + b(v); the last number of a row is its bias."""
+
+    start = 0.1
+
+    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """See `Embedding`."""
+        products = tails[..., :-1] @ heads[..., :-1].mT
+        return products.squeeze(-1) + tails[..., -1]
+
+
+class Euclidean(Embedding):
+    """−|u − v|."""
+
+    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """See `Embedding`."""
+        return -root((heads - tails).square().sum(-1))
+
+
+class Curved(Embedding):
+    """Minus the geodesic distance (Nickel & Kiela, 2017, Eq. 1; 2018, Eq. 5).
+
+    Rows are points of curvature −1, whose distances 1/√|c| scales, so the curvature c is that of
+    the whole space. A learned one is −exp(−2k).
+    """
+
+    def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
+        super().__init__(spec, generator)
+        self.chart = CURVED[spec.kind]
+        self.entities.chart = self.chart  # type: ignore[attr-defined]
+        start = torch.tensor(-0.5 * math.log(-spec.curvature))
+        self.k = nn.Parameter(start, requires_grad=spec.learns_curvature)
+
+    @property
+    def curvature(self) -> Tensor:
+        """The sectional curvature, of shape ()."""
+        return -torch.exp(-2 * self.k.detach())
+
+    def table(self) -> Tensor:
+        """Points of the ball, and 1/(1 − |x|²)."""
+        return torch.cat(self.chart.ball(self.entities), dim=-1)
+
+    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """See `Embedding`; sinh²(dist/2) = |x − y|²/((1 − |x|²)(1 − |y|²))."""
+        apart = (heads[..., :-1] - tails[..., :-1]).square().sum(-1)
+        return asinh_root(apart * heads[..., -1] * tails[..., -1]) * (-2 * self.k.exp())
+
+
+MODELS: dict[str, type[Embedding]] = {
+    "poincare": Curved,
+    "hyperboloid": Curved,
+    "euclidean": Euclidean,
+    "inner": Inner,
+}
+"""The models by name."""
