@@ -176,7 +176,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
 def unmeasured(federation: Federation, state: State) -> dict[str, str]:
     """The warning of a run that ends without any accuracy."""
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
-    if figures[PERSONAL_ACCURACY] is not None or state.scored.get("last"):
+    if figures[PERSONAL_ACCURACY] is not None or state.scored.keys() & {"last", "figures"}:
         return {}
     return {
         "unmeasured": (

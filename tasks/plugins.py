@@ -29,7 +29,7 @@ class DataSet:
     Attributes
     ----------
     task : str
-        A name of `curvfed.tasks.kinds.KINDS`: "nodes", "graphs", "images" or "points".
+        A name of `curvfed.tasks.kinds.KINDS`: "nodes", "graphs", "images", "points" or "links".
     load : callable
         From the folder of the public data sets (`data-dir`) to the raw data: RawGraph, RawGraphs
         (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints

@@ -100,8 +100,8 @@ def weighted_update(
     """A client's change of the received parameters, in the order of their names, times its weight.
 
     A change longer than `limit` is shortened to `limit`, which bounds how far one client moves the
-    average. Arrays that are not parameters (FedNova's step length, SCAFFOLD's change of a variate)
-    are only weighted.
+    average. Arrays that are not parameters (FedNova's step length, SCAFFOLD's change of a variate,
+    sums of rows) are only weighted.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def weighted_update(
     norm : float
         The length of the change before it is shortened.
     """
-    moves = parameters(received)
+    moves = parameters(received).keys() & arrays.keys()
     change = {name: array.astype(np.float64) for name, array in arrays.items()}
     for name in moves:
         change[name] -= received[name]

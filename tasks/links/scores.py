@@ -30,7 +30,7 @@ class KnownLinks:
     def holds(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Whether each link is in the set; the arguments broadcast."""
         keys = self._key(heads, relations, tails)
-        places = torch.searchsorted(self._keys, keys).clamp(max=len(self._keys) - 1)
+        places = torch.searchsorted(self._keys, keys.contiguous()).clamp(max=len(self._keys) - 1)
         is_held: Tensor = self._keys[places] == keys
         return is_held
 
@@ -60,7 +60,7 @@ def ranks(
         2013, with the mean of ties).
     """
     heads, relations, tails = triples.T
-    places = torch.searchsorted(candidates, tails)
+    places = torch.searchsorted(candidates, tails.contiguous())
     above = []
     wrong = []
     begin = 0

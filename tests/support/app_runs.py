@@ -35,6 +35,7 @@ QUICK: dict[str, dict[str, Any]] = {
     },
     "nodes": {"dataset": "trees", "local_epochs": 2},
     "points": {"dataset": "uniform", "points__num": 300},
+    "links": {"dataset": "balanced-tree", "batch_size": 0},
 }
 """Settings of a run of seconds, by task."""
 EVERY = [

@@ -541,7 +541,16 @@ def test_fine_tuning_that_is_a_network_of_its_own_trains_nothing_else(chosen):
 
 
 def test_a_sum_is_enough_for_averages_and_hulls():
-    linear = {"average", "fedopt", "scaffold", "feddyn", "interpolated", "fednova", "one-shot"}
+    linear = {
+        "average",
+        "fedopt",
+        "scaffold",
+        "feddyn",
+        "interpolated",
+        "fednova",
+        "one-shot",
+        "rows",
+    }
     for method, row in METHODS.items():
         raw = {"method": method, "secure-sum": True}
         if row.aggregation in linear | {"noisy-average"}:

@@ -134,7 +134,8 @@ def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
 @pytest.mark.parametrize("method", METHODS)
 def test_auto_is_a_built_in_data_set_that_the_method_works_on(method):
     tasks = METHODS[method].tasks
-    built_in = {"nodes": "trees", "images": "digits", "points": "uniform"}[tasks[0]]
+    names = {"nodes": "trees", "images": "digits", "points": "uniform", "links": "balanced-tree"}
+    built_in = names[tasks[0]]
     assert parse({"method": method}).dataset == KINDS[tasks[0]].built_in == built_in
     assert parse({"method": method, "dataset": "auto"}) == parse({"method": method})
     assert set(tasks_of(parse({"method": method}).dataset)) <= set(tasks)

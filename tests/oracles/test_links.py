@@ -1,0 +1,91 @@
+"""Links: files, partition, scores by hand, averages by row, and secure sums of them."""
+
+import numpy as np
+import pytest
+import torch
+from app_runs import run
+
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.methods.links import COUNTS, ROWS, Keys, LinksServer, mean_terms
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
+from curvfed.tasks.links.models import CURVED, LinkModelSpec
+from curvfed.tasks.links.readers import read_links
+from curvfed.tasks.links.scores import KnownLinks, link_scores
+from curvfed.tasks.registry import tasks_of
+
+FILES = {
+    "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
+    "named.csv": "head,relation,tail\ncat,is a,mammal\ndog,chases,cat\n",
+    "closure.csv": "id1,id2,weight\ncat,mammal,1\ndog,mammal,1\n",
+    "terms.obo": (
+        "format-version: 1.2\n\n[Term]\nid: A:2\nis_a: A:1 ! root\nrelationship: part_of A:3 ! x\n"
+        "\n[Term]\nid: A:4\nis_a: A:1\nis_obsolete: true\n\n[Typedef]\nid: part_of\n"
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "links"), [(name, 2) for name in FILES])
+def test_files_of_links_are_recognised_and_read(name, links, tmp_path):
+    path = tmp_path / name
+    path.write_text(FILES[name], encoding="utf-8")
+    assert tasks_of(str(path)) == ("links",)
+    assert len(read_links(path).triples) == links
+
+
+def test_a_folder_with_a_split_keeps_it_and_points_stay_points(tmp_path):
+    for part, name in enumerate(("train.txt", "valid.txt", "test.txt")):
+        (tmp_path / name).write_text(f"a{part}\tr\tb\n")
+    assert read_links(tmp_path).parts.tolist() == [0, 1, 2]
+    points = tmp_path / "points.csv"
+    points.write_text("0.1,0.2,5\n0.3,0.1,6\n")
+    assert tasks_of(str(points)) == ("points",)
+    (tmp_path / "bad.tsv").write_text("a\tb\nc\n")
+    with pytest.raises(DataError, match="line 2"):
+        read_links(tmp_path / "bad.tsv")
+
+
+def test_every_link_has_one_client_and_branches_stay_together(tmp_path):
+    dataset = LinkDataset(LinkSpec("balanced-tree", tmp_path, "branches", seed=3))
+    parts = [dataset.client(number, 3) for number in range(3)]
+    assert sum(len(part.labels) for part in parts) == len(dataset.test().labels)
+    shared = set(parts[0].heads.tolist()) & set(parts[1].heads.tolist())
+    assert len(shared) <= 2  # one where a branch is cut
+
+
+def test_scores_are_those_counted_by_hand():
+    line = LinkModelSpec("euclidean", 4, 1, 1).build(0)
+    line.entities.data = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
+    known = KnownLinks(torch.tensor([[0, 0, 1], [0, 0, 3]]), 4, 1)
+    scores = link_scores(line, torch.tensor([[0, 0, 3]]), torch.arange(4), known)
+    # 2 is nearer and wrong; 1 is nearer and right
+    assert scores == {"mrr": 0.5, "hits_1": 0.0, "hits_10": 1.0, "link_auc": 0.0}
+
+
+@pytest.mark.parametrize("average", ["centroid", "tangent", "flat"])
+@pytest.mark.parametrize("model", ["poincare", "hyperboloid", "inner"])
+def test_rows_are_averaged_by_links_and_others_stay(model, average):
+    old = LinkModelSpec(model, 3, 1, 4).build(0).entities.detach()
+    chart = CURVED.get(model)
+    server = LinksServer({"entities": old.numpy()}, Keys(average=average), RunKeys(model=model))
+    moved = [old + 0.01, old - 0.02]
+    counts = [torch.tensor([3.0, 2, 0]), torch.tensor([1.0, 0, 0])]
+    replies = {}
+    for client, (new, count) in enumerate(zip(moved, counts, strict=True)):
+        terms = mean_terms(average, chart, old, new) * count[:, None] / 5
+        arrays = {ROWS + "entities": terms.numpy(), COUNTS + "entities": (count / 5).numpy()}
+        replies[client] = Statistics(arrays, 5)
+    server.aggregate(replies)
+    averaged = server.global_model()["entities"]
+    expected = torch.stack([old[0] + 0.0025, moved[0][1], old[2]])
+    np.testing.assert_allclose(averaged, expected, atol=5e-5)
+
+
+def test_a_secure_sum_gives_the_same_rows(tmp_path):
+    settings = {"method": "links-lorentz", "dataset": "balanced-tree", "num_rounds": 2}
+    plain = run(tmp_path, "open", **settings)
+    masked = run(tmp_path, "masked", secure_sum=True, **settings)
+    for name, array in plain.model.items():
+        np.testing.assert_allclose(masked.model[name], array, atol=1e-5)
+    assert plain.summary["metrics"]["reconstruction_map"] > 0.05
