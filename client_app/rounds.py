@@ -21,7 +21,7 @@ from curvfed.client_app.node.start_check import check_start
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics
-from curvfed.strategies.config.run_config import is_masked
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from curvfed.client_app.client import Client
 from curvfed.client_app.private_sums import pay_for_sum
 from curvfed.strategies.config.basis import basis_of
-from curvfed.strategies.config.run_config import TARGETS
+from curvfed.strategies.config.masked import TARGETS
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.hull.client_order import draw_order_number
 from curvfed.strategies.secure_sum import simulation

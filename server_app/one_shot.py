@@ -27,8 +27,9 @@ from curvfed.strategies.base.one_shot import (
     ServerPoints,
 )
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
-from curvfed.strategies.config.run_config import RunConfig, is_masked
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import KeyedError

@@ -6,11 +6,9 @@ from itertools import chain
 from curvfed.strategies.base.aggregation_keys import NEED_ONLY_MEAN
 from curvfed.strategies.base.calibration import MAX_REACH
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.one_shot import client_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
 from curvfed.strategies.privacy.record import epsilon_spent, promise, round_release
-from curvfed.strategies.wire.messages import HULLS, TRAIN
 from curvfed.tasks import plugins
 
 MIN_CLIENTS = 100
@@ -70,6 +68,8 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
 
     That a client is not in every round gives nothing: the server draws who trains, and sees it.
     """
+    from curvfed.strategies.wire.messages import HULLS, TRAIN
+
     privacy = config.dp
     if privacy.unit == "none":
         return {}
@@ -88,6 +88,8 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
 def planned_releases(config: RunConfig, num_examples: int) -> dict[str, tuple[Release, int]]:
     """By phase, what a reply of a client with this number of training examples releases, and the
     number of its replies. All of them together cost `dp.epsilon`."""
+    from curvfed.strategies.wire.messages import TRAIN
+
     plan = sum_releases(config)
     if config.dp.unit == "record" and not sums_once(config):
         release = round_release(config, config.dp, num_examples, _sums(plan))
@@ -123,6 +125,8 @@ def privacy_cost(config: RunConfig, num_examples: int) -> str:
     ConfigError
         If the accountant's package is missing.
     """
+    from curvfed.strategies.wire.messages import TRAIN
+
     texts = [
         f"secure sums: {number}, each with noise of {release.noise:.3g} x the most that one"
         f" {config.dp.unit} adds"
@@ -201,6 +205,8 @@ def _hides_records(config: RunConfig) -> bool:
 
 def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = record` in a run of one secure sum."""
+    from curvfed.strategies.config.one_shot import client_class
+
     if not config.secure_sum:
         yield "dp.unit secure-sum", SHARES
     if config.row.is_one_shot:

@@ -1,5 +1,5 @@
 """The configuration of a run: the keys of every run, a table for each part with its own keys, the
-values that replace "auto", the masked phases, and the data set that it describes."""
+values that replace "auto", and the data set that it describes."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
@@ -22,7 +22,6 @@ from curvfed.strategies.base.shared_tables import (
     WandB,
 )
 from curvfed.strategies.methods import METHODS, default_tables, foreign_methods, table_of
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, TRAIN
 from curvfed.tasks.dataset import Dataset, dataset_class
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
@@ -244,15 +243,6 @@ def plain(value: Any) -> str:
 def open_dataset(config: RunConfig, task: str) -> Dataset:
     """The data set of a run with this task; prepared clients are in the user's cache."""
     return dataset_class(task).of_run(resolve_defaults(config, task), home() / "cache")
-
-
-TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
-"""Phases whose replies can be masked, in their order within a round."""
-
-
-def is_masked(run: RunKeys, phase: str) -> bool:
-    """Whether the server sees only the sum of the replies of this phase."""
-    return phase in TARGETS and (run.secure_sum or phase == HULLS)
 
 
 SYNONYMS = {

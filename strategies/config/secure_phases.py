@@ -7,7 +7,7 @@ import numpy as np
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
-from curvfed.strategies.config.run_config import is_masked
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Message
 from curvfed.strategies.secure_sum.session import Session
