@@ -130,7 +130,6 @@ PUBLIC = [
     "prototypes",
     "hull",
     "curvature",
-    "ollivier",
     "min_norm",
 ]
 
