@@ -36,7 +36,7 @@ class Hyperboloid:
     --------
     >>> chart = Hyperboloid()
     >>> s = torch.tensor([[3.0, 0.0]])
-    >>> chart.move(s, -chart.log(torch.zeros(1, 2), s)).round(decimals=4)
+    >>> chart.move(s, -chart.log(torch.zeros(1, 2), s)).abs().round(decimals=4)
     tensor([[0., 0.]])
     """
 

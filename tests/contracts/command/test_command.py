@@ -343,7 +343,7 @@ def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
     plans = []
     monkeypatch.setattr(
         "curvfed.deployments.commands.run.run_isolated",
-        lambda command, timeout: plans.append(command) or ("finished:failed", "no"),
+        lambda command, *_: plans.append(command) or ("finished:failed", "no"),
     )
     assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
     assert "debug=true" in " ".join(plans[0])
