@@ -10,6 +10,7 @@ bytes on the device, losses are checked, the method's own loss and head.
 
 import multiprocessing
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -23,6 +24,8 @@ from plain_loop import plain_steps
 from benchmarks.measure import Pair, Place, Row
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.private_steps import PrivateSteps
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -30,6 +33,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
 from curvfed.tasks.graphs.lorentz.modules import LorentzConv
+from curvfed.tasks.links.models import LinkModelSpec
 from curvfed.tasks.registry import tasks_of
 
 STEPS = 50
@@ -119,7 +123,13 @@ def rows(place: Place) -> list[Row]:
                 _row(place, method, base | {"mixed-precision": True}, {}, f"{against}, bfloat16", 1)
             )
     private = [_private_row(images, network) for network in ("cnn", "convnet")]
-    return [*(layers if place.processor == "cpu" else []), *on_graphs, adafgl, *on_images, *private]
+    return [
+        *([*layers, *links()] if place.processor == "cpu" else []),
+        *on_graphs,
+        adafgl,
+        *on_images,
+        *private,
+    ]
 
 
 def _row(
@@ -181,6 +191,42 @@ def _linear_against_flat() -> Pair:
     return lambda: gradients(lorentz_linear(*curved), curved, ones), lambda: gradients(
         F.linear(*flat), flat, ones
     )
+
+
+def links() -> list[Row]:
+    """Steps of curved embeddings against the inner product's: 1,000 links, 50 negatives, 10
+    dimensions, and WordNet's 1,180 mammals."""
+    return [
+        Row(
+            f"links: steps of {kind}, 1,000 links and 50 negatives",
+            "inner product and bias",
+            partial(_links_against_inner, kind),
+            2.0,
+        )
+        for kind in ("poincare", "hyperboloid")
+    ]
+
+
+def _links_against_inner(kind: str) -> Pair:
+    generator = torch.Generator().manual_seed(0)
+    number = 1180
+    heads = torch.randint(number, (1000,), generator=generator)
+    tails = torch.randint(number, (1000, 51), generator=generator)
+    same = torch.zeros_like(heads)
+
+    def step_of(model_kind: str) -> Callable[[], None]:
+        model = LinkModelSpec(model_kind, number, 1, 10).build(0)
+        parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        optimizer = make_optimizer(parameters, RunKeys(optimizer="adamw", learning_rate=0.01))
+
+        def step() -> None:
+            optimizer.zero_grad()
+            F.cross_entropy(model(heads, same, tails), same).backward()
+            optimizer.step()
+
+        return step
+
+    return step_of(kind), step_of("inner")
 
 
 def _layer_against_flat(place: Place) -> Pair:

@@ -74,6 +74,12 @@ def predict(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If a file is missing, or data, model and personal state do not fit together.
     """
+    if run.facts.task not in KINDS:
+        raise PredictError(
+            f"the run is on {run.facts.task}, whose embedding is in links.npz; allowed are runs of"
+            f" {', '.join(KINDS)}",
+            key="other-task",
+        )
     if not isinstance(data, str | KINDS[run.facts.task]):
         task = next(name for name, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.server_app.directory.npz import read_npz
 from curvfed.server_app.directory.tables import from_text_cell, is_number
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.parse import read_settings
@@ -57,6 +58,8 @@ class RunFiles:
         `confusion.csv`; empty where no client tells it.
     absent : list of str
         Files that are missing or cannot be read.
+    links : mapping of str to array
+        `links.npz`; empty for other runs.
     global_test : GlobalTest or None
         `global_test.npz`; None for runs without a test set at the server.
     hulls : HullFile or None
@@ -75,6 +78,7 @@ class RunFiles:
     confusion: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     global_test: "GlobalTest | None" = None
+    links: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     hulls: "HullFile | None" = None
 
     @classmethod
@@ -105,6 +109,7 @@ class RunFiles:
             confusion=load("confusion.csv", lambda path: _columns(path) if path.exists() else {}),
             absent=absent,
             global_test=load("global_test.npz", _arrays) or None,
+            links=load("links.npz", lambda path: read_npz(path) if path.exists() else {}),
             hulls=load("hulls.npz", _arrays) or load("classifier.npz", _arrays) or None,
         )
 

@@ -67,6 +67,10 @@ def _kinds(run: RunFiles) -> Sequence[Callable[[RunFiles], Picture | None]]:
         from curvfed.server_app.report import hull_figures
 
         return [hull_figures.disc, hull_figures.confusion]
+    if run.links:
+        from curvfed.server_app.report import link_figures
+
+        return [link_figures.disc, score, loss]
     kinds = [score, loss, class_scores.confusion, curvature_by_round, curvature_by_graph, classes]
     if not _has_global_model(run):
         return kinds

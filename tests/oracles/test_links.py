@@ -1,5 +1,7 @@
 """Links: files, partition, scores by hand, averages by row, and secure sums of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -89,3 +91,16 @@ def test_a_secure_sum_gives_the_same_rows(tmp_path):
     for name, array in plain.model.items():
         np.testing.assert_allclose(masked.model[name], array, atol=1e-5)
     assert plain.summary["metrics"]["reconstruction_map"] > 0.05
+
+
+def test_the_report_draws_entities_and_escapes_their_names(tmp_path):
+    from curvfed.server_app.report.link_figures import disc
+
+    rows = np.array([[0.0, 0, 1], [0.5, 0, 4 / 3], [0, 0.5, 4 / 3]])
+    names = np.array(["<root>", "left", "right"])
+    triples = np.array([[1, 0, 0], [2, 0, 0]])
+    links = {"names": names, "rows": rows, "triples": triples, "kind": np.array("poincare")}
+    html = disc(SimpleNamespace(links=links)).html
+    assert html.count("<circle cx") == 3
+    assert "<root>" not in html
+    assert "left; nearest: &lt;root&gt;, right" in html
