@@ -221,7 +221,7 @@ def _links_against_inner(kind: str) -> Pair:
 
         def step() -> None:
             optimizer.zero_grad()
-            F.cross_entropy(model(heads, same, tails), same).backward()
+            torch.autograd.backward(F.cross_entropy(model(heads, same, tails), same))
             optimizer.step()
 
         return step

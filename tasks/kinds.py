@@ -168,7 +168,7 @@ KINDS = {
     "links": Kind(
         package="links",
         built_in="balanced-tree",
-        models=("poincare", "hyperboloid", "euclidean", "inner"),
+        models=("poincare", "hyperboloid", "euclidean", "inner", "complex", "rotate"),
         default_models={"flat": "inner", "disc": "poincare"},
         partitions=("branches", "random"),
         defaults=_LINKS,

@@ -45,7 +45,7 @@ def disc(run: RunFiles) -> Picture | None:
     flat = in_disc(points, is_curved)
     near = neighbours(points, shown, is_curved)
     names = links["names"]
-    parents = {}
+    parents: dict[int, int] = {}
     for head, tail in triples[:, [0, 2]].tolist():
         if head not in parents or degree[tail] < degree[parents[head]]:
             parents[head] = tail
@@ -84,7 +84,9 @@ def in_disc(points: Array, is_curved: bool) -> Array:
     units = points / np.maximum(length, 1e-30)
     main = np.linalg.svd(units - units.mean(axis=0), full_matrices=False)[2][:2]
     plane = units @ main.T
-    return length * plane / np.maximum(np.linalg.norm(plane, axis=1, keepdims=True), 1e-30)
+    flat: Array = length * plane
+    flat /= np.maximum(np.linalg.norm(plane, axis=1, keepdims=True), 1e-30)
+    return flat
 
 
 def neighbours(points: Array, shown: NDArray[np.intp], is_curved: bool) -> dict[int, list[int]]:

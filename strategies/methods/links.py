@@ -211,4 +211,22 @@ METHODS = {
         server=LinksServer,
         client=LinksClient,
     ),
+    "links-complex": Method(
+        "entities and relations in complex space by ComplEx (Trouillon et al., 2016)",
+        space="flat",
+        tasks=LINKS,
+        settings={"links": {"model": "complex"}},
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+    ),
+    "links-rotate": Method(
+        "entities in complex space, relations as rotations by RotatE (Sun et al., 2019)",
+        space="flat",
+        tasks=LINKS,
+        settings={"links": {"model": "rotate"}},
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+    ),
 }

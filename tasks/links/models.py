@@ -147,10 +147,56 @@ class Curved(Embedding):
         return asinh_root(apart * heads[..., -1] * tails[..., -1]) * (-2 * self.k.exp())
 
 
+class ComplEx(Embedding):
+    """Re⟨h, r, conj(t)⟩ of complex rows, real parts first (Trouillon et al., 2016, Eq. 9)."""
+
+    start = 0.1
+
+    def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
+        if spec.dim % 2:
+            raise ValueError(f"embedding-dim = {spec.dim}: allowed are even numbers")
+        super().__init__(spec, generator)
+        shape = (spec.num_relations, self.relation_width(spec.dim))
+        self.relations = nn.Parameter(self.start * torch.randn(shape, generator=generator))
+
+    def relation_width(self, dim: int) -> int:
+        """The numbers of a relation."""
+        return dim
+
+    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """See `Embedding`."""
+        real, imaginary = self.relations[relations].unsqueeze(1).chunk(2, dim=-1)
+        turned = _times(heads, real, imaginary)
+        return (tails @ turned.mT).squeeze(-1)
+
+
+class RotatE(ComplEx):
+    """−Σ|h·exp(iθ) − t| of complex rows, whose relations are angles (Sun et al., 2019, Eq. 3)."""
+
+    def relation_width(self, dim: int) -> int:
+        """An angle for each complex number."""
+        return dim // 2
+
+    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """See `Embedding`."""
+        angles = self.relations[relations].unsqueeze(1)
+        apart = _times(heads, angles.cos(), angles.sin()) - tails
+        real, imaginary = apart.chunk(2, dim=-1)
+        return -root(real.square() + imaginary.square()).sum(-1)
+
+
+def _times(rows: Tensor, real: Tensor, imaginary: Tensor) -> Tensor:
+    """Complex rows, real parts first, times complex numbers."""
+    x, y = rows.chunk(2, dim=-1)
+    return torch.cat([x * real - y * imaginary, x * imaginary + y * real], dim=-1)
+
+
 MODELS: dict[str, type[Embedding]] = {
     "poincare": Curved,
     "hyperboloid": Curved,
     "euclidean": Euclidean,
     "inner": Inner,
+    "complex": ComplEx,
+    "rotate": RotatE,
 }
 """The models by name."""

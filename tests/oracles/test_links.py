@@ -65,6 +65,21 @@ def test_scores_are_those_counted_by_hand():
     assert scores == {"mrr": 0.5, "hits_1": 0.0, "hits_10": 1.0, "link_auc": 0.0}
 
 
+@pytest.mark.parametrize("kind", ["complex", "rotate"])
+def test_relations_are_complex_numbers(kind):
+    model = LinkModelSpec(kind, 3, 2, 4).build(0)
+    score = model(torch.tensor([0]), torch.tensor([1]), torch.tensor([[2, 1]]))
+    rows, relations = model.entities.detach().numpy(), model.relations.detach().numpy()
+    head, middle, last = rows[:, :2] + 1j * rows[:, 2:]
+    if kind == "complex":
+        factor = relations[1, :2] + 1j * relations[1, 2:]
+        expected = [(head * factor * tail.conj()).sum().real for tail in (last, middle)]
+    else:
+        turned = head * np.exp(1j * relations[1])
+        expected = [-np.abs(turned - tail).sum() for tail in (last, middle)]
+    np.testing.assert_allclose(score.detach()[0], expected, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("average", ["centroid", "tangent", "flat"])
 @pytest.mark.parametrize("model", ["poincare", "hyperboloid", "inner"])
 def test_rows_are_averaged_by_links_and_others_stay(model, average):
