@@ -176,7 +176,8 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
 def unmeasured(federation: Federation, state: State) -> dict[str, str]:
     """The warning of a run that ends without any accuracy."""
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
-    if figures[PERSONAL_ACCURACY] is not None or state.scored.keys() & {"last", "figures"}:
+    scored = state.scored.get("last") or state.scored.get("figures")
+    if figures[PERSONAL_ACCURACY] is not None or scored:
         return {}
     return {
         "unmeasured": (

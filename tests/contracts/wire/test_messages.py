@@ -222,7 +222,7 @@ def test_parts_that_are_no_record_of_values_are_none():
     [
         (
             {"task": "texts"},
-            'the task of the data is "texts"; allowed is one of nodes, graphs, images, points',
+            'the task of the data is "texts"; allowed is one of nodes, graphs, images, points, links',
         ),
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
         (
