@@ -600,16 +600,16 @@ def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path)
 
 def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
     plain = run(tmp_path, "a", num_rounds=3)
-    monkeypatch.setattr("curvfed.client_app.clients_in_memory.MIN_CLIENTS", 1)
+    monkeypatch.setitem(live._limits, "clients", 1)
     for name, taken, kept in [("b", 0, 1), ("c", 2**60, CLIENTS)]:
-        monkeypatch.setattr("curvfed.client_app.clients_in_memory.MAX_BYTES", taken)
+        monkeypatch.setitem(live._limits, "bytes", taken)
         live.forget_all()
         assert same(run(tmp_path, name, num_rounds=3).model, plain.model)
         assert len(live._clients) == kept
 
 
 def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkeypatch):
-    monkeypatch.setattr("curvfed.client_app.clients_in_memory.MIN_CLIENTS", 2)
+    monkeypatch.setitem(live._limits, "clients", 2)
     monkeypatch.setattr("curvfed.client_app.clients_in_memory._used_bytes", lambda: taken)
     live.forget_all()
     kept = []

@@ -90,7 +90,7 @@ class Replay:
     def start(self, chosen, more=()):
         # a model, or the core of one for every client, and what a protocol has besides
         first = self.asked[1, 0]
-        names = [name for name in arrays_of(self.replies[1, 0]) if "/" not in name]
+        names = [name for name in arrays_of(self.replies[1, 0]) if "/" not in name] or list(first)
         initial = {name: first.get(name, first.get(f"core/0/{name}")) for name in names} | dict(
             more
         )

@@ -116,7 +116,7 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
     """Not even where the text of an exception holds all of them."""
     secrets: set[bytes] = set()
 
-    def leak(member: SecureSumClient, vector: np.ndarray, basis: Basis) -> None:
+    def leak(member: SecureSumClient, vector: np.ndarray, basis: Basis, *, has_noise: bool) -> None:
         state = member.state
         secrets.update(
             (state.mask_secret, state.encryption_secret, state.seed, *state.shares.values())
