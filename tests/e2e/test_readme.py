@@ -130,7 +130,7 @@ def test_the_blocks_run_and_print_what_is_shown(shell, home):
 
 @pytest.fixture
 def own_data(clone, shell):
-    """A graph as docs/data.md makes one, images and cells, by the names that the table has."""
+    """A graph as docs/data.md makes one, images, links and cells, by the names of the table."""
     page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     (code,) = (text for language, text in BLOCK.findall(page) if language == "python")
     shell(f"python - <<'END'\n{code}END\n")
@@ -140,6 +140,8 @@ def own_data(clone, shell):
         for number in range(40):
             image = Image.fromarray(draw.integers(0, 256, (40, 32, 3), np.uint8))
             image.save(clone / "pictures" / name / f"{number}.png")
+    links = [f"{child}\t{child // 2}" for child in range(2, 64)]
+    (clone / "tree.tsv").write_text("\n".join(links) + "\n")
     rows = [f"{x:.3f},{y:.3f},{'ab'[int(x > 0)]}" for x, y in draw.uniform(-0.6, 0.6, (60, 2))]
     (clone / "cells.csv").write_text("\n".join(["x,y,kind", *rows]) + "\n")
 
@@ -147,7 +149,7 @@ def own_data(clone, shell):
 @pytest.mark.usefixtures("own_data")
 def test_whoever_has_data_or_hosts_can_begin(shell, home):
     table = begin_with()
-    assert [*table] == ["graphs", "images", "cells", "hosts"]
+    assert [*table] == ["graphs", "images", "links", "cells", "hosts"]
     for what, command in table.items():
         words = shlex.split(command)
         # that it can run is enough: `check` reads the keys and loads the data

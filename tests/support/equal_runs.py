@@ -11,7 +11,7 @@ from curvfed.strategies.base.keys import dotted
 
 def is_figure(column: str) -> bool:
     """Whether equal runs have equal values in it."""
-    return not re.search(r"seconds|versions|results-dir", column)
+    return not re.search(r"seconds|versions|results-dir|^workers$", column)
 
 
 def figures(path: Path) -> dict[str, Any]:
