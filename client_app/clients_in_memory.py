@@ -43,7 +43,7 @@ def share_memory(processes: int) -> None:
     """Let this process keep its share of the clients of a run that has just been forked into some
     processes. What they have in common counts once."""
     common = _used_bytes()
-    _limits["clients"] = MIN_CLIENTS // processes
+    _limits["clients"] = max(1, MIN_CLIENTS // processes)
     _limits["bytes"] = common + max(0, MAX_BYTES - common) // processes
 
 

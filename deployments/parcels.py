@@ -86,7 +86,7 @@ class Line:
 
         Raises
         ------
-        OSError
+        ConnectionError
             If the other process has ended.
         """
         socket.send_fds(self.socket, [_PLACE.pack(*place)], [parcel.file])

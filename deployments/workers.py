@@ -93,6 +93,9 @@ class WorkerGrid(InProcessGrid):
         try:
             for _ in range(number):
                 self._workers.append(self._fork(number))
+        except BaseException:
+            self.close()
+            raise
         finally:
             gc.unfreeze()
         turns = itertools.cycle(self._workers)
@@ -129,10 +132,10 @@ class WorkerGrid(InProcessGrid):
         worker = self._homes[node]
         if len(worker.sent) >= AHEAD:
             return
+        place = self._parcel.add((message, self._contexts[node].state))
         worker.sent[message_id] = self._waiting.pop(message_id)
         # If the worker has ended, `pull_messages` learns it from its socket.
-        with contextlib.suppress(OSError):
-            place = self._parcel.add((message, self._contexts[node].state))
+        with contextlib.suppress(ConnectionError):
             worker.line.send(self._parcel, place)
 
     def _collect(self, worker: _Worker) -> Message | None:
@@ -181,7 +184,12 @@ class WorkerGrid(InProcessGrid):
                 stream.flush()
         with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
             warnings.simplefilter("ignore", DeprecationWarning)
-            process = os.fork()
+            try:
+                process = os.fork()
+            except OSError:  # too many processes
+                ours.close()
+                theirs.close()
+                raise
         if process:
             theirs.close()
             return _Worker(process, Line(ours))

@@ -26,7 +26,7 @@ class RawLinks:
         Head, relation, tail: rows of `entities` and `relations`; each triple once, in the order of
         the file.
     entities, relations : tuple of str
-        Names; a single relation has the name "".
+        Names; the relation of links without one has the name "".
     parts : (n,), int64, or None
         0 training, 1 validation, 2 test, if the data set has its own split.
     """
@@ -72,13 +72,14 @@ def raw_links(
 
 
 def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:
-    """The names that a client states: entities, then relations if there are several."""
-    several = relations if len(relations) > 1 else ()
-    return (*entities, *(f"{RELATION}{name}" for name in several))
+    """The names that a client states: entities, then relations, unless no link has a name of its
+    relation."""
+    named = relations if any(relations) else ()
+    return (*entities, *(f"{RELATION}{name}" for name in named))
 
 
 def split_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The entities and the relations of stated names; a single relation is "".
+    """The entities and the relations of stated names; without a relation, the only one is "".
 
     Examples
     --------

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.links.client_links import ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.links.scores import KnownLinks, average_precision, link_scores
@@ -37,6 +38,11 @@ class LinkTask(Task):
         The rows of this client's training links, ascending.
     counts : dict of str to Tensor (n,)
         By parameter, the number of this client's training links with each row.
+
+    Raises
+    ------
+    DataError
+        If there are links, and the federation has none of their entities or relations.
     """
 
     def __init__(
@@ -53,6 +59,13 @@ class LinkTask(Task):
         numbers = _rows(own_relations, relations)[links.relations]
         triples = torch.stack([rows[links.heads], numbers, rows[links.labels]], dim=1)
         is_known = (triples >= 0).all(dim=1)
+        if len(triples) and not is_known.any():
+            raise DataError(
+                f"none of the {len(triples)} links has two entities and a relation that the clients"
+                " of this run name; allowed are their names, and links without a relation only if"
+                " no client names one",
+                key="unknown-links",
+            )
         triples = triples[is_known].to(device)
         masks = {name: getattr(links, name)[is_known].to(device) for name in PARTS}
         self.triples = {name: triples[mask] for name, mask in masks.items()}

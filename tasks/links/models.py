@@ -1,6 +1,7 @@
 """Embeddings of entities and relations, and the scores of links."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -56,7 +57,7 @@ class LinkModelSpec:
         return model
 
 
-class Embedding(nn.Module):
+class Embedding(nn.Module, ABC):
     """A row of numbers for each entity. Links with a high score are likely.
 
     Parameters
@@ -77,10 +78,10 @@ class Embedding(nn.Module):
         """The numbers of each entity (N, k) from which scores are computed."""
         return self.entities
 
+    @abstractmethod
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores (n, m) of rows of the table, heads (n, 1, k) and tails (n, m, k) or (1, m, k), and
         relations (n,)."""
-        raise NotImplementedError
 
     def forward(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores (n, m) of links from heads (n,) by relations (n,) to tails (n, m)."""

@@ -11,6 +11,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.links import COUNTS, ROWS, Keys, LinksServer, mean_terms
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.links.client_task import LinkTask
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
 from curvfed.tasks.links.readers import read_links
@@ -46,6 +47,20 @@ def test_a_folder_with_a_split_keeps_it_and_points_stay_points(tmp_path):
     (tmp_path / "bad.tsv").write_text("a\tb\nc\n")
     with pytest.raises(DataError, match="line 2"):
         read_links(tmp_path / "bad.tsv")
+
+
+def test_a_single_relation_is_that_of_clients_with_several(tmp_path):
+    own = {}
+    for name, text in (("one", "a,r,b\n"), ("two", "a,r,b\nb,s,a\n"), ("none", "a,b\n")):
+        path = tmp_path / f"{name}.csv"
+        path.write_text(text)
+        dataset = LinkDataset(LinkSpec("own", path, train_size=1.0))
+        own[name] = dataset.own_data(read_links(path))
+    names = own["two"].class_names
+    task = LinkTask(own["one"], names, torch.device("cpu"), 0, 1)
+    assert task.triples["train"].tolist() == [[0, 0, 1]]
+    with pytest.raises(DataError, match="relation"):
+        LinkTask(own["none"], names, torch.device("cpu"), 0, 1)
 
 
 def test_every_link_has_one_client_and_branches_stay_together(tmp_path):

@@ -90,6 +90,27 @@ def test_a_full_disk_of_a_worker_ends_the_run(
         run(tmp_path, workers=2)
 
 
+def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = workers.os.fork
+    forks = iter([fork])
+
+    def fork_once() -> int:
+        return next(forks, refuse)()
+
+    def refuse(*_: object) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(workers.os, "fork", fork_once)
+    with pytest.raises(BlockingIOError):
+        run(tmp_path / "fork", workers=2)
+    monkeypatch.undo()
+    monkeypatch.setattr(Parcel, "add", refuse)
+    with pytest.raises(BlockingIOError):
+        run(tmp_path / "write", workers=2)
+
+
 def test_large_bytes_are_written_once() -> None:
     large = bytes(LARGE)
     parcel = Parcel()
