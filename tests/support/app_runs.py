@@ -61,8 +61,8 @@ def run(
     the clients are in that number of processes."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     configuration = SMALL | {"results-dir": str(folder), "run-name": name} | keys
-    workers = settings.get("workers", "auto")
-    if workers != "auto":
+    workers = settings.get("workers")
+    if isinstance(workers, int):
         return Run(run_in_workers(parse(configuration), nodes or simulated_nodes(clients), workers))
     return Run(simulate(configuration, clients, nodes, intercept))
 
