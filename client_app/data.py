@@ -68,7 +68,10 @@ def load_data(config: RunConfig, node: Node) -> Data:
 
 
 def describe_size(data: Data) -> str:
-    """The amount of data and the number of classes, in words for the owner of the data."""
+    """The amount of data and the number of classes, in words for the owner of the data; links have
+    no classes."""
+    if data.task == "links":
+        return str(data.describe())
     return f"{data.describe()}, {len(data.class_names)} classes"
 
 

@@ -44,6 +44,9 @@ AHEAD = 2
 PATIENCE = 1.0
 """Seconds to wait for a reply before the caller looks at its deadline."""
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Those that the run's process handles, and its workers ignore."""
+
 PR_SET_PDEATHSIG = 1
 
 HARMLESS_THREADS = {"MainThread", "PythonGCThread"}
@@ -90,13 +93,17 @@ class WorkerGrid(InProcessGrid):
         # Pages with objects that the garbage collector visits would be copied in each worker.
         gc.collect()
         gc.freeze()
+        # Until the workers ignore them, and `close` ends all of the workers.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             for _ in range(number):
                 self._workers.append(self._fork(number))
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except BaseException:
             self.close()
             raise
         finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             gc.unfreeze()
         turns = itertools.cycle(self._workers)
         self._homes = {node: next(turns) for node in self._contexts}
@@ -225,8 +232,9 @@ class WorkerGrid(InProcessGrid):
 
 def _settle(parent: int, number: int) -> None:
     """Make this process a worker, which ends with the run's process and leaves signals to it."""
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for signum in SIGNALS:
         signal.signal(signum, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before
         os._exit(0)

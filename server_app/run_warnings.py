@@ -31,7 +31,10 @@ FEWEST = 20
 
 
 def of_one_client(federation: Federation) -> str:
-    """The classes that a single client has, with similar names of other clients; "" for none."""
+    """The classes that a single client has, with similar names of other clients; "" for none.
+
+    Most entities of links belong to a single client, so only those with similar names are listed.
+    """
     holders = defaultdict(list)
     own_data = {
         partition: description
@@ -58,19 +61,24 @@ def of_one_client(federation: Federation) -> str:
             )
         else:
             unmatched.append(f'client {client} "{name}"')
-    listed = matched + unmatched
+    has_classes = federation.facts.task != "links"
+    listed = matched + unmatched if has_classes else matched
     if not listed:
         return ""
     if len(listed) > SHOWN:
         listed[SHOWN:] = [f"… {len(listed) - SHOWN} more"]
     return (
-        f"a single client has these classes: {'; '.join(listed)}. Nobody else learns them, nor is"
-        " scored on them; write names of one class in the same way at every site"
+        f"a single client has these {'classes' if has_classes else 'entities'}:"
+        f" {'; '.join(listed)}. Nobody else learns them, nor is scored on them; write names of one"
+        f" {'class' if has_classes else 'entity'} in the same way at every site"
     )
 
 
 def unlabelled(federation: Federation) -> str:
-    """The classes whose names are placeholders for a missing label."""
+    """The classes whose names are placeholders for a missing label; "" for links, whose tails are
+    no classes."""
+    if federation.facts.task == "links":
+        return ""
     names = placeholders(federation.facts.class_names)
     if not names:
         return ""
@@ -138,7 +146,11 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         "classes": _classes(federation),
         "names": of_one_client(federation),
         "unlabelled": unlabelled(federation),
-        "crowded": crowded(len(federation.facts.class_names), sizes.values()),
+        "crowded": (
+            ""
+            if federation.facts.task == "links"
+            else crowded(len(federation.facts.class_names), sizes.values())
+        ),
         "examples": (
             f"{_clients(empty)} no training examples: such a client never trains, and is only"
             " scored; give it labelled data, or start the run without it"

@@ -119,8 +119,38 @@ class ClientLinks(Examples):
         """The numbers of links; names of entities have no counts."""
         return {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
 
-    def check_test(self, shape: str, class_names: object) -> None:
-        """Accept links of any entities; those that no client has are not scored."""
+    def numbered(self, class_names: Sequence[str]) -> Tensor:
+        """Head, relation and tail (n, 3) as rows of a federation's entities and relations; −1 for
+        those that it does not name.
+
+        Raises
+        ------
+        DataError
+            If there are links, and it names none of them.
+        """
+        entities, relations = split_names(class_names)
+        own_entities, own_relations = split_names(self.class_names)
+        rows = _rows(own_entities, entities)
+        numbers = _rows(own_relations, relations)[self.relations]
+        triples = torch.stack([rows[self.heads], numbers, rows[self.labels]], dim=1)
+        if len(triples) and not (triples >= 0).all(dim=1).any():
+            raise DataError(
+                f"none of the {len(triples)} links has two entities and a relation that the clients"
+                " of this run name; allowed are their names, and links without a relation only if"
+                " no client names one",
+                key="unknown-links",
+            )
+        return triples
+
+    def check_test(self, shape: str, class_names: Sequence[str]) -> None:
+        """Accept links of which a client has some; others are not scored.
+
+        Raises
+        ------
+        DataError
+            If no client has any of the links.
+        """
+        self.numbered(class_names)
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the numbers."""
@@ -129,3 +159,9 @@ class ClientLinks(Examples):
     def computed_digest(self) -> str:
         """SHA-256 of the data."""
         return sha256("\n".join(self.class_names), self.tensors())
+
+
+def _rows(names: list[str], all_names: list[str]) -> Tensor:
+    """The row of each name; −1 for a name that the federation does not have."""
+    numbers = {name: row for row, name in enumerate(all_names)}
+    return torch.tensor([numbers.get(name, -1) for name in names])

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.links.client_links import ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.links.scores import KnownLinks, average_precision, link_scores
@@ -42,7 +41,7 @@ class LinkTask(Task):
     Raises
     ------
     DataError
-        If there are links, and the federation has none of their entities or relations.
+        If the federation names none of the links.
     """
 
     def __init__(
@@ -54,18 +53,8 @@ class LinkTask(Task):
         negatives: int,
     ) -> None:
         entities, relations = split_names(class_names)
-        own_entities, own_relations = split_names(links.class_names)
-        rows = _rows(own_entities, entities)
-        numbers = _rows(own_relations, relations)[links.relations]
-        triples = torch.stack([rows[links.heads], numbers, rows[links.labels]], dim=1)
+        triples = links.numbered(class_names)
         is_known = (triples >= 0).all(dim=1)
-        if len(triples) and not is_known.any():
-            raise DataError(
-                f"none of the {len(triples)} links has two entities and a relation that the clients"
-                " of this run name; allowed are their names, and links without a relation only if"
-                " no client names one",
-                key="unknown-links",
-            )
         triples = triples[is_known].to(device)
         masks = {name: getattr(links, name)[is_known].to(device) for name in PARTS}
         self.triples = {name: triples[mask] for name, mask in masks.items()}
@@ -161,9 +150,3 @@ class LinkTask(Task):
     def confusion(self, model: nn.Module) -> list[int]:
         """Empty: tails are no classes."""
         return []
-
-
-def _rows(names: list[str], all_names: list[str]) -> Tensor:
-    """The row of each name; −1 for a name that the federation does not have."""
-    numbers = {name: row for row, name in enumerate(all_names)}
-    return torch.tensor([numbers.get(name, -1) for name in names])
