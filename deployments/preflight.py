@@ -109,7 +109,8 @@ def look_at_data(
                 lines += _describe_client(data, client, number)
                 if first is None:
                     first = data
-                    lines.append(f"classes: {names_listed(data.class_names)}")
+                    words = "names" if data.task == "links" else "classes"
+                    lines.append(f"{words}: {names_listed(data.class_names)}")
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
         if 1 < num_loaded < number and first:

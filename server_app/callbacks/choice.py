@@ -162,7 +162,7 @@ def _in_words(row: Mapping[str, Any], metric: str) -> str:
     """The figures of a round in `rounds.csv` for the log."""
     columns = {
         GLOBAL_ACCURACY: "global",
-        "score": "AUC" if metric == "roc_auc" else "accuracy",
+        "score": {"roc_auc": "AUC", "mrr": "MRR"}.get(metric, "accuracy"),
         "loss": "loss",
     }
     texts = [

@@ -161,7 +161,7 @@ class RunFiles:
     @property
     def metric_name(self) -> str:
         """The metric's name for readers."""
-        return {"roc_auc": "ROC-AUC"}.get(self.metric, self.metric)
+        return {"roc_auc": "ROC-AUC", "mrr": "MRR"}.get(self.metric, self.metric)
 
     @property
     def examples(self) -> str:

@@ -13,6 +13,9 @@ from curvfed.server_app.report.page import Picture
 MOST = 2000
 """Entities that are drawn: those with most links."""
 
+FEW = 400
+"""Entities up to which the dots are large."""
+
 NEIGHBOURS = 5
 
 Array = NDArray[np.float64]
@@ -54,16 +57,20 @@ def disc(run: RunFiles) -> Picture | None:
         for head, tail in parents.items()
         if head in near and tail in near
     ]
+    radius = 12 if len(shown) <= FEW else 6
     dots = []
     for entity in shown.tolist():
         x, y = _at(flat[entity]).split(",")
         text = f"{names[entity]}; nearest: {', '.join(map(str, names[near[entity]]))}"
-        dots.append(f'<circle cx="{x}" cy="{y}" r="6"><title>{escape(text)}</title></circle>')
+        title = f"<title>{escape(text)}</title>"
+        dots.append(f'<circle cx="{x}" cy="{y}" r="{radius}">{title}</circle>')
     svg = (
         '<svg viewBox="-1010 -1010 2020 2020" role="img" style="width:100%;max-width:720px">'
         '<circle r="1000" fill="none" stroke="currentColor" stroke-opacity=".4"/>'
         f'<g stroke="currentColor" stroke-opacity=".15">{"".join(lines)}</g>'
-        f'<g fill="#3b6fb6" fill-opacity=".8">{"".join(dots)}</g></svg>'
+        # The stroke is not seen, but a mouse near the dot is on it.
+        '<g fill="#3b6fb6" fill-opacity=".8" stroke="transparent" stroke-width="16">'
+        f"{''.join(dots)}</g></svg>"
     )
     count = f"{len(shown):,} of {len(names):,} entities"
     caption = f"{count}; the mouse shows a name and its nearest entities."

@@ -184,6 +184,11 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         note = ""
         if Path(config.dataset).suffix:
             note = "; .pt files are read as graphs, other files as points"
+        if method.tasks == ("links",):
+            note = (
+                "; links are a .tsv or .csv file in UTF-8 with two columns of names, or three that"
+                " are no numbers, an .obo file, or a folder with train.txt, valid.txt and test.txt"
+            )
         raise ConfigError(
             f'dataset = "{config.dataset}" holds {" or ".join(tasks)}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'

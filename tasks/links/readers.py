@@ -29,9 +29,9 @@ def read_links(path: Path) -> RawLinks:
         if path.is_dir():
             return _read_splits(path)
         if path.suffix.lower() == ".obo":
-            with path.open(encoding="utf-8") as file:
+            with path.open(encoding="utf-8-sig") as file:
                 return raw_links(str(path), list(_obo_links(file)))
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             return raw_links(str(path), _table(file, path))
     except (OSError, ValueError, csv.Error) as error:
         if isinstance(error, DataError):
@@ -43,7 +43,7 @@ def _read_splits(folder: Path) -> RawLinks:
     rows: list[list[str]] = []
     parts: list[int] = []
     for part, name in enumerate(SPLITS):
-        with (folder / name).open(encoding="utf-8", newline="") as file:
+        with (folder / name).open(encoding="utf-8-sig", newline="") as file:
             triples = _table(file, folder / name)
         rows += triples
         parts += [part] * len(triples)

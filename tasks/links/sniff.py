@@ -21,7 +21,7 @@ def is_links(path: Path) -> bool:
     if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
         return False
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             lines = [row for _, row in zip(range(2), rows_of(file, path), strict=False)]
     except (OSError, ValueError, csv.Error):
         return False

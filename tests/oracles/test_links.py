@@ -22,6 +22,7 @@ FILES = {
     "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
     "named.csv": "head,relation,tail\ncat,is a,mammal\ndog,chases,cat\n",
     "closure.csv": "id1,id2,weight\ncat,mammal,1\ndog,mammal,1\n",
+    "from_excel.csv": "\ufeffhead,tail\ncat,mammal\ndog,mammal\n",
     "terms.obo": (
         "format-version: 1.2\n\n[Term]\nid: A:2\nis_a: A:1 ! root\nrelationship: part_of A:3 ! x\n"
         "\n[Term]\nid: A:4\nis_a: A:1\nis_obsolete: true\n\n[Typedef]\nid: part_of\n"
