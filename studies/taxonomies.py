@@ -160,7 +160,9 @@ def page(study: Study, rates: Mapping[tuple[str, str, int], float]) -> str:
         " method and dimension on two seeds by the mean average precision (mAP) of all links;"
         " figures are percent, mean ± standard deviation over five other seeds, each with a"
         " partition of its own. The last column is the best curved minus the best flat method,"
-        " both chosen on the tuning seeds, with its 95% interval over paired seeds.",
+        " both chosen on the tuning seeds, with its 95% interval over paired seeds. The kB are what"
+        f" a client sends and receives until the goal is reached, which is looked at every {EVERY}"
+        " rounds.",
     ]
     for dataset in SETTINGS["datasets"]:
         for score, words in (("map", "mAP of all links"), ("mrr", "filtered MRR, held-out links")):
