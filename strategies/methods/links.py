@@ -134,23 +134,20 @@ class LinksServer(Average):
     def aggregate(self, replies: Replies) -> None:
         """Average each row over the clients that have it."""
         means = split_average(self.expected_reply(0), list(replies.values()))
-        num_links = sum(reply.weight for reply in replies.values())
         for name, old in self._arrays.items():
             if name not in BY_ROW:
                 self._arrays = {**self._arrays, name: means[name]}
                 continue
-            counts = means[COUNTS + name] * num_links
-            self._arrays = {**self._arrays, name: self._moved(name, old, means, counts)}
+            self._arrays = {**self._arrays, name: self._moved(name, old, means)}
 
-    def _moved(
-        self, name: str, old: NDArray[Any], means: Arrays, counts: NDArray[Any]
-    ) -> NDArray[Any]:
+    def _moved(self, name: str, old: NDArray[Any], means: Arrays) -> NDArray[Any]:
         """The rows that some client has at their means; the others as they were."""
-        num_links = np.maximum(means[COUNTS + name], np.finfo(old.dtype).tiny)
-        rows = torch.from_numpy(means[ROWS + name] / num_links[:, None])
+        weights = means[COUNTS + name]
+        divisors = np.maximum(weights, np.finfo(old.dtype).tiny)
+        rows = torch.from_numpy(means[ROWS + name] / divisors[:, None])
         moved = mean_rows(self.keys.average, self._chart(name), torch.from_numpy(old), rows)
-        # A weight below half a link is the rounding of a secure sum.
-        is_held = torch.from_numpy(counts > 0.5)[:, None]
+        # Without a client that has the row it is 0, also in a secure sum: zeros are exact there.
+        is_held = torch.from_numpy(weights > 0)[:, None]
         return torch.where(is_held, moved, torch.from_numpy(old)).numpy()
 
     def _chart(self, name: str) -> Hyperboloid | None:

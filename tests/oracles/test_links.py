@@ -115,8 +115,10 @@ def test_rows_are_averaged_by_links_and_others_stay(model, average):
     np.testing.assert_allclose(averaged, expected, atol=5e-5)
 
 
-def test_a_secure_sum_gives_the_same_rows(tmp_path):
+@pytest.mark.parametrize("weights", ["examples", "uniform"])
+def test_a_secure_sum_gives_the_same_rows(weights, tmp_path):
     settings = {"method": "links-lorentz", "dataset": "balanced-tree", "num_rounds": 2}
+    settings["weights"] = weights
     plain = run(tmp_path, "open", **settings)
     masked = run(tmp_path, "masked", secure_sum=True, **settings)
     for name, array in plain.model.items():
