@@ -44,7 +44,7 @@ from curvfed.deployments.terminal import summary_table
 
 
 def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
-    """Run in this process, without SuperLink and Ray: same code, same results, faster start.
+    """Run on this machine, without SuperLink and Ray: same code, same results, faster start.
 
     curvfed simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
 

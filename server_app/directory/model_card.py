@@ -109,6 +109,8 @@ def model_card(
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
+    if row.space == "disc" and row.tasks == ("links",):
+        curvature = "that of the entities' space, in `config.toml` (`links.curvature`) or learned"
     if config.network.head == "poincare":
         curvature = "−1, of the Poincaré ball of the classes' prototypes"
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
