@@ -43,8 +43,8 @@ class Hyperboloid:
     has_flat_steps = False
 
     def space(self, rows: Tensor) -> Tensor:
-        """The space coordinates of rows."""
-        return rows
+        """The space coordinates of rows, in float64."""
+        return rows.double()
 
     def of_space(self, space: Tensor) -> Tensor:
         """The rows with these space coordinates."""
@@ -65,7 +65,7 @@ class Hyperboloid:
         """The points at the ends of the geodesics with these steps (..., d) in the frames, at most
         `farthest` from the origin."""
         check_points(rows=rows, steps=steps)
-        space = self.space(rows.double())
+        space = self.space(rows)
         time = (squared(space) + 1).sqrt()
         reach = farthest(rows.dtype)
         ratio, cosh = sinhc_cosh(squared64(steps), reach)
@@ -78,8 +78,8 @@ class Hyperboloid:
     def offset(self, rows: Tensor, ends: Tensor) -> Tensor:
         """Lorentz coordinates (..., d+1) of `ends` where the frames of `rows` are that of the
         origin, the first less 1: all 0 for equal points. Their sums have a centroid."""
-        space = self.space(rows.double())
-        target = self.space(ends.double())
+        space = self.space(rows)
+        target = self.space(ends)
         time = (squared(space) + 1).sqrt()
         target_time = (squared(target) + 1).sqrt()
         along = (space * target).sum(-1, keepdim=True)
@@ -114,8 +114,9 @@ class Normal(Hyperboloid):
     has_flat_steps = True
 
     def space(self, rows: Tensor) -> Tensor:
-        """The space coordinates sinh(2|v|)v/|v|."""
-        ratio, _ = sinhc_cosh(4 * squared(rows), farthest(rows.dtype))
+        """The space coordinates sinh(2|v|)v/|v|, in float64, at most `farthest` from the origin, as
+        flat steps may lead farther."""
+        ratio, _ = sinhc_cosh(4 * squared64(rows), farthest(rows.dtype))
         return 2 * ratio * rows
 
     def of_space(self, space: Tensor) -> Tensor:

@@ -45,6 +45,8 @@ def test_no_step_leaves_the_space_and_none_is_lost_at_the_origin(chart):
     far = chart.move(zeros, torch.full((2, 4), 1e4))
     reached = chart.space(far.double()).norm(dim=1).asinh()
     torch.testing.assert_close(reached, torch.full_like(reached, farthest(torch.float32)))
+    beyond = Normal().of_space(far) * torch.tensor([[2.0], [100.0]])  # flat steps lead there
+    assert Normal().offset(beyond, beyond).abs().max() < 1e-3
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
