@@ -10,7 +10,7 @@ from rich.markup import escape
 from curvfed.client_app.data import make_task
 from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
-from curvfed.deployments.predict.model import check_client, model_of
+from curvfed.deployments.predict.model import check_client, check_task, model_of
 from curvfed.deployments.predict.points import by_classifier, point_examples
 from curvfed.deployments.predict.prediction import (
     Prediction,
@@ -74,12 +74,7 @@ def predict(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If a file is missing, or data, model and personal state do not fit together.
     """
-    if run.facts.task not in KINDS:
-        raise PredictError(
-            f"the run is on {run.facts.task}, whose embedding is in links.npz; allowed are runs of"
-            f" {', '.join(KINDS)}",
-            key="other-task",
-        )
+    check_task(run)
     if not isinstance(data, str | KINDS[run.facts.task]):
         task = next(name for name, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(

@@ -24,6 +24,18 @@ SPACES = {
 }
 """The curvature, by the method's space."""
 
+CLASSES = """\
+Classification of examples like those of the clients: with the same features, or images
+of the same size, and the same classes. The metadata of `model.safetensors` name them."""
+
+EXPORT = """
+`curvfed export . --out model.pt2{option}` writes a program that needs torch alone.
+"""
+
+ENTITIES = """\
+Distances of entities, and likely tails of a head, among the entities of the clients alone.
+`links.npz` has their names and rows."""
+
 TEXT = """\
 ---
 library_name: curvfed
@@ -64,8 +76,7 @@ of the clients' own test examples, after local training.
 
 ## Intended use
 
-Classification of examples like those of the clients: with the same features, or images
-of the same size, and the same classes. The metadata of `model.safetensors` name them.
+{use}
 
 ## Limits
 
@@ -81,9 +92,7 @@ import curvfed
 run = curvfed.load(".")
 model = run.model({client})  # a torch module in evaluation mode
 ```
-
-`curvfed export . --out model.pt2{option}` writes a program that needs torch alone.
-
+{export}
 ## License
 
 None is stated. Who publishes the model chooses it, and adds `license:` to the heading.
@@ -109,11 +118,13 @@ def model_card(
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
-    if row.space == "disc" and row.tasks == ("links",):
+    has_links = row.tasks == ("links",)
+    if row.space == "disc" and has_links:
         curvature = "that of the entities' space, in `config.toml` (`links.curvature`) or learned"
     if config.network.head == "poincare":
         curvature = "−1, of the Poincaré ball of the classes' prototypes"
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
+    option = f" --client {first_client}" if has_own_models else ""
     values = _figures(summary)
     return TEXT.format(
         tags=json.dumps(["federated-learning", config.method, row.space]),
@@ -129,13 +140,14 @@ def model_card(
         seed=summary["seed"],
         network=summary["settled"].get("model") or config.model or "none",
         curvature=curvature,
+        use=ENTITIES if has_links else CLASSES,
         is_masked="yes" if config.is_masked else "no",
         privacy="none" if config.dp.unit == "none" else promise(config.dp),
         versions=", ".join(f"{key} {value}" for key, value in summary["versions"].items()),
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(f"* {limit}" for limit in _limits(config, summary)),
         client=f"client={first_client}" if has_own_models else "",
-        option=f" --client {first_client}" if has_own_models else "",
+        export="" if has_links else EXPORT.format(option=option),
     )
 
 
