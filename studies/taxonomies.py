@@ -97,6 +97,10 @@ class Study:
                 file.write(json.dumps(self.results[cell]) + "\n")
         print(f"{len(missing)} runs done", flush=True)
 
+    def has(self, cells: Iterable[Cell]) -> bool:
+        """Whether all of these were run."""
+        return all(cell in self.results for cell in cells)
+
     def tuned(self, dataset: str, method: str, dimension: int) -> dict[float, float]:
         """The mean score of each rate on the tuning seeds; −inf for one that fails on a seed."""
         scores: dict[float, list[float]] = {}
@@ -134,11 +138,16 @@ def tune(study: Study) -> dict[tuple[str, str, int], float]:
                 rates.append(2 * best)
             elif best == min(scores):
                 rates.append(best / 2)
-    best_rates = {}
+    return best_rates(study)
+
+
+def best_rates(study: Study) -> dict[tuple[str, str, int], float]:
+    """The rate of the highest mean score on the tuning seeds, for each group."""
+    rates = {}
     for group in groups():
         scores = study.tuned(*group)
-        best_rates[group] = max(scores, key=scores.__getitem__)
-    return best_rates
+        rates[group] = max(scores, key=scores.__getitem__)
+    return rates
 
 
 def interval(values: np.ndarray) -> str:
@@ -186,9 +195,11 @@ def page(study: Study, rates: Mapping[tuple[str, str, int], float]) -> str:
 def _values(
     study: Study, group: tuple[str, str, int], rates: Mapping[Any, float], score: str
 ) -> np.ndarray:
-    """A score on each seed; NaN for a run that failed."""
+    """A score on each seed; NaN for a run that failed; empty if one was not made."""
     holds_out = score == "mrr"
     cells = [(*group, rates[group], seed, holds_out) for seed in SETTINGS["seeds"]]
+    if not study.has(cells):
+        return np.array([])
     return np.array([study.results[cell].get(score) or math.nan for cell in cells], float)
 
 
@@ -198,6 +209,8 @@ def _row(study: Study, rates: Mapping[Any, float], dataset: str, dimension: int,
     for method in SETTINGS["methods"]:
         group = (dataset, method, dimension)
         values = _values(study, group, rates, score)
+        if not len(values):
+            return f"| {dimension} |{' not run |' * (len(SETTINGS['methods']) + 1)}"
         cells.append(
             f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f} (rate {rates[group]:g})"
         )
@@ -212,6 +225,8 @@ def _row(study: Study, rates: Mapping[Any, float], dataset: str, dimension: int,
 def _bytes(study: Study, group: tuple[str, str, int], rates: Mapping[Any, float]) -> str:
     """The mean over the seeds, or how many of them reach the goal."""
     cells = [(*group, rates[group], seed, False) for seed in SETTINGS["seeds"]]
+    if not study.has(cells):
+        return "not run"
     reached = [value for cell in cells if (value := study.results[cell].get("goal_bytes"))]
     if len(reached) < len(cells):
         return f"{len(reached)} of {len(cells)} reach it"
@@ -224,10 +239,14 @@ def main() -> None:
     parser.add_argument("--data", required=True)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=Path("taxonomies.jsonl"))
+    parser.add_argument("--page", action="store_true", help="write the page of the runs so far")
     arguments = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(arguments.jobs, get_context("spawn")) as pool:
         study = Study(pool, arguments.data, arguments.out)
+        if arguments.page:
+            PAGE.write_text(page(study, best_rates(study)), encoding="utf-8")
+            return
         rates = tune(study)
         study.run(
             (*group, rates[group], seed, holds_out)
