@@ -162,68 +162,56 @@ def curved(keys: Keys) -> Network:
     return Network(options=options)
 
 
+def embedding(words: str, model: str, **parts: Any) -> Method:
+    """The method of this embedding, which differs from the others in these parts."""
+    return Method(
+        words,
+        tasks=LINKS,
+        settings={"links": {"model": model}},
+        keys={"links": Keys},
+        server=LinksServer,
+        client=LinksClient,
+        **parts,
+    )
+
+
 FLAT_TWIN = {"links": {"method": "links-inner"}}
+AVERAGES = {"links": {"links.average": ("tangent", "flat")}}
 
 METHODS = {
-    "links-poincare": Method(
+    "links-poincare": embedding(
         "entities in the Poincaré ball by distance, each averaged on the manifold (Nickel & Kiela,"
         " 2017; Chen et al., 2021)",
+        "poincare",
         space="disc",
-        tasks=LINKS,
-        settings={"links": {"model": "poincare"}},
         network=curved,
-        keys={"links": Keys},
-        server=LinksServer,
-        client=LinksClient,
-        tuned={"links": {"links.average": ("tangent", "flat")}},
+        tuned=AVERAGES,
         twin=FLAT_TWIN,
     ),
-    "links-lorentz": Method(
+    "links-lorentz": embedding(
         "entities on the hyperboloid by distance, with Riemannian steps (Nickel & Kiela, 2018)",
+        "hyperboloid",
         space="disc",
-        tasks=LINKS,
-        settings={"links": {"model": "hyperboloid"}},
         network=curved,
-        keys={"links": Keys},
-        server=LinksServer,
-        client=LinksClient,
-        tuned={"links": {"links.average": ("tangent", "flat")}},
+        tuned=AVERAGES,
         twin=FLAT_TWIN,
     ),
-    "links-inner": Method(
+    "links-inner": embedding(
         "entities in flat space by inner product and bias, the flat twin of links-poincare",
+        "inner",
         space="flat",
-        tasks=LINKS,
-        settings={"links": {"model": "inner"}},
-        keys={"links": Keys},
-        server=LinksServer,
-        client=LinksClient,
     ),
-    "links-euclidean": Method(
-        "entities in flat space by Euclidean distance",
-        space="flat",
-        tasks=LINKS,
-        settings={"links": {"model": "euclidean"}},
-        keys={"links": Keys},
-        server=LinksServer,
-        client=LinksClient,
+    "links-euclidean": embedding(
+        "entities in flat space by Euclidean distance", "euclidean", space="flat"
     ),
-    "links-complex": Method(
+    "links-complex": embedding(
         "entities and relations in complex space by ComplEx (Trouillon et al., 2016)",
+        "complex",
         space="flat",
-        tasks=LINKS,
-        settings={"links": {"model": "complex"}},
-        keys={"links": Keys},
-        server=LinksServer,
-        client=LinksClient,
     ),
-    "links-rotate": Method(
+    "links-rotate": embedding(
         "entities in complex space, relations as rotations by RotatE (Sun et al., 2019)",
+        "rotate",
         space="flat",
-        tasks=LINKS,
-        settings={"links": {"model": "rotate"}},
-        keys={"links": Keys},
-        server=LinksServer,
-        client=LinksClient,
     ),
 }
