@@ -175,7 +175,7 @@ def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refus
     assert all(one.total < 1000 for one in client_shares(RunFiles.read(found.path)))
 
 
-@pytest.mark.parametrize("value", [5, [0, 1, 10**9]])
+@pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
 def test_no_phase_of_a_secure_sum_brings_counts(tmp_path, value):
     found = run(
         tmp_path,

@@ -1,5 +1,6 @@
 """The report of one-shot runs: the disc with its hulls, and files that are unfit."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from report_page import HOSTILE, Page, check_stands_alone
 
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import hull_figures, style, write_report
+from curvfed.server_app.report.hull_figures import geodesic
 from curvfed.server_app.report.page import Picture
 
 
@@ -59,6 +61,15 @@ def test_many_hulls_are_a_small_page(tmp_path: Path) -> None:
         reach=0.9,
     )
     assert len(write_report(folder).read_text()) < 700_000
+
+
+def test_a_group_may_have_no_hulls(tmp_path: Path) -> None:
+    names = {
+        "names": np.array(["cat", "ant", "bee", ""]),
+        "class_names": np.array(["ant", "bee", "cat", "dog"]),
+    }
+    picture = the_disc(make_hull_run(tmp_path, changes=names))
+    assert class_keys(picture) == ["ant", "bee", "cat", "group 4"]
 
 
 def test_names_from_other_machines_do_no_harm(tmp_path: Path) -> None:
@@ -121,3 +132,40 @@ def test_an_unfit_file_is_left_out(tmp_path: Path, spoil: Any) -> None:
     run = RunFiles.read(folder)
     assert run.absent == ["rounds.csv", "clients.csv", "hulls.npz"]
     assert run.hulls is None
+
+
+def test_polylines_look_like_geodesics() -> None:
+    """Their points lie on the geodesic: distances add up. What lies between is nearly straight."""
+
+    def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        gaps = (1 - np.square(one).sum(axis=-1)) * (1 - np.square(other).sum(axis=-1))
+        return 2 * np.arcsinh(np.sqrt(np.square(one - other).sum(axis=-1) / gaps))
+
+    rng = np.random.default_rng(2)
+    for radius in (0.01, 0.6, 0.99, 0.9999):
+        for _ in range(20):
+            turns = 2 * np.pi * rng.random(2)
+            start, end = (
+                radius
+                * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+                * rng.uniform(0.5, 1, (2, 1))
+            )
+            line = geodesic(start, end, 2 / 340)
+            assert (line[[0, -1]] == [start, end]).all()
+            whole = distance(start, end)
+            np.testing.assert_allclose(
+                distance(start, line) + distance(line, end), whole, rtol=1e-6, atol=1e-9
+            )
+            fine = geodesic(start, end, 2e-4)
+            assert max(off_line(point, line) for point in fine) < 0.3 * 2 / 340
+            assert len(line) < 60
+
+
+def off_line(point: np.ndarray, line: np.ndarray) -> float:
+    return min(off_segment(point, start, end) for start, end in itertools.pairwise(line))
+
+
+def off_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    along = end - start
+    share = np.clip((point - start) @ along / max(float(along @ along), 1e-300), 0, 1)
+    return float(np.hypot(*(start + share * along - point)))

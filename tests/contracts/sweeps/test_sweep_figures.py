@@ -139,6 +139,13 @@ def test_lines_are_means_with_standard_deviations(tmp_path):
     assert legend(figure) == ["fedavg", "hyperfed", "± standard deviation over 3 seeds"]
 
 
+def test_one_seed_has_no_spread_and_says_so(tmp_path):
+    figure = draw(ACCURACY, epochs(tmp_path, seeds=[1]))
+    assert legend(figure) == ["fedavg", "hyperfed", "one seed"]
+    for box in figure.axes[0].containers:
+        assert not any(len(segment) for bars in box.lines[2] for segment in bars.get_segments())
+
+
 def test_what_was_not_made_or_failed_is_left_out(tmp_path):
     runs = epochs(tmp_path)
     gone = [
@@ -182,6 +189,30 @@ def test_the_last_round_of_a_column_is_a_figure(tmp_path):
 
 
 # Bars
+
+
+def test_bars_have_means_spreads_and_a_dot_for_each_seed(tmp_path):
+    figure = draw(
+        {"kind": "bars", "x": "local-epochs", "figures": "global_accuracy", "base": 40},
+        epochs(tmp_path),
+    )
+    (axes,) = figure.axes
+    bars = [
+        [patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")
+    ]
+    assert [pytest.approx(heights) for heights in bars] == [[51, 55, 60], [61, 65, 70]]
+    dots = sorted(
+        y
+        for line in axes.lines
+        if len(line.get_xdata()) == 3 and line.get_marker() == "o"
+        for y in line.get_ydata()
+    )
+    assert dots == pytest.approx(
+        sorted(value + aside for heights in bars for value in heights for aside in (-2, 0, 2))
+    )
+    assert axes.get_ylim()[0] == 40
+    assert axes.get_ylabel() == "global accuracy (%)"
+    assert legend(figure) == ["fedavg", "hyperfed", "± standard deviation over 3 seeds"]
 
 
 # Curves

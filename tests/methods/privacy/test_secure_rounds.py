@@ -46,7 +46,7 @@ def close(one: Run, other: Run, tolerance: float = 1e-6) -> bool:
     )
 
 
-@pytest.mark.parametrize("method", ["flatland"])
+@pytest.mark.parametrize("method", ["fedavg", "flatland", "fedper"])
 def test_an_average_is_that_of_the_open_run(method, tmp_path):
     opened, secured = pair(tmp_path, method=method, num_rounds=3)
     assert opened.model.keys() == secured.model.keys()
