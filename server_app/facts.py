@@ -91,19 +91,21 @@ def _facts(described: dict[int, Description]) -> Facts:
     names = dict.fromkeys(
         name for description in described.values() for name in description.class_names
     )
-    most = KINDS[first.task].max_classes
+    kind = KINDS[first.task]
+    most = kind.max_classes
     if len(names) > most // 10:  # a mistake of one client would enlarge all heads
         largest = max(described, key=lambda partition: len(described[partition].class_names))
         count = len(described[largest].class_names)
         log.warning(
-            "the clients name %d classes in total, partition-id %d names %d",
+            "the clients name %d %s in total, partition-id %d names %d",
             len(names),
+            kind.named,
             largest,
             count,
         )
     if len(names) > most:
         raise FederationError(
-            f"the clients name {len(names)} classes in total; allowed are up to {most}",
+            f"the clients name {len(names)} {kind.named} in total; allowed are up to {most}",
             key="too-many-classes",
         )
     return Facts(first.task, first.num_features, tuple(names), first.shape)

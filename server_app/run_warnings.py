@@ -23,14 +23,24 @@ from curvfed.tasks.class_names import alike, placeholders, row_of
 from curvfed.tasks.examples import FAR_FEATURES
 from curvfed.tasks.kinds import KINDS
 
-SHOWN = 5
-"""Largest number of classes that a sentence names."""
-
 FEWEST = 20
-"""Minimum number of training examples of the check; fewer may each have a class of their own."""
+"""Minimum number of training examples for a warning about many classes; fewer may each have a class
+of their own."""
+
+OVERWEIGHT = 0.9
+"""Largest share of all examples that a client can claim without a warning."""
+
+LOGGED_AT_ONCE = frozenset({"refused", "updates", "falls", "absences", "lost"})
+"""Keys of warnings whose events are logged one by one, when they happen."""
+
+LARGE_LOSS = 1e3
+"""Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
+
+MOST_NAMED = 5
+"""Largest number of clients or classes that a sentence names."""
 
 
-def of_one_client(federation: Federation) -> str:
+def _of_one_client(federation: Federation) -> str:
     """The classes that a single client has, with similar names of other clients; "" for none.
 
     Most entities of links belong to a single client, so only those with similar names are listed.
@@ -61,34 +71,28 @@ def of_one_client(federation: Federation) -> str:
             )
         else:
             unmatched.append(f'client {client} "{name}"')
-    has_classes = federation.facts.task != "links"
-    listed = matched + unmatched if has_classes else matched
+    task = federation.facts.task
+    listed = matched if task == "links" else matched + unmatched
     if not listed:
         return ""
-    if len(listed) > SHOWN:
-        listed[SHOWN:] = [f"… {len(listed) - SHOWN} more"]
     return (
-        f"a single client has these {'classes' if has_classes else 'entities'}:"
-        f" {'; '.join(listed)}. Nobody else learns them, nor is scored on them; write names of one"
-        f" {'class' if has_classes else 'entity'} in the same way at every site"
+        f"a single client has these {KINDS[task].named}: {_some(listed)}. Nobody else learns them,"
+        " nor is scored on them; write a name in the same way at every site"
     )
 
 
-def unlabelled(federation: Federation) -> str:
-    """The classes whose names are placeholders for a missing label; "" for links, whose tails are
-    no classes."""
-    if federation.facts.task == "links":
-        return ""
-    names = placeholders(federation.facts.class_names)
+def _unlabelled(classes: Sequence[str]) -> str:
+    """The classes whose names are placeholders for a missing label."""
+    names = placeholders(classes)
     if not names:
         return ""
     return (
-        f"these are trained and scored as classes: {row_of(names[:SHOWN])}. Leave the label empty"
-        " where none is known; points.classes names the classes to keep"
+        f"these are trained and scored as classes: {row_of(names[:MOST_NAMED])}. Leave the label"
+        " empty where none is known; points.classes names the classes to keep"
     )
 
 
-def crowded(num_classes: int, sizes: Collection[int | None]) -> str:
+def _crowded(num_classes: int, sizes: Collection[int | None]) -> str:
     """More than half as many classes as training examples: probably names of examples or
     measurements."""
     shared = [size for size in sizes if size is not None]
@@ -99,19 +103,6 @@ def crowded(num_classes: int, sizes: Collection[int | None]) -> str:
         f"there are {num_classes} classes for {count} training examples: look at what the labels of"
         " the data are"
     )
-
-
-OVERWEIGHT = 0.9
-"""Largest share of all examples that a client can claim without a warning."""
-
-LOGGED_AT_ONCE = frozenset({"refused", "updates", "falls", "absences", "lost"})
-"""Keys of warnings whose events are logged one by one, when they happen."""
-
-LARGE_LOSS = 1e3
-"""Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
-
-MOST_NAMED = 5
-"""Largest number of clients that a sentence names."""
 
 
 def _overweight(sizes: Mapping[int, int | None]) -> str:
@@ -140,17 +131,15 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         for partition, course in sorted(state.courses.items())
         if "round" in course
     }
+    # The tails of links are no classes.
+    classes = () if federation.facts.task == "links" else federation.facts.class_names
     texts = {
         "unread-keys": unread_keys(config),
         "refused": _refused(federation),
         "classes": _classes(federation),
-        "names": of_one_client(federation),
-        "unlabelled": unlabelled(federation),
-        "crowded": (
-            ""
-            if federation.facts.task == "links"
-            else crowded(len(federation.facts.class_names), sizes.values())
-        ),
+        "names": _of_one_client(federation),
+        "unlabelled": _unlabelled(classes),
+        "crowded": _crowded(len(classes), sizes.values()),
         "examples": (
             f"{_clients(empty)} no training examples: such a client never trains, and is only"
             " scored; give it labelled data, or start the run without it"

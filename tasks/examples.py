@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import MAX_TEXT, DataError
+from curvfed.tasks.kinds import KINDS
 
 FAR = 10.0
 """Norm of features, as tangent vectors at the origin of the Lorentz space, beyond which float32
@@ -39,7 +40,7 @@ class Examples(ABC):
     digest : str
         SHA-256 of the data; "" until it is computed.
     metric : str
-        "accuracy" or "roc_auc".
+        "accuracy", "roc_auc" or "mrr".
     space : str
         The name of this client's data set if clients hold different ones; it identifies the
         features and the classes.
@@ -56,7 +57,7 @@ class Examples(ABC):
     space: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse names of classes that are unfit for messages, logs and tables.
+        """Refuse names that are unfit for messages, logs and tables.
 
         Raises
         ------
@@ -65,8 +66,9 @@ class Examples(ABC):
         for name in self.class_names:
             if len(name) > MAX_TEXT or not name.isprintable():
                 raise DataError(
-                    f"the name of class {name[:MAX_TEXT]!a} has {len(name)} characters, or one that"
-                    f" cannot be printed; allowed are up to {MAX_TEXT} printable characters",
+                    f"among the names of {KINDS[self.task].named}, {name[:MAX_TEXT]!a} has"
+                    f" {len(name)} characters, or one that cannot be printed; allowed are up to"
+                    f" {MAX_TEXT} printable characters",
                     f"{name[:MAX_TEXT]!a}",
                     key="class-names",
                 )
@@ -79,6 +81,11 @@ class Examples(ABC):
     def from_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The fields that `tensors` was computed from."""
         return tensors
+
+    @property
+    @abstractmethod
+    def task(self) -> str:
+        """The key of `curvfed.tasks.kinds.KINDS`."""
 
     @abstractmethod
     def describe(self) -> str:

@@ -30,7 +30,7 @@ class Format:
     title : str
         The name in lists and error texts.
     task : str
-        "nodes", "graphs", "images" or "points".
+        "nodes", "graphs", "images", "points" or "links".
     module : str
         The module below `curvfed.tasks` whose `locate(path)` returns the data's `Located`.
     recognises : callable

@@ -54,7 +54,7 @@ _LINKS: dict[str, Any] = _GRAPHS | {
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of data, whose name is the task of a run: the classification of its examples.
+    """A kind of data, whose name is the task of a run.
 
     Attributes
     ----------
@@ -62,6 +62,8 @@ class Kind:
         The folder below `curvfed.tasks` with the code for such data.
     built_in : str
         The data set that needs no files.
+    named : str
+        What the names of a client are names of.
     models : tuple of str
         The networks, by name; () for a logistic model alone.
     default_models : mapping of str or int to str
@@ -96,6 +98,7 @@ class Kind:
     built_in: str
     partitions: tuple[str, ...]
     defaults: Mapping[str, Any]
+    named: str = "classes"
     models: tuple[str, ...] = ()
     default_models: Mapping[str | int, str] = field(default_factory=dict)
     sizes: str = ""
@@ -168,8 +171,9 @@ KINDS = {
     "links": Kind(
         package="links",
         built_in="balanced-tree",
+        named="entities or relations",
         models=("poincare", "hyperboloid", "euclidean", "inner", "complex", "rotate"),
-        default_models={"flat": "inner", "disc": "poincare"},
+        default_models={"flat": "inner", "hyperbolic": "poincare"},
         partitions=("branches", "random"),
         defaults=_LINKS,
         num_features=1,

@@ -186,7 +186,8 @@ def num_sets(dataset: str) -> int:
 
 
 def kind_of_path(path: Path) -> str:
-    """The task of a client's own data by their path: "points", "images", "graphs" or "nodes".
+    """The task of a client's own data by their path: "points", "images", "graphs", "nodes" or
+    "links".
 
     A `.pt` file is "nodes", but may also hold graphs: the settings that shape data are the same for
     both.

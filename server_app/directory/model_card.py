@@ -21,6 +21,7 @@ SPACES = {
     "split": FLAT,
     "lorentz": "−1/K of a hyperboloid; the parameter `k` sets K, and k = 0 is a curvature of −1",
     "disc": "that of the Poincaré disc of the points, in `config.toml` (`points.curvature`)",
+    "hyperbolic": "that of the entities' space, in `config.toml` (`links.curvature`) or learned",
 }
 """The curvature, by the method's space."""
 
@@ -44,7 +45,7 @@ model-index:
 - name: {quoted_name}
   results:
   - task:
-      type: classification
+      type: {task}
     dataset:
       name: {quoted_dataset}
       type: {quoted_dataset}
@@ -119,8 +120,6 @@ def model_card(
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
     has_links = row.tasks == ("links",)
-    if row.space == "disc" and has_links:
-        curvature = "that of the entities' space, in `config.toml` (`links.curvature`) or learned"
     if config.network.head == "poincare":
         curvature = "−1, of the Poincaré ball of the classes' prototypes"
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
@@ -140,6 +139,7 @@ def model_card(
         seed=summary["seed"],
         network=summary["settled"].get("model") or config.model or "none",
         curvature=curvature,
+        task="link-prediction" if has_links else "classification",
         use=ENTITIES if has_links else CLASSES,
         is_masked="yes" if config.is_masked else "no",
         privacy="none" if config.dp.unit == "none" else promise(config.dp),

@@ -181,8 +181,10 @@ def _tasks(config: RunConfig) -> Sequence[str]:
     tasks = tasks_of_dataset(config.dataset, config.data_path)
     method = config.row
     if not set(tasks) & set(method.tasks):
+        verb = "holds"
         note = ""
         if Path(config.dataset).suffix:
+            verb = "is read as"
             note = "; .pt files are read as graphs, other files as points"
         if method.tasks == ("links",):
             note = (
@@ -190,7 +192,7 @@ def _tasks(config: RunConfig) -> Sequence[str]:
                 " are no numbers, an .obo file, or a folder with train.txt, valid.txt and test.txt"
             )
         raise ConfigError(
-            f'dataset = "{config.dataset}" holds {" or ".join(tasks)}, but method ='
+            f'dataset = "{config.dataset}" {verb} {" or ".join(tasks)}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
             f" these, or another method{note}",
             key="dataset-with-method",

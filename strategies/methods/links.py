@@ -183,7 +183,7 @@ METHODS = {
         "entities in the Poincaré ball by distance, each averaged on the manifold (Nickel & Kiela,"
         " 2017; Chen et al., 2021)",
         "poincare",
-        space="disc",
+        space="hyperbolic",
         network=curved,
         tuned=AVERAGES,
         twin=FLAT_TWIN,
@@ -191,7 +191,7 @@ METHODS = {
     "links-lorentz": embedding(
         "entities on the hyperboloid by distance, with Riemannian steps (Nickel & Kiela, 2018)",
         "hyperboloid",
-        space="disc",
+        space="hyperbolic",
         network=curved,
         tuned=AVERAGES,
         twin=FLAT_TWIN,

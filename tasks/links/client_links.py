@@ -1,7 +1,7 @@
 """The links of one client, and the names of what they connect."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,7 +104,6 @@ class ClientLinks(Examples):
 
     heads: Tensor
     relations: Tensor
-    history: str = field(default="")
 
     task: ClassVar[str] = "links"
     shape: ClassVar[str] = ""

@@ -12,7 +12,7 @@ from curvfed.tasks.links.scores import KnownLinks, average_precision, link_score
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
 
 QUERIES = 5000
-"""Links that are scored at most; the first ones of a larger set, in a fixed random order."""
+"""Links of a part that are scored at most, the first ones, and heads whose links are."""
 
 
 class LinkTask(Task):

@@ -1,5 +1,6 @@
 """The named data sets of links, and where their files are."""
 
+from curvfed.tasks.links.sniff import SPLITS
 from curvfed.tasks.public_data import PublicData
 
 _CLOSURE = (
@@ -40,6 +41,6 @@ SOURCES = {
     "mammals": _files(
         "WordNet's mammals", "taxonomy", _CLOSURE.rpartition("/")[0], ("mammal_closure.csv",)
     ),
-    "wn18rr": _files("WN18RR", "wn18rr", _WN18RR, ("train.txt", "valid.txt", "test.txt")),
+    "wn18rr": _files("WN18RR", "wn18rr", _WN18RR, SPLITS),
 }
 """The links by name; trees and mammals have the links to all ancestors."""

@@ -48,6 +48,10 @@ def test_a_folder_with_a_split_keeps_it_and_points_stay_points(tmp_path):
     (tmp_path / "bad.tsv").write_text("a\tb\nc\n")
     with pytest.raises(DataError, match="line 2"):
         read_links(tmp_path / "bad.tsv")
+    (tmp_path / "bad.tsv").write_text(f"{'a' * 201}\tb\n")
+    with pytest.raises(DataError, match="names of entities") as error:
+        LinkDataset(LinkSpec("own", tmp_path)).own(tmp_path / "bad.tsv")
+    assert error.value.key == "data.class-names"
 
 
 def test_a_single_relation_is_that_of_clients_with_several(tmp_path):
