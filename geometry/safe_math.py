@@ -1,5 +1,5 @@
 """Functions with an edge (0/0, √0, overflow) in a form that keeps value, gradient and second
-derivative finite.
+derivative finite, and Euclidean distances of all pairs of points, which have such an edge at 0.
 
 A ratio that tends to 1 at 0 is evaluated at ``max(x, √eps)``. The error, at most x²/6, is below
 rounding, and so is the gradient that the clamp sets to 0; the error of second derivatives is x/3.
@@ -190,11 +190,11 @@ def norms_apart(x: Tensor, y: Tensor) -> Tensor:
     return _norms_apart(x, y)
 
 
-def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+def _norms_forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return (torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist"),)
 
 
-def _backward(
+def _norms_backward(
     gradient: Tensor, inputs: tuple[Any, ...], output: tuple[Tensor, ...], needs: tuple[bool, ...]
 ) -> Gradients:
     x, y = inputs
@@ -248,7 +248,7 @@ class _ThroughNorms(torch.autograd.Function):
         return _ThroughNorms.apply(*batched), 0
 
 
-def _formula(x: Tensor, y: Tensor) -> Tensor:
+def _norms_formula(x: Tensor, y: Tensor) -> Tensor:
     """The norms; a norm of 0 has the gradient 0."""
     apart = x.unsqueeze(-2) - y.unsqueeze(-3)
     square = apart.double().square().sum(-1)
@@ -256,4 +256,4 @@ def _formula(x: Tensor, y: Tensor) -> Tensor:
     return torch.where(square < _TINY, 0.0, length).to(x.dtype)
 
 
-_norms_apart = custom_gradient(_forward, _backward, _formula)
+_norms_apart = custom_gradient(_norms_forward, _norms_backward, _norms_formula)

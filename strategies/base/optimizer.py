@@ -80,8 +80,8 @@ class SGD(NamedOptimizer):
     """SGD with heavy-ball momentum, by torch's functional form; `Adam` says why `torch.optim` is
     not used.
 
-    The parameters of a network lie in flat space, where the exponential map is addition, so this is
-    also Riemannian SGD.
+    In flat space the exponential map is addition, so this is also Riemannian SGD there; for rows in
+    curved space it is so within `curvfed.strategies.base.riemannian.Riemannian`.
 
     Parameters
     ----------

@@ -22,8 +22,8 @@ from curvfed.tasks.task import Batch, IndependentExamples
 MAX_NUMBERS = 2**23
 """Numbers in the gradients that are in memory at a time: 32 MB."""
 
-GRAPHS = 16
-"""Number of graphs at a time, which all get as many rows as the largest."""
+MAX_GRAPHS = 16
+"""Number of graphs in memory at a time, which all get as many rows as the largest."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,9 @@ class ExampleGradients:
             if parameter.requires_grad
         }
         numbers = sum(value.numel() for value in self.parameters.values())
-        self.chunk = min(max(1, MAX_NUMBERS // numbers), GRAPHS if dense_inputs else MAX_NUMBERS)
+        self.chunk = max(1, MAX_NUMBERS // numbers)
+        if dense_inputs is not None:
+            self.chunk = min(self.chunk, MAX_GRAPHS)
 
         def example_loss(values: dict[str, Tensor], inputs: Any, label: Tensor) -> Tensor:
             value: Tensor = functional_call(whole, values, (inputs, label))

@@ -1,5 +1,4 @@
-"""Aggregations that a minority of false updates moves only a little, and the bound on the length of
-an update."""
+"""Aggregations that a minority of false updates moves only a little."""
 
 import math
 from abc import abstractmethod
@@ -9,22 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.aggregation import (
-    Aggregation,
-    AggregationError,
-    Average,
-    Replies,
-    check_names,
-)
+from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, check_names
 from curvfed.strategies.base.aggregation_keys import Robust
 from curvfed.strategies.base.deviations import Matrix, gram, weighted_step
 from curvfed.strategies.base.statistics import Arrays, Statistics, Vector, is_buffer
 
-FEWEST = 3
-"""Minimum number of updates that are compared: of two, none is longer than usual."""
-
-BOUND, BOUND_ROBUST = 100.0, 5.0
-"""The key `update-bound` without a value, for other and for robust aggregations."""
+BOUND_ROBUST = 5.0
+"""The key `update-bound` without a value for robust aggregations: medians of the lengths."""
 
 HEAVIEST = 2
 """A client counts at most this many times the median weight, for it states its number of examples
@@ -36,73 +26,9 @@ LONGEST = 2.0
 FARTHEST = 3.0
 """The mean of near updates is over those up to this many medians of the distances away."""
 
-_BLOCK = 65_536  # entries of a sum of squares in the arrays' own precision
 _ENTRIES = 2**20  # of a block that is sorted
 _STEPS = 1000
 _TOLERANCE = 1e-10
-
-
-def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
-    """Length of each client's update, divided by the median over the clients that moved.
-
-    The lengths of the trained arrays, of the running statistics and of arrays beside the model, as
-    changes of SCAFFOLD's variates are, are compared separately; the largest quotient counts. Arrays
-    that the client was not sent, and those beside the model, count as they are.
-
-    Returns
-    -------
-    dict of int to float
-        By partition; infinite if a square exceeds the dtype. Empty with fewer than `FEWEST` updates
-        that moved.
-    """
-    if len(replies) < FEWEST:
-        return {}
-    lengths = {}
-    for partition, update in replies.items():
-        start = model.sent_to(partition)
-        squares = np.zeros(3)
-        for name, array in update.arrays.items():
-            if "/" in name:
-                squares[2] += _square(array, None)
-            else:
-                squares[int(is_buffer(name))] += _square(array, start.get(name))
-        lengths[partition] = np.sqrt(squares)
-    table = np.array(list(lengths.values()))
-    if (table.max(axis=1, initial=0) > 0).sum() < FEWEST:
-        return {}
-    medians = [np.median(column[column > 0]) if column.any() else math.inf for column in table.T]
-    return {partition: float((row / medians).max()) for partition, row in lengths.items()}
-
-
-def _square(array: NDArray[Any], start: NDArray[Any] | None) -> float:
-    """Squared length of array − start, in blocks of the array's dtype."""
-    flat = array.reshape(-1)
-    origin = np.zeros_like(flat) if start is None else start.reshape(-1)
-    total = 0.0
-    for begin in range(0, flat.size, _BLOCK):
-        block = flat[begin : begin + _BLOCK] - origin[begin : begin + _BLOCK]
-        total += float(np.einsum("i,i->", block, block))
-    return total
-
-
-def within_bound(model: Aggregation, replies: Replies, lengths: Mapping[int, float]) -> Replies:
-    """The replies without the updates beyond the key `update-bound`.
-
-    Parameters
-    ----------
-    lengths : mapping of int to float
-        As `update_lengths` gives them.
-    """
-    bound = update_bound(model) or math.inf
-    return {p: update for p, update in replies.items() if lengths.get(p, 0.0) <= bound}
-
-
-def update_bound(model: Aggregation) -> float:
-    """The value of the key `update-bound`; 0 for none."""
-    bound = model.run.update_bound
-    if bound is None:
-        return BOUND_ROBUST if isinstance(model, RobustAggregation) else BOUND
-    return bound
 
 
 class RobustAggregation(Average):
@@ -250,8 +176,8 @@ class NearMean(_Weighted):
 
     The geometric median shows which updates are near, whatever fewer than half of the weight send.
     It is a bad model itself: clients' data differ, and it counts those most that are in the middle.
-    The mean of the others is what FedAvg makes of them. Longer deviations than the key
-    `update-bound` allows are shortened first, and lie outside.
+    The mean of the others is what FedAvg makes of them. Deviations longer than `BOUND_ROBUST`
+    medians of their lengths are shortened to it first, whatever the key `update-bound` allows.
     """
 
     name = "near-mean"

@@ -22,15 +22,15 @@ def server_half(config: RunConfig, class_names: tuple[str, ...]) -> OneShotServe
 def client_class(config: RunConfig) -> Any:
     """The subclass of `OneShotClient`."""
     row: Any = config.row
-    half = row.client or "" if config.dp.unit == "none" else row.private_client or row.client
-    return half_class(half, "client", OneShotClient, "not-a-half")
+    private = "" if config.dp.unit == "none" else row.private_client
+    return half_class(private or row.client or "", "client", OneShotClient, "not-a-half")
 
 
 def server_class(config: RunConfig) -> Any:
     """The subclass of `OneShotServer`."""
     row: Any = config.row
-    half = row.server or "" if config.dp.unit == "none" else row.private_server or row.server
-    return half_class(half, "server", OneShotServer, "not-a-half")
+    private = "" if config.dp.unit == "none" else row.private_server
+    return half_class(private or row.server or "", "server", OneShotServer, "not-a-half")
 
 
 def _setting(config: RunConfig, class_names: tuple[str, ...]) -> Setting:

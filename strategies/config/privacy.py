@@ -26,7 +26,7 @@ PRIVATE_TASKS = ("images", "graphs")
 
 NOT_INDEPENDENT = (
     "a data set of images or whole graphs: the nodes of a graph are in the gradients of their"
-    " neighbours, and points have no private steps"
+    " neighbours, and points and links have no private steps"
 )
 
 

@@ -288,10 +288,10 @@ def key_hint(key: str, keys: Collection[str]) -> str:
 @cache
 def defaults() -> dict[str, Scalar]:
     """The default of every dotted key; keys of other packages' methods come last."""
-    values: dict[str, Any] = _defaults_of(RunKeys)
-    values |= {name: _defaults_of(keys) for name, keys in SHARED.items()}
+    values: dict[str, Any] = _table_defaults(RunKeys)
+    values |= {name: _table_defaults(keys) for name, keys in SHARED.items()}
     values |= default_tables()
-    values |= {name: _defaults_of(keys) for name, keys in foreign_tables().items()}
+    values |= {name: _table_defaults(keys) for name, keys in foreign_tables().items()}
     return dotted(values)
 
 
@@ -311,7 +311,7 @@ def defaults_of(method: str) -> dict[str, Scalar]:
     return {key: value for key, value in defaults().items() if key.partition(".")[0] not in foreign}
 
 
-def _defaults_of(keys: type[Table]) -> dict[str, Scalar]:
+def _table_defaults(keys: type[Table]) -> dict[str, Scalar]:
     return {
         kebab(name): AUTO if field.default is None else field.default
         for name, field in keys.model_fields.items()

@@ -134,11 +134,10 @@ class LinksServer(Average):
     def aggregate(self, replies: Replies) -> None:
         """Average each row over the clients that have it."""
         means = split_average(self.expected_reply(0), list(replies.values()))
-        for name, old in self._arrays.items():
-            if name not in BY_ROW:
-                self._arrays = {**self._arrays, name: means[name]}
-                continue
-            self._arrays = {**self._arrays, name: self._moved(name, old, means)}
+        self._arrays = {
+            name: self._moved(name, old, means) if name in BY_ROW else means[name]
+            for name, old in self._arrays.items()
+        }
 
     def _moved(self, name: str, old: NDArray[Any], means: Arrays) -> NDArray[Any]:
         """The rows that some client has at their means; the others as they were."""
