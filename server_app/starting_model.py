@@ -55,7 +55,6 @@ def _seeded(run: Run) -> Aggregation:
 
 
 def _from_file(run: Run) -> Aggregation:
-
     facts = run.federation.facts
     start = partial(warm_start, run.config.init_from, class_names=facts.class_names)
     return initial_aggregation(run.config, facts, list(run.federation.nodes), start)

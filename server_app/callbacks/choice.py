@@ -1,4 +1,4 @@
-"""The callbacks of a run, in the order in which they are called, and those of a few lines."""
+"""The callbacks of a run, in the order in which they are called, and the short ones."""
 
 import logging
 import time
@@ -22,6 +22,10 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
+
+log = logging.getLogger("curvfed")
+
+WEIGHT = f"{HEAD}weight"
 
 
 def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
@@ -176,9 +180,6 @@ def _in_words(row: Mapping[str, Any], metric: str) -> str:
     return "  ".join(texts)
 
 
-log = logging.getLogger("curvfed")
-
-
 class EarlyStopping(Callback):
     """Makes the next round the last one when the mean validation score has not improved in
     `early-stopping` rounds.
@@ -251,9 +252,6 @@ class Evaluation(Callback):
             started = time.monotonic()
             answer = self._cohort.ask(Question(name, number, clients))
             self._cohort.record(answer, started, in_round=False)
-
-
-WEIGHT = f"{HEAD}weight"
 
 
 class ClassifierAgreement(Callback):

@@ -53,14 +53,14 @@ def disc(run: RunFiles) -> Picture | None:
         if head not in parents or degree[tail] < degree[parents[head]]:
             parents[head] = tail
     lines = [
-        f'<path d="M{_at(flat[head])}L{_at(flat[tail])}"/>'
+        '<path d="M{},{}L{},{}"/>'.format(*_at(flat[head]), *_at(flat[tail]))
         for head, tail in parents.items()
         if head in near and tail in near
     ]
     radius = 12 if len(shown) <= FEW else 6
     dots = []
     for entity in shown.tolist():
-        x, y = _at(flat[entity]).split(",")
+        x, y = _at(flat[entity])
         text = f"{names[entity]}; nearest: {', '.join(map(str, names[near[entity]]))}"
         title = f"<title>{escape(text)}</title>"
         dots.append(f'<circle cx="{x}" cy="{y}" r="{radius}">{title}</circle>')
@@ -109,5 +109,6 @@ def neighbours(points: Array, shown: NDArray[np.intp], is_curved: bool) -> dict[
     return {int(entity): shown[row].tolist() for entity, row in zip(shown, nearest, strict=True)}
 
 
-def _at(point: Array) -> str:
-    return f"{1000 * point[0]:.0f},{-1000 * point[1]:.0f}"
+def _at(point: Array) -> tuple[str, str]:
+    """The place in the SVG, whose y grows downwards."""
+    return f"{1000 * point[0]:.0f}", f"{-1000 * point[1]:.0f}"

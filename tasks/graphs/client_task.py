@@ -191,7 +191,6 @@ class ClusteredNodeTask(GraphTask):
         batch_size: int,
         selection: Tensor | None = None,
     ) -> None:
-
         super().__init__(graph, class_names, device)
         self._batches = NodeBatches(graph, device)
         self._batch_size = batch_size

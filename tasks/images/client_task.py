@@ -143,7 +143,7 @@ class ImageTask(Task):
     batch_size : int
         0: all images. The last batch of a pass takes the remaining images.
     objective : callable
-        The local loss of a batch (`curvfed.tasks.images.client_task`).
+        The local loss of a batch, as `objective` gives it.
     augment : bool
         Whether training images are cropped and flipped at random.
     mixed_precision : bool

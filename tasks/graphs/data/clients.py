@@ -28,7 +28,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph
 from curvfed.tasks.graphs.sparse import select_rows
 
 NUM_TOPICS = 6
-CLASS_NAMES = tuple(str(topic) for topic in range(NUM_TOPICS))
+TOPIC_NAMES = tuple(str(topic) for topic in range(NUM_TOPICS))
 NUM_WORDS = 300
 TOPIC_WORDS = 50
 WORDS_PER_NODE = 12
@@ -54,7 +54,7 @@ class Tree:
     branching: float
 
 
-def generate(seed: int, client: int) -> Tree:
+def generate_tree(seed: int, client: int) -> Tree:
     """The graph of client number `client`, 0 or more, in the data set `trees`: a hierarchy whose
     branching differs from client to client. The same arguments give the same graph.
 
@@ -78,10 +78,10 @@ def generate(seed: int, client: int) -> Tree:
     num_nodes = int(rng.integers(FEWEST_NODES, MOST_NODES + 1))
     parents = _grow(num_nodes, branching, rng)
     labels = _topics(parents, rng)
-    return Tree(_words(labels, seed, rng), _edges(parents, rng), labels, branching)
+    return Tree(_words(labels, seed, rng), _tree_edges(parents, rng), labels, branching)
 
 
-def digest(seed: int, num_clients: int) -> str:
+def tree_digest(seed: int, num_clients: int) -> str:
     """SHA-256 of the settings that determine all clients' graphs."""
     return hashlib.sha256(f"trees {seed} {num_clients}".encode()).hexdigest()
 
@@ -111,7 +111,7 @@ def _topics(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.
     return topics
 
 
-def _edges(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _tree_edges(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """The edges of the tree, and links between neighbouring siblings at a rate of the client's
     own.
     """
@@ -277,15 +277,15 @@ def _history(raw: RawGraph, spec: GraphSpec) -> str:
 
 def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
     """A client's generated tree."""
-    drawn = generate(spec.seed, partition_id)
+    drawn = generate_tree(spec.seed, partition_id)
     labels = torch.from_numpy(drawn.labels)
     graph = client_graph(
         features=normalize_rows(torch.from_numpy(drawn.features), spec.normalize),
         edge_index=torch.from_numpy(drawn.edge_index),
         labels=labels,
         masks=spec.split(labels, partition_id),
-        class_names=CLASS_NAMES,
+        class_names=TOPIC_NAMES,
         metric="accuracy",
-        partition_digest=digest(spec.seed, num_partitions),
+        partition_digest=tree_digest(spec.seed, num_partitions),
     )
     return clustered(graph, spec)

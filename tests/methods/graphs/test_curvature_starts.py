@@ -47,7 +47,7 @@ def sets(tmp_path_factory):
 def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
     """Both directions of the edges of a client, and its number of nodes."""
     if task == "nodes":
-        tree = clients.generate(seed=0, client=client)
+        tree = clients.generate_tree(seed=0, client=client)
         return torch.from_numpy(tree.edge_index), len(tree.labels)
     found, start = [], 0
     for graph in tu_graphs(SIZES[client], seed=client):
