@@ -234,6 +234,10 @@ def test_two_machines_of_a_ray_cluster(start, home, tmp_path):
             process = stack.enter_context(subprocess.Popen([*ray, *node], cwd=tmp_path))
             stack.callback(process.terminate)
             assert wait_until(lambda: is_open("127.0.0.1", port), 120)
+        status = [ray[0], "status", f"--address=127.0.0.1:{port}"]
+        assert wait_until(
+            lambda: b"/2.0 CPU" in subprocess.run(status, stdout=subprocess.PIPE).stdout, 120
+        )
         process = start("cluster", "method=fedavg", "--address", f"127.0.0.1:{port}")
         output, _ = process.communicate()
     assert process.returncode == 0, output
@@ -241,4 +245,5 @@ def test_two_machines_of_a_ray_cluster(start, home, tmp_path):
     here = simulate(settings | {"results-dir": str(tmp_path)}, CLIENTS)
     there = home / "results of runs" / "cluster"
     one, other = (load_file(folder / "model.safetensors") for folder in (there, here))
+    assert one.keys() == other.keys()
     assert all(np.array_equal(one[name], other[name]) for name in one)
