@@ -21,7 +21,7 @@ IMPORTED = (
     "import curvfed.deployments.workers, curvfed.server_app.report.run_page, sys;"
     "print(flush=True); sys.stdin.read()"
 )
-"""A process that has imported a run, and waits."""
+"""A program that imports what a run needs, and waits."""
 
 
 def rows(place: Place) -> list[Row]:
@@ -65,7 +65,7 @@ def rows(place: Place) -> list[Row]:
 
 
 def _both_numbers(settings: Mapping[str, Any], clients: int) -> Pair:
-    return tuple(partial(_run, settings, clients, number) for number in (2, 1))  # type: ignore[return-value]
+    return partial(_run, settings, clients, 2), partial(_run, settings, clients, 1)
 
 
 def _run(settings: Mapping[str, Any], clients: int, number: int) -> None:

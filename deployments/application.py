@@ -194,7 +194,7 @@ Data = Annotated[
     Path | None,
     typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets."),
 ]
-Results = Annotated[
+ResultsFolder = Annotated[
     Path | None,
     typer.Option(
         parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."

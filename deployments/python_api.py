@@ -143,7 +143,7 @@ def simulate(
         check_machine(request)
         assign_data(nodes, data, config.method, config.row.tasks)
     log_to_stdout()
-    # In this process, unless told otherwise: what a caller's classes and data note stays visible.
+    # By default in this process: what a caller's classes and data record stays visible.
     make_run = run_simulation if config.workers else run_in_process
     try:
         with logged_from(logging.WARNING if quiet else logging.INFO):

@@ -1,5 +1,4 @@
-"""What commands print: tables of figures and lists. Errors of the standard output and error do not
-stop a command's work."""
+"""What commands print: tables and lists, on streams whose errors do not stop a command's work."""
 
 import contextlib
 import errno

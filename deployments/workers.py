@@ -85,7 +85,7 @@ class WorkerGrid(InProcessGrid):
         number: int,
     ) -> None:
         super().__init__(client_app, run_config, node_configs)
-        self._run = run_config["run-name"]
+        self._run_name = run_config["run-name"]
         self._parcel = Parcel()
         self._workers: list[_Worker] = []
         # As in the workers, or the server's scores could differ from those beside its clients.
@@ -98,6 +98,7 @@ class WorkerGrid(InProcessGrid):
         try:
             for _ in range(number):
                 self._workers.append(self._fork(number))
+            # A signal that came meanwhile is handled here, so that its exception ends the workers.
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except BaseException:
             self.close()
@@ -171,7 +172,7 @@ class WorkerGrid(InProcessGrid):
             raise FederationError(
                 f"the last worker process {worker.process} has ended ({cause}), usually for lack of"
                 " memory: give fewer of them (workers). The finished rounds are stored: the same"
-                f" command with run-name={self._run} resume=true continues",
+                f" command with run-name={self._run_name} resume=true continues",
                 key="worker-died",
             )
         log.warning(

@@ -1,5 +1,5 @@
-"""`curvfed cluster ledger` and `regroup`: the ledger of a node, for the person responsible for the
-node, and leave to sum it with other nodes."""
+"""`curvfed cluster ledger` and `regroup`, for the person responsible for a node: what its ledger
+holds, and permission for sums with other nodes than before."""
 
 import getpass
 import json

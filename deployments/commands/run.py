@@ -1,7 +1,9 @@
-"""`curvfed simulate` and `curvfed run`: a run in this process, or of the app by `flwr run`,
-isolated from any other Flower on the machine: `flwr run` finds a local SuperLink by its port,
-starts one if there is none, leaves it running, and exits with 0 even if the run failed. So each run
-has a SuperLink of its own, and `flwr list` gives its result."""
+"""`curvfed simulate`, a run without Flower's programs, and `curvfed run`, a run by `flwr run`.
+
+`flwr run` finds a local SuperLink by its port, starts one if there is none, leaves it running, and
+exits with 0 even if the run failed. So each run has a SuperLink of its own, and `flwr list` gives
+its result.
+"""
 
 import contextlib
 import json

@@ -18,14 +18,13 @@ from curvfed.deployments.application import (
     Cpus,
     Data,
     Gpus,
-    Results,
+    ResultsFolder,
     Scale,
     Sweep,
     complete_pair,
     completed_values,
     expanded,
 )
-from curvfed.deployments.application import Results as ResultsFolder
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.output_file import make_folder
 from curvfed.deployments.resources import Resources
@@ -36,7 +35,7 @@ from curvfed.strategies.base.run_keys import home
 def sweep(
     name: Sweep,
     scale: Scale = "",
-    results: Results = None,
+    results: ResultsFolder = None,
     data: Data = None,
     cpus: Cpus = 1,
     gpus: Gpus = 0.0,

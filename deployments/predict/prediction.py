@@ -19,7 +19,7 @@ from curvfed.server_app.directory.tables import frame_csv
 from curvfed.tasks.registry import OWN, is_named
 from curvfed.tasks.stored_files import write_atomically
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
 
 

@@ -12,7 +12,6 @@ the accuracy of runs with either median. Needs no data.
 
 import logging
 import tempfile
-from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
@@ -92,8 +91,8 @@ def _run(method: str, seed: int, in_tangents: bool) -> tuple[float, list[list[fl
         return global_accuracy(path), distances
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print two lines per run."""
+def main() -> None:
+    """Print one line per run."""
     logging.getLogger("curvfed").setLevel(logging.ERROR)
     for method in RUNS:
         for seed in SEEDS:

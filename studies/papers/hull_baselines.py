@@ -21,13 +21,13 @@ from curvfed.geometry import EuclideanSVM, PoincareSVM
 from curvfed.geometry.classifiers.cross_validation import best_c
 from curvfed.geometry.classifiers.logistic import Log0Logistic
 from curvfed.geometry.hull import convex_hull
-from curvfed.strategies.base.figures import METRIC, Figure, register
 
 # The figures have words and units in tables, as those of a plug-in.
+from curvfed.strategies.base.figures import METRIC, Figure, register
 from curvfed.strategies.base.keys import dotted
-from curvfed.strategies.config.parse import parse
 
 # The points of a data set and its split, which no public function gives.
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.tasks.points.dataset import PointDataset
 
