@@ -3,10 +3,7 @@
 from curvfed.tasks.links.sniff import SPLITS
 from curvfed.tasks.public_data import PublicData
 
-_CLOSURE = (
-    "https://raw.githubusercontent.com/facebookresearch/poincare-embeddings/main/wordnet/"
-    "mammal_closure.csv"
-)
+_WORDNET = "https://raw.githubusercontent.com/facebookresearch/poincare-embeddings/main/wordnet"
 _WN18RR = (
     "https://raw.githubusercontent.com/villmow/datasets_knowledge_embedding/master/WN18RR/text"
 )
@@ -38,9 +35,7 @@ def _tree(title: str) -> PublicData:
 SOURCES = {
     "balanced-tree": _tree("balanced tree of 3 branches and depth 5"),
     "random-tree": _tree("random tree of 1,200 nodes and depth 8"),
-    "mammals": _files(
-        "WordNet's mammals", "taxonomy", _CLOSURE.rpartition("/")[0], ("mammal_closure.csv",)
-    ),
+    "mammals": _files("WordNet's mammals", "taxonomy", _WORDNET, ("mammal_closure.csv",)),
     "wn18rr": _files("WN18RR", "wn18rr", _WN18RR, SPLITS),
 }
 """The links by name; trees and mammals have the links to all ancestors."""

@@ -108,7 +108,7 @@ def test_a_key_with_several_values_is_tuned_where_a_method_allows_them():
     assert "aggregation" not in comparison.settings
 
 
-CURVED = ("lorentz", "disc")
+CURVED = ("lorentz", "disc", "hyperbolic")
 
 
 @pytest.mark.parametrize("name", METHODS)
