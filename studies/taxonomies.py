@@ -6,7 +6,8 @@ The settings are in `taxonomies.toml`. Each method's rate is tuned for each data
 the mean average precision of all links on the tuning seeds; a best rate at an edge of the grid
 extends the grid by a factor of 2. The other seeds are run twice with this rate: on all links, and
 with held-out links. Results are appended to FILE, so that an interrupted study continues; then the
-page `docs/measured/taxonomies.md` is written.
+page `docs/measured/taxonomies.md` is written. With `--page` nothing is run, and the page has the
+results of FILE.
 """
 
 import argparse
@@ -32,6 +33,12 @@ EVERY = 4
 
 Cell = tuple[str, str, int, float, int, bool]
 """Data set, method, dimension, rate, seed, and whether links are held out."""
+
+Group = tuple[str, str, int]
+"""Data set, method and dimension."""
+
+Rates = Mapping[Group, float]
+"""The best rate of each group that was tuned."""
 
 
 def run_cell(cell: Cell, data: str) -> dict[str, Any]:
@@ -97,21 +104,26 @@ class Study:
                 file.write(json.dumps(self.results[cell]) + "\n")
         print(f"{len(missing)} runs done", flush=True)
 
-    def has(self, cells: Iterable[Cell]) -> bool:
-        """Whether all of these were run."""
-        return all(cell in self.results for cell in cells)
+    def at_best(self, group: Group, rates: Rates, holds_out: bool) -> list[dict[str, Any]]:
+        """The results of a group at its best rate, one per seed; empty if one was not run."""
+        if group not in rates:
+            return []
+        cells = [(*group, rates[group], seed, holds_out) for seed in SETTINGS["seeds"]]
+        if not all(cell in self.results for cell in cells):
+            return []
+        return [self.results[cell] for cell in cells]
 
-    def tuned(self, dataset: str, method: str, dimension: int) -> dict[float, float]:
+    def tuned(self, group: Group) -> dict[float, float]:
         """The mean score of each rate on the tuning seeds; −inf for one that fails on a seed."""
         scores: dict[float, list[float]] = {}
         for cell, result in self.results.items():
-            if cell[:3] == (dataset, method, dimension) and cell[4] in SETTINGS["tuning_seeds"]:
+            if cell[:3] == group and cell[4] in SETTINGS["tuning_seeds"]:
                 scores.setdefault(cell[3], []).append(result.get("map", -math.inf))
         return {rate: float(np.mean(values)) for rate, values in sorted(scores.items())}
 
 
-def groups() -> list[tuple[str, str, int]]:
-    """Data sets, methods and dimensions."""
+def groups() -> list[Group]:
+    """Every data set with every method in every dimension."""
     return [
         (dataset, method, dimension)
         for dataset in SETTINGS["datasets"]
@@ -120,8 +132,9 @@ def groups() -> list[tuple[str, str, int]]:
     ]
 
 
-def tune(study: Study) -> dict[tuple[str, str, int], float]:
-    """The best rate of each group; the grid grows until it is inside."""
+def tune(study: Study) -> Rates:
+    """The best rate of each group; the grid grows until it is inside, at most `most_extensions`
+    times."""
     seeds = SETTINGS["tuning_seeds"]
     wanted = {group: list(SETTINGS["rates"]) for group in groups()}
     for _ in range(SETTINGS["most_extensions"] + 1):
@@ -132,7 +145,7 @@ def tune(study: Study) -> dict[tuple[str, str, int], float]:
             for seed in seeds
         )
         for group, rates in wanted.items():
-            scores = study.tuned(*group)
+            scores = study.tuned(group)
             best = max(scores, key=scores.__getitem__)
             if best == max(scores):
                 rates.append(2 * best)
@@ -141,12 +154,12 @@ def tune(study: Study) -> dict[tuple[str, str, int], float]:
     return best_rates(study)
 
 
-def best_rates(study: Study) -> dict[tuple[str, str, int], float]:
-    """The rate of the highest mean score on the tuning seeds, for each group."""
+def best_rates(study: Study) -> Rates:
+    """The rate of the highest mean score on the tuning seeds, for each group that was tuned."""
     rates = {}
     for group in groups():
-        scores = study.tuned(*group)
-        rates[group] = max(scores, key=scores.__getitem__)
+        if scores := study.tuned(group):
+            rates[group] = max(scores, key=scores.__getitem__)
     return rates
 
 
@@ -158,7 +171,7 @@ def interval(values: np.ndarray) -> str:
     return f"{mid} ({low} to {high})".replace("-", "−")
 
 
-def page(study: Study, rates: Mapping[tuple[str, str, int], float]) -> str:
+def page(study: Study, rates: Rates) -> str:
     """The page of results."""
     lines = [
         "# Taxonomies: hyperbolic minus flat",
@@ -192,18 +205,13 @@ def page(study: Study, rates: Mapping[tuple[str, str, int], float]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _values(
-    study: Study, group: tuple[str, str, int], rates: Mapping[Any, float], score: str
-) -> np.ndarray:
+def _values(study: Study, group: Group, rates: Rates, score: str) -> np.ndarray:
     """A score on each seed; NaN for a run that failed; empty if one was not made."""
-    holds_out = score == "mrr"
-    cells = [(*group, rates[group], seed, holds_out) for seed in SETTINGS["seeds"]]
-    if not study.has(cells):
-        return np.array([])
-    return np.array([study.results[cell].get(score) or math.nan for cell in cells], float)
+    results = study.at_best(group, rates, score == "mrr")
+    return np.array([result.get(score) for result in results], float)
 
 
-def _row(study: Study, rates: Mapping[Any, float], dataset: str, dimension: int, score: str) -> str:
+def _row(study: Study, rates: Rates, dataset: str, dimension: int, score: str) -> str:
     cells = []
     best: dict[bool, tuple[float, np.ndarray]] = {}
     for method in SETTINGS["methods"]:
@@ -214,7 +222,7 @@ def _row(study: Study, rates: Mapping[Any, float], dataset: str, dimension: int,
         cells.append(
             f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f} (rate {rates[group]:g})"
         )
-        tuned = max(study.tuned(*group).values())
+        tuned = max(study.tuned(group).values())
         is_curved = method in SETTINGS["curved"]
         if tuned > best.get(is_curved, (-math.inf, values))[0]:
             best[is_curved] = (tuned, values)
@@ -222,14 +230,14 @@ def _row(study: Study, rates: Mapping[Any, float], dataset: str, dimension: int,
     return f"| {dimension} | {' | '.join(cells)} | {difference} |"
 
 
-def _bytes(study: Study, group: tuple[str, str, int], rates: Mapping[Any, float]) -> str:
-    """The mean over the seeds, or how many of them reach the goal."""
-    cells = [(*group, rates[group], seed, False) for seed in SETTINGS["seeds"]]
-    if not study.has(cells):
+def _bytes(study: Study, group: Group, rates: Rates) -> str:
+    """The mean kB over the seeds, or how many of them reach the goal."""
+    results = study.at_best(group, rates, holds_out=False)
+    if not results:
         return "not run"
-    reached = [value for cell in cells if (value := study.results[cell].get("goal_bytes"))]
-    if len(reached) < len(cells):
-        return f"{len(reached)} of {len(cells)} reach it"
+    reached = [result["goal_bytes"] for result in results if result.get("goal_bytes")]
+    if len(reached) < len(results):
+        return f"{len(reached)} of {len(results)} reach it"
     return f"{np.mean(reached) / 1e3:,.0f}"
 
 
