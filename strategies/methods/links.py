@@ -162,10 +162,12 @@ def curved(keys: Keys) -> Network:
 
 
 def embedding(words: str, model: str, **parts: Any) -> Method:
-    """The method of this embedding, which differs from the others in these parts."""
+    """The method of this embedding, which differs from the others in these parts.
+
+    `tasks` is among them: lists of methods read it from the text of the rows.
+    """
     return Method(
         words,
-        tasks=LINKS,
         settings={"links": {"model": model}},
         keys={"links": Keys},
         server=LinksServer,
@@ -182,6 +184,7 @@ METHODS = {
         "entities in the Poincaré ball by distance, each averaged on the manifold (Nickel & Kiela,"
         " 2017; Chen et al., 2021)",
         "poincare",
+        tasks=LINKS,
         space="hyperbolic",
         network=curved,
         tuned=AVERAGES,
@@ -190,6 +193,7 @@ METHODS = {
     "links-lorentz": embedding(
         "entities on the hyperboloid by distance, with Riemannian steps (Nickel & Kiela, 2018)",
         "hyperboloid",
+        tasks=LINKS,
         space="hyperbolic",
         network=curved,
         tuned=AVERAGES,
@@ -198,19 +202,22 @@ METHODS = {
     "links-inner": embedding(
         "entities in flat space by inner product and bias, the flat twin of links-poincare",
         "inner",
+        tasks=LINKS,
         space="flat",
     ),
     "links-euclidean": embedding(
-        "entities in flat space by Euclidean distance", "euclidean", space="flat"
+        "entities in flat space by Euclidean distance", "euclidean", tasks=LINKS, space="flat"
     ),
     "links-complex": embedding(
         "entities and relations in complex space by ComplEx (Trouillon et al., 2016)",
         "complex",
+        tasks=LINKS,
         space="flat",
     ),
     "links-rotate": embedding(
         "entities in complex space, relations as rotations by RotatE (Sun et al., 2019)",
         "rotate",
+        tasks=LINKS,
         space="flat",
     ),
 }
