@@ -1,5 +1,5 @@
-"""A cluster for one job of a batch system: put back into the queue before its end, and gone on
-with."""
+"""Jobs of a batch system, put back into the queue before their end and gone on with: a cluster for
+one run, and Ray for the runs of a sweep."""
 
 import contextlib
 import csv
@@ -17,7 +17,7 @@ import pytest
 from curvfed.deployments.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
-BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
+JOBS = ROOT / "deployments" / "slurm"
 
 
 SRUN = """#!/bin/bash
@@ -66,10 +66,9 @@ def home(tmp_path: Path) -> Iterator[Path]:
             process.kill()
 
 
-def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
-    job = home / "curvfed" / "jobs" / "4242"
-    run = home / "curvfed" / "results" / "slurm-4242"
-    environment = os.environ | {
+def environment(home: Path) -> dict[str, str]:
+    """The variables of a job on two nodes, which are both this machine."""
+    return os.environ | {
         "HOME": str(home),
         "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "SLURM_SUBMIT_DIR": str(ROOT),
@@ -77,29 +76,41 @@ def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
         "SLURM_JOB_NODELIST": "localhost,localhost",
         "SLURM_NTASKS": "2",
         "CURVFED_PYTHON": sys.executable,
-        "CURVFED_NODE_CONFIG": f'state-path="{home}/state-{{n}}"',
     }
-    words = ["bash", str(BATCH), "method=flatland", "dataset=trees", "min-replies=2"]
 
-    def start(count: int, rounds: int) -> "subprocess.Popen[bytes]":
-        with (home / "slurm.out").open("ab") as output:
-            return subprocess.Popen(
-                [*words, f"num-rounds={rounds}"],
-                env=environment | {"SLURM_RESTART_COUNT": str(count)},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
 
-    def said() -> str:
-        return (home / "slurm.out").read_text(errors="replace")
+def start_job(
+    home: Path, script: str, words: list[str], restarts: int
+) -> "subprocess.Popen[bytes]":
+    with (home / "slurm.out").open("ab") as output:
+        return subprocess.Popen(
+            ["bash", str(JOBS / script), *words],
+            env=environment(home)
+            | {
+                "SLURM_RESTART_COUNT": str(restarts),
+                "CURVFED_NODE_CONFIG": f'state-path="{home}/state-{{n}}"',
+            },
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
 
-    first = start(0, 200)
+
+def output(home: Path) -> str:
+    return (home / "slurm.out").read_text(errors="replace")
+
+
+def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
+    job = home / "curvfed" / "jobs" / "4242"
+    run = home / "curvfed" / "results" / "slurm-4242"
+    words = ["method=flatland", "dataset=trees", "min-replies=2"]
+
+    first = start_job(home, "curvfed.sbatch", [*words, "num-rounds=200"], 0)
     checkpoints = run / "checkpoint" / "server"
     assert wait_until(
         lambda: any(checkpoints.glob("*.safetensors")) or first.poll() is not None, 600
-    ), said()
-    assert first.poll() is None, said()
+    ), output(home)
+    assert first.poll() is None, output(home)
     first.send_signal(signal.SIGUSR1)  # to the script alone, as Slurm does it
     assert first.wait(300) != 0
     assert (home / "requeued").read_text() == "4242\n"
@@ -107,8 +118,8 @@ def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
     assert wait_until(lambda: not processes(home), 20), processes(home)
     done = json.loads((run / "summary.json").read_text())["rounds"]
 
-    second = start(1, done + 2)
-    assert second.wait(600) == 0, said()
+    second = start_job(home, "curvfed.sbatch", [*words, f"num-rounds={done + 2}"], 1)
+    assert second.wait(600) == 0, output(home)
     summary = json.loads((run / "summary.json").read_text())
     assert (summary["status"], summary["num_clients"], summary["rounds"]) == (
         "completed",
@@ -125,3 +136,38 @@ def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
         "superlink.log",
     ]
     assert wait_until(lambda: not processes(home), 20), processes(home)
+
+
+SWEEP = """
+[settings]
+method = ["fedavg", "local"]
+dataset = "trees"
+num-supernodes = 3
+num-rounds = 40
+seed = [0, 1, 2]
+"""
+
+
+def test_a_sweep_on_the_nodes_of_a_batch_job_goes_on_after_its_time_limit(home: Path):
+    (home / "trees.toml").write_text(SWEEP)
+    words = ["sweep", str(home / "trees.toml"), "--results", str(home / "runs")]
+
+    def completed() -> int:
+        summaries = (home / "runs").glob("*/summary.json")
+        return sum(json.loads(path.read_text())["status"] == "completed" for path in summaries)
+
+    first = start_job(home, "sweep.sbatch", words, 0)
+    assert wait_until(lambda: completed() > 0 or first.poll() is not None, 600), output(home)
+    assert first.poll() is None, output(home)
+    first.send_signal(signal.SIGUSR1)  # to the script alone, as Slurm does it
+    assert first.wait(300) != 0
+    assert (home / "requeued").read_text() == "4242\n"
+    assert wait_until(lambda: not processes(home), 60), processes(home)
+    before = completed()
+
+    second = start_job(home, "sweep.sbatch", words, 1)
+    assert second.wait(600) == 0, output(home)
+    assert before < completed() == 6
+    job = home / "curvfed" / "jobs" / "4242"
+    assert sorted(path.name for path in job.iterdir()) == ["ray-0.log", "ray-1.log"]
+    assert wait_until(lambda: not processes(home), 60), processes(home)

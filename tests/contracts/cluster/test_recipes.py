@@ -29,7 +29,6 @@ from curvfed.deployments.commands.command import main
 
 ROOT = Path(__file__).parents[3]
 CONTAINERS = ROOT / "deployments" / "containers"
-BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
 GUIDE = ROOT / "docs" / "deployment.md"
 PAGES = [GUIDE, GUIDE.with_name("operating.md")]
 NODES = {"north", "south", "west"}
