@@ -68,11 +68,9 @@ def load_data(config: RunConfig, node: Node) -> Data:
 
 
 def describe_size(data: Data) -> str:
-    """The amount of data and the number of classes, in words for the owner of the data; links have
-    no classes."""
-    if data.task == "links":
-        return str(data.describe())
-    return f"{data.describe()}, {len(data.class_names)} classes"
+    """The amount of data and the number of classes, in words for the owner of the data."""
+    words = str(data.describe())
+    return f"{words}, {len(data.class_names)} classes" if KINDS[data.task].has_classes else words
 
 
 def describe_parts(data: Data) -> str:

@@ -109,7 +109,7 @@ def look_at_data(
                 lines += _describe_client(data, client, number)
                 if first is None:
                     first = data
-                    words = "names" if data.task == "links" else "classes"
+                    words = "classes" if KINDS[data.task].has_classes else "names"
                     lines.append(f"{words}: {names_listed(data.class_names)}")
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]

@@ -166,23 +166,29 @@ class Run:
         return file
 
     @turn("predict", may_nest=True)
-    def predict(self, data: object, client: int | None = None) -> "DataFrame":
-        """Predict the classes of nodes, graphs, images or points.
+    def predict(
+        self, data: object, client: int | None = None, **options: str | int | None
+    ) -> "DataFrame":
+        """Predict the classes of nodes, graphs, images or points, or the tails of heads.
 
         Parameters
         ----------
         data : str, path or object
             A path or the name of the run's data set, as for `curvfed predict`; or data in memory,
-            as for `simulate`, with or without classes.
+            as for `simulate`, with or without classes. For a run on links a list of heads, or of
+            pairs of head and relation.
         client : int, optional
             Use this client's model, and its part of the run's own data set. Required if each client
             has its own model.
+        **options
+            For a run on links: `show` "tails", "neighbours" or "hierarchy", at `most` so many (10),
+            without the `known` links of a file or of the run's data set.
 
         Returns
         -------
         DataFrame
             A row per node, graph, image or point: its number or path, its class, and the
-            probability of the class.
+            probability of the class; for links as `curvfed predict` writes it.
 
         Raises
         ------
@@ -190,17 +196,18 @@ class Run:
             If a file is missing, or data, model and personal state do not fit together.
             StoreError is a RuntimeError, the others are ValueErrors.
         """
-        from curvfed.deployments.predict import predict
+        from curvfed.deployments.predict import LinkOptions, predict
         from curvfed.tasks.in_memory import check_data
+        from curvfed.tasks.kinds import KINDS
 
         trained = self._trained
         examples: Any = data
         if isinstance(data, os.PathLike):
             examples = path_text(data)
-        elif not isinstance(data, str):
+        elif not isinstance(data, str) and KINDS[trained.facts.task].has_classes:
             facts = trained.facts if client is None else trained.facts_of(client)
             examples = check_data("the data", data, facts.class_names)
-        return predict(trained, examples, client).table()
+        return predict(trained, examples, client, options=LinkOptions(**options)).table()
 
     @turn("adapt")
     def adapt(

@@ -216,7 +216,9 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
 
 def _write_card(run: Run, figures: Mapping[str, Any]) -> None:
     first = min(run.federation.nodes, default=0)
-    run.directory.write_card(model_card(run.config, figures, run.directory.name, first))
+    run.directory.write_card(
+        model_card(run.config, run.federation.facts.task, figures, run.directory.name, first)
+    )
 
 
 def _report(directory: RunDirectory) -> bool:

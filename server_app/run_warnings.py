@@ -71,12 +71,12 @@ def _of_one_client(federation: Federation) -> str:
             )
         else:
             unmatched.append(f'client {client} "{name}"')
-    task = federation.facts.task
-    listed = matched if task == "links" else matched + unmatched
+    kind = KINDS[federation.facts.task]
+    listed = matched + unmatched if kind.has_classes else matched
     if not listed:
         return ""
     return (
-        f"a single client has these {KINDS[task].named}: {_some(listed)}. Nobody else learns them,"
+        f"a single client has these {kind.named}: {_some(listed)}. Nobody else learns them,"
         " nor is scored on them; write a name in the same way at every site"
     )
 
@@ -131,8 +131,8 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         for partition, course in sorted(state.courses.items())
         if "round" in course
     }
-    # The tails of links are no classes.
-    classes = () if federation.facts.task == "links" else federation.facts.class_names
+    facts = federation.facts
+    classes = facts.class_names if KINDS[facts.task].has_classes else ()
     texts = {
         "unread-keys": unread_keys(config),
         "refused": _refused(federation),

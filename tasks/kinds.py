@@ -80,6 +80,8 @@ class Kind:
         The range of the number of classes of a client, or of its names of entities.
     has_shape : bool
         Whether the features of an example are an image.
+    has_classes : bool
+        Whether the names of a client are classes of its examples.
     has_spaces : bool
         Whether clients may differ in their features and classes.
     has_validation : bool
@@ -106,6 +108,7 @@ class Kind:
     min_classes: int = 1
     max_classes: int = 10_000
     has_shape: bool = False
+    has_classes: bool = True
     has_spaces: bool = False
     has_validation: bool = True
     batches_training_only: bool = True
@@ -172,6 +175,7 @@ KINDS = {
         package="links",
         built_in="balanced-tree",
         named="entities or relations",
+        has_classes=False,
         models=("poincare", "hyperboloid", "euclidean", "inner", "complex", "rotate"),
         default_models={"flat": "inner", "hyperbolic": "poincare"},
         partitions=("branches", "random"),

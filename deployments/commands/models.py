@@ -37,7 +37,21 @@ def predict(
         typer.Option(
             parser=expanded,
             metavar="FILE",
-            help="A .csv file, or an .h5ad if DATA is one; default: CSV to the standard output.",
+            help="A .csv, .tsv or .json file, or an .h5ad if DATA is one; default: CSV to the"
+            " standard output.",
+        ),
+    ] = None,
+    show: Annotated[
+        str, typer.Option(help="Of links: tails, neighbours or hierarchy.", metavar="WHAT")
+    ] = "tails",
+    most: Annotated[
+        int, typer.Option(metavar="N", help="Of links: tails or neighbours of each entity.")
+    ] = 10,
+    known: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINKS",
+            help="Links that are no tails to show: a file, or the name of the run's data set.",
         ),
     ] = None,
 ) -> None:
@@ -46,6 +60,7 @@ def predict(
     curvfed predict RUN images/ --out predictions.csv
     curvfed predict RUN graph.pt --client 3
     curvfed predict RUN cora --client 3
+    curvfed predict RUN heads.tsv --known mammals
 
     RUN is a run directory, or the name of one in ~/curvfed/results. DATA is the name of the run's
     data set, or new data:
@@ -58,24 +73,29 @@ def predict(
       without it these are the global test images;
     - points in the disc: an .npz, .csv or .h5ad file, with or without classes, or a
       folder saved by Hugging Face's datasets. The run's data set stands for its global
-      test points. There is no --client.
+      test points. There is no --client;
+    - links: a .tsv or .csv file of heads, or of heads and relations. The run's data set stands
+      for all entities. --show neighbours gives the nearest entities of each, --show hierarchy its
+      distance from the origin and the nearest entity that is nearer to the origin.
 
     The model is that of the last aggregation, with the calibrated classifier if
     there is one. With --client it is that client's own: its fine-tuned model if
     there is one, otherwise the shared parameters with its personal ones.
 
     The CSV has a row per node, graph, image or point: its number, path or name of the cell, class,
-    probability. An .h5ad is DATA with obs["curvfed_label"], obs["curvfed_probability"] and
-    obs["curvfed_unknown"]. The probability is the softmax of the logits, for an SVM Platt's scaling
-    of its margins. It is not calibrated for hyperfed, whose logits are negative distances to the
-    prototypes, and for spherefed, whose logits are cosines.
+    probability; for links a row per head and tail, with its rank and score. An .h5ad is DATA with
+    obs["curvfed_label"], obs["curvfed_probability"] and obs["curvfed_unknown"]. The probability
+    is the softmax of the logits, for an SVM Platt's scaling of its margins. It is not
+    calibrated for hyperfed, whose logits are negative distances to the prototypes, and for
+    spherefed, whose logits are cosines.
 
     Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
     """
-    from curvfed.deployments.predict import EXPECTED, main
+    from curvfed.deployments.predict import EXPECTED, LinkOptions, main
 
+    options = LinkOptions(show, most, known)
     with failing(1, *EXPECTED, OSError), failing(2, UsageError):
-        main(folder, data, client, state_path, not uncalibrated, out)
+        main(folder, data, client, state_path, not uncalibrated, out, options=options)
 
 
 def export(

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import torch
 from rich.console import Console
@@ -10,7 +11,8 @@ from rich.markup import escape
 from curvfed.client_app.data import make_task
 from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
-from curvfed.deployments.predict.model import check_client, check_task, model_of
+from curvfed.deployments.predict.links import LinkOptions, LinkPrediction, predict_links
+from curvfed.deployments.predict.model import check_client, model_of
 from curvfed.deployments.predict.points import by_classifier, point_examples
 from curvfed.deployments.predict.prediction import (
     Prediction,
@@ -19,7 +21,7 @@ from curvfed.deployments.predict.prediction import (
     prediction,
     write_prediction,
 )
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.run_log import logged_from
@@ -30,10 +32,11 @@ from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import KINDS, Raw
+from curvfed.tasks.kinds import KINDS as TASKS
 from curvfed.tasks.metrics import score
 from curvfed.tasks.points.raw_points import RawPoints
 
-__all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
+__all__ = ["LinkOptions", "PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
 READERS = {
     RawGraph: graph_examples,
@@ -50,31 +53,40 @@ EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 @logged_from(logging.WARNING)  # the log has the same output as the predictions
 def predict(
     run: TrainedRun,
-    data: str | Raw,
+    data: str | Raw | list[Any],
     client: int | None = None,
     state_path: Path | None = None,
     calibrated: bool = True,
-) -> Prediction:
-    """Predict the classes of all nodes, graphs, images or points of `data`.
+    options: LinkOptions = LinkOptions(),  # noqa: B008
+) -> Prediction | LinkPrediction:
+    """Predict the classes of all nodes, graphs, images or points of `data`, or the tails of heads.
 
     Parameters
     ----------
     run : TrainedRun
-    data : str or Raw
-        A path, the name of the run's data set, or data in memory.
+    data : str, Raw or list
+        A path, the name of the run's data set, or data in memory; see also `predict_links`.
     client : int, optional
         Use this client's model, and its part of the run's own data set.
     state_path : Path, optional
         See `curvfed.deployments.predict.model.personal_state`.
     calibrated : bool
         Whether to use the calibrated classifier, if there is one.
+    options : LinkOptions
+        Of a run on links.
 
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError
         If a file is missing, or data, model and personal state do not fit together.
     """
-    check_task(run)
+    if not TASKS[run.facts.task].has_classes:
+        return predict_links(run, data, client, state_path, options)
+    if options != LinkOptions():
+        raise RequestError(
+            f"show, most and known are options of runs on links; this run is on {run.facts.task}",
+            key="other-options",
+        )
     if not isinstance(data, str | KINDS[run.facts.task]):
         task = next(name for name, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(
@@ -109,6 +121,8 @@ def main(
     state_path: Path | None = None,
     calibrated: bool = True,
     out: Path | None = None,
+    *,
+    options: LinkOptions = LinkOptions(),  # noqa: B008
 ) -> None:
     """Write the predictions of the run in `folder`.
 
@@ -118,8 +132,8 @@ def main(
         If it cannot be done.
     """
     check_out(out, data)
-    prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
-    write_prediction(prediction, data, out)
+    prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated, options)
+    write_prediction(prediction.table(), data, out)
     console = Console(stderr=True)
     for name, value in prediction.notes.items():
         console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)

@@ -22,7 +22,7 @@ from curvfed.client_app.data import make_task
 from curvfed.deployments.output_file import check_output
 from curvfed.deployments.predict import READERS
 from curvfed.deployments.predict.classifier_program import ClassifierProgram
-from curvfed.deployments.predict.model import check_task, model_of
+from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.programs import PROGRAMS, Program
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
@@ -68,7 +68,12 @@ def export(
         If there is no such model, if it cannot be exported, or if the program differs from it.
     """
     check_output(out, SUFFIXES)
-    check_task(run)
+    if run.facts.task not in KINDS:
+        raise PredictError(
+            f"the run is on {run.facts.task}, whose embedding is in model.safetensors; allowed are"
+            f" runs of {', '.join(KINDS)}",
+            key="other-task",
+        )
     write = _torch_program
     if out.suffix.lower() == ".onnx":
         _check_onnx(run, out)

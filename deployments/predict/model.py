@@ -18,7 +18,6 @@ from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.store import Store
-from curvfed.tasks.in_memory import KINDS
 
 
 def model_of(
@@ -103,21 +102,6 @@ def model_of(
         load_arrays(head, tensors)
         description = "global, with the calibrated classifier"
     return model.eval(), description
-
-
-def check_task(run: TrainedRun) -> None:
-    """Refuse a run whose model does not classify.
-
-    Raises
-    ------
-    PredictError
-    """
-    if run.facts.task not in KINDS:
-        raise PredictError(
-            f"the run is on {run.facts.task}, whose embedding is in links.npz; allowed are runs of"
-            f" {', '.join(KINDS)}",
-            key="other-task",
-        )
 
 
 def check_client(run: TrainedRun, client: int | None) -> None:

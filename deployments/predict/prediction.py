@@ -145,7 +145,7 @@ def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
     )
 
 
-SUFFIXES = (".csv", ".h5ad")
+SUFFIXES = (".csv", ".tsv", ".json", ".h5ad")
 COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
 """The new columns in `obs` of an `.h5ad`."""
 
@@ -168,8 +168,8 @@ def check_out(out: Path | None, data: str) -> None:
         )
 
 
-def write_prediction(prediction: Prediction, data: str, out: Path | None) -> None:
-    """Write a prediction to a `.csv` or `.h5ad` file, or as CSV to the standard output.
+def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
+    """Write the table of a prediction to a file of `SUFFIXES`, or as CSV to the standard output.
 
     An `.h5ad` is a copy of the data with three more columns in `obs`: the class, its probability,
     and whether the cell belongs to none of the classes.
@@ -181,11 +181,15 @@ def write_prediction(prediction: Prediction, data: str, out: Path | None) -> Non
     OSError
         If the output cannot be written.
     """
-    table = prediction.table()
-    if out is not None and out.suffix.lower() == ".h5ad":
+    suffix = ".csv" if out is None else out.suffix.lower()
+    if out is not None and suffix == ".h5ad":
         _with_columns(Path(data).expanduser(), table, out)
         return
-    text = frame_csv(table, float_format="%.6f")
+    if suffix == ".json":
+        text = table.to_json(orient="records", double_precision=6) + "\n"
+    else:
+        separator = "\t" if suffix == ".tsv" else ","
+        text = frame_csv(table, float_format="%.6f", separator=separator)
     if out is None:
         sys.stdout.write(text)
         check_written()

@@ -13,6 +13,7 @@ from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.record import promise
+from curvfed.tasks.kinds import KINDS
 
 FLAT = "none: the model's space is flat"
 
@@ -101,7 +102,7 @@ None is stated. Who publishes the model chooses it, and adds `license:` to the h
 
 
 def model_card(
-    config: RunConfig, summary: Mapping[str, Any], name: str, first_client: int = 0
+    config: RunConfig, task: str, summary: Mapping[str, Any], name: str, first_client: int = 0
 ) -> str:
     """The text of the card.
 
@@ -109,6 +110,7 @@ def model_card(
     ----------
     config : RunConfig
         With its defaults resolved.
+    task : str
     summary : mapping
         The content of `summary.json`.
     name : str
@@ -119,7 +121,7 @@ def model_card(
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
-    has_links = row.tasks == ("links",)
+    classifies = KINDS[task].has_classes
     if config.network.head == "poincare":
         curvature = "−1, of the Poincaré ball of the classes' prototypes"
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
@@ -139,15 +141,15 @@ def model_card(
         seed=summary["seed"],
         network=summary["settled"].get("model") or config.model or "none",
         curvature=curvature,
-        task="link-prediction" if has_links else "classification",
-        use=ENTITIES if has_links else CLASSES,
+        task="classification" if classifies else "link-prediction",
+        use=CLASSES if classifies else ENTITIES,
         is_masked="yes" if config.is_masked else "no",
         privacy="none" if config.dp.unit == "none" else promise(config.dp),
         versions=", ".join(f"{key} {value}" for key, value in summary["versions"].items()),
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(f"* {limit}" for limit in _limits(config, summary)),
         client=f"client={first_client}" if has_own_models else "",
-        export="" if has_links else EXPORT.format(option=option),
+        export=EXPORT.format(option=option) if classifies else "",
     )
 
 

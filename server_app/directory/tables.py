@@ -153,7 +153,7 @@ def from_text_cell(cell: str) -> str:
     return cell[1:] if cell[:1] == "'" and cell[1:2] in _FORMULA else cell
 
 
-def frame_csv(frame: "DataFrame", float_format: str | None = None) -> str:
+def frame_csv(frame: "DataFrame", float_format: str | None = None, separator: str = ",") -> str:
     """A table of pandas as CSV, with its texts as `text_cell` writes them."""
 
     def cell(value: Any) -> Any:
@@ -162,4 +162,5 @@ def frame_csv(frame: "DataFrame", float_format: str | None = None) -> str:
     safe = frame.rename(columns=cell)
     for name in safe.select_dtypes(exclude="number"):
         safe[name] = safe[name].map(cell)
-    return str(safe.to_csv(index=False, float_format=float_format, lineterminator="\n"))
+    text = safe.to_csv(index=False, float_format=float_format, lineterminator="\n", sep=separator)
+    return str(text)

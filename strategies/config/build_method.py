@@ -64,7 +64,7 @@ def model_spec(
         from curvfed.tasks.points.client_task import PointModelSpec
 
         return PointModelSpec(len(facts.class_names), config.points.curvature)
-    if facts.task == "links":
+    if not KINDS[facts.task].has_classes:
         return _link_spec(config, facts)
     kind = encoder(config, facts.task)
     if kind not in KINDS[facts.task].models and not plugins.is_model(kind):

@@ -186,7 +186,7 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         if Path(config.dataset).suffix:
             verb = "is read as"
             note = "; .pt files are read as graphs, other files as points"
-        if method.tasks == ("links",):
+        if not any(KINDS[task].has_classes for task in method.tasks):
             note = (
                 "; links are a .tsv or .csv file in UTF-8 with two columns of names, or three that"
                 " are no numbers, an .obo file, or a folder with train.txt, valid.txt and test.txt"

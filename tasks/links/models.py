@@ -89,15 +89,28 @@ class Embedding(nn.Module, ABC):
         rows = F.embedding(tails, table)
         return self.compare(F.embedding(heads, table).unsqueeze(1), relations, rows)
 
+    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
+        return root((rows - others).square().sum(-1))
+
+    def origin(self) -> Tensor:
+        """The row (k,) of the table at the origin of the space."""
+        return torch.zeros_like(self.table()[0])
+
     @torch.no_grad()
-    def blocks(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Iterator[Tensor]:
-        """Scores (n', m) of links from each head to all of the tails (m,), in blocks of heads."""
+    def blocks(self, heads: Tensor, relations: Tensor | None, tails: Tensor) -> Iterator[Tensor]:
+        """Scores (n', m) of links from each head to all of the tails (m,), in blocks of heads;
+        without relations their distances."""
         table = self.table()
         rows = table[tails].unsqueeze(0)
         size = max(1, _VALUES // max(rows.numel(), 1))
         for begin in range(0, len(heads), size):
             block = slice(begin, begin + size)
-            yield self.compare(table[heads[block]].unsqueeze(1), relations[block], rows)
+            head_rows = table[heads[block]].unsqueeze(1)
+            if relations is None:
+                yield self.distance(head_rows, rows)
+            else:
+                yield self.compare(head_rows, relations[block], rows)
 
 
 class Inner(Embedding):
@@ -110,13 +123,17 @@ class Inner(Embedding):
         products = tails[..., :-1] @ heads[..., :-1].mT
         return products.squeeze(-1) + tails[..., -1]
 
+    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """See `Embedding`; without the biases."""
+        return super().distance(rows[..., :-1], others[..., :-1])
+
 
 class Euclidean(Embedding):
     """−|u − v|."""
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
-        return -root((heads - tails).square().sum(-1))
+        return -self.distance(heads, tails)
 
 
 class Curved(Embedding):
@@ -143,9 +160,21 @@ class Curved(Embedding):
         return torch.cat(self.chart.ball(self.entities), dim=-1)
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """See `Embedding`; sinh²(dist/2) = |x − y|²/((1 − |x|²)(1 − |y|²))."""
-        apart = (heads[..., :-1] - tails[..., :-1]).square().sum(-1)
-        return asinh_root(apart * heads[..., -1] * tails[..., -1]) * (-2 * self.k.exp())
+        """See `Embedding`."""
+        return self._half_distance(heads, tails) * (-2 * self.k.exp())
+
+    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """See `Embedding`."""
+        return self._half_distance(rows, others) * (2 * self.k.exp())
+
+    def origin(self) -> Tensor:
+        """See `Embedding`."""
+        return torch.cat(self.chart.ball(torch.zeros_like(self.entities[0])), dim=-1)
+
+    def _half_distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """In curvature −1: sinh²(dist/2) = |x − y|²/((1 − |x|²)(1 − |y|²))."""
+        apart = (rows[..., :-1] - others[..., :-1]).square().sum(-1)
+        return asinh_root(apart * rows[..., -1] * others[..., -1])
 
 
 class ComplEx(Embedding):

@@ -421,7 +421,7 @@ def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsy
 @pytest.mark.parametrize(
     ("out", "allowed"),
     [
-        ("a.txt", ".csv or .h5ad"),
+        ("a.txt", ".json or .h5ad"),
         ("a.h5ad", "allowed is .csv"),
         ("nowhere/a.csv", "there is no folder"),
         ("", "allowed are files that end in"),

@@ -1,0 +1,111 @@
+"""Predictions on links: tails, neighbours and hierarchy against a sort by hand, and the errors."""
+
+import json
+
+import numpy as np
+import pytest
+from app_runs import run
+
+import curvfed
+from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.predict import PredictError
+
+LINKS = [
+    ("cat", "is a", "mammal"),
+    ("dog", "is a", "mammal"),
+    ("mammal", "is a", "animal"),
+    ("cat", "is a", "animal"),
+    ("dog", "chases", "cat"),
+    ("newt", "is a", "animal"),
+]
+
+
+def trained(folder, **settings):
+    """A run on `LINKS`, with its embedding's rows by name."""
+    table = folder / "links.tsv"
+    table.write_text("".join("\t".join(link) + "\n" for link in LINKS))
+    settings = {"dataset": str(table), "links__hold_out": False} | settings
+    path = run(folder, clients=2, **settings).path
+    return curvfed.load(path), table
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("tree"), method="links-poincare", embedding_dim=2)
+
+
+def distances(stored):
+    """Names, distances between all entities, and from the origin, in the Poincaré ball."""
+    with np.load(stored.path / "links.npz") as links:
+        names = links["names"].tolist()
+        points = links["rows"][:, :-1].astype(float)
+    points = np.concatenate([points, np.zeros((1, 2))])
+    gaps = 1 - (points**2).sum(1)
+    apart = ((points[:, None] - points) ** 2).sum(-1)
+    all_distances = np.arccosh(1 + 2 * apart / gaps[:, None] / gaps)
+    return names, all_distances[:-1, :-1], all_distances[:-1, -1]
+
+
+def test_tails_and_neighbours_are_the_nearest_and_known_links_are_left_out(tree):
+    stored, table = tree
+    names, apart, _ = distances(stored)
+    cat = names.index("cat")
+    nearest = [names[number] for number in np.argsort(apart[cat]) if number != cat]
+    tails = stored.predict(["cat"], most=3)
+    assert tails["tail"].tolist() == nearest[:3]
+    np.testing.assert_allclose(tails["score"], -np.sort(apart[cat])[1:4], rtol=1e-4)
+    assert stored.predict(["cat"], show="neighbours")["neighbour"].tolist() == nearest
+    new = stored.predict([("cat", "is a")], known=str(table))["tail"].tolist()
+    assert new == [name for name in nearest if name not in ("mammal", "animal")]
+
+
+def test_the_hierarchy_is_by_distance_from_the_origin(tree, tmp_path, capsys):
+    stored, table = tree
+    names, apart, depths = distances(stored)
+    out = tmp_path / "tree.json"
+    arguments = ["predict", str(stored.path), str(table), "--show", "hierarchy", "--out", str(out)]
+    assert main(arguments) == 0
+    rows = json.loads(out.read_text())
+    assert [row["entity"] for row in rows] == [names[number] for number in np.argsort(depths)]
+    assert rows[0]["above"] == ""
+    lowest = names.index(rows[-1]["entity"])
+    apart[lowest, lowest] = np.inf
+    assert rows[-1]["above"] == names[apart[lowest].argmin()]
+
+
+def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
+    stored, _ = tree
+    heads = tmp_path / "heads.tsv"
+    heads.write_text("head\trelation\n\ncat\tis a\ncta\tis a\n")
+    assert main(["predict", str(stored.path), str(heads)]) == 1
+    text = " ".join(capsys.readouterr().err.split())
+    assert 'line 4: no client of this run has named the entity "cta"; did you mean "cat"?' in text
+    with pytest.raises(PredictError, match=r'item 1 of the data: no relation "isa".*"is a"'):
+        stored.predict([("cat", "isa")])
+    for options in ({"show": "tree"}, {"most": 0}, {"show": "neighbours", "known": "x.tsv"}):
+        with pytest.raises(UsageError, match="allowed is"):
+            stored.predict(["cat"], **options)
+
+
+def test_relations_are_told_apart_and_needed_where_scores_do(tmp_path):
+    stored, table = trained(tmp_path, method="links-complex", embedding_dim=4)
+    with pytest.raises(PredictError, match=r"relation is missing.*is a, chases"):
+        stored.predict(["dog"])
+    both = stored.predict([("dog", "is a"), ("dog", "chases")], most=9, known=str(table))
+    answers = both.groupby("relation")["tail"].apply(set)
+    assert answers["is a"] == {"cat", "animal", "newt"}
+    assert answers["chases"] == {"mammal", "animal", "newt"}
+
+
+def test_a_client_with_rows_of_its_own_answers_with_its_own_entities(tmp_path):
+    settings = {"method": "local", "model": "poincare", "partition": "branches"}
+    stored, table = trained(tmp_path, embedding_dim=2, **settings)
+    with pytest.raises(UsageError, match="client is needed"):
+        stored.predict(["cat"])
+    entities = [set(stored.predict(str(table), client=n)["head"]) for n in range(2)]
+    assert len(entities[0]) < 5
+    assert entities[0] | entities[1] == {"animal", "cat", "dog", "mammal", "newt"}
+    missing = next(iter(entities[1] - entities[0]))
+    with pytest.raises(PredictError, match="in no link that this model was trained on"):
+        stored.predict([missing], client=0)
