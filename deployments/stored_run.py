@@ -166,9 +166,7 @@ class Run:
         return file
 
     @turn("predict", may_nest=True)
-    def predict(
-        self, data: object, client: int | None = None, **options: str | int | None
-    ) -> "DataFrame":
+    def predict(self, data: object, client: int | None = None, **options: Any) -> "DataFrame":
         """Predict the classes of nodes, graphs, images or points, or the tails of heads.
 
         Parameters

@@ -93,6 +93,7 @@ def predict(
             f"the data are for the classification of {task}, those of the run of {run.facts.task}",
             key="other-task",
         )
+    assert not isinstance(data, list)  # of the kinds of data, links alone are lists of names
     check_client(run, client)
     examples = READERS[KINDS[run.facts.task]](run, data, client, state_path)
     if not run.config.row.has_network:

@@ -146,7 +146,8 @@ def _is_changed(rows: Tensor, start: Tensor) -> Tensor:
         return is_other
     along = (rows * start).sum(1) / start.square().sum(1)
     rest = (rows - along[:, None] * start).norm(dim=1)
-    return is_other & (rest > _TURNED * rows.norm(dim=1))
+    is_turned: Tensor = rest > _TURNED * rows.norm(dim=1)
+    return is_other & is_turned
 
 
 def predict_links(
