@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from app_runs import EVERY, QUICK, run
-from hull_run import make_hull_run
-from image_run import make_image_run
+from hull_nodes import hull_run
 from PIL import Image
 from report_page import HOSTILE
 
@@ -108,16 +107,15 @@ def test_the_page_of_every_method(method, task, tab, tmp_path):
     check(tab, write_report(found.path), pictures=1 if method == "discriminant" else 2)
 
 
-def test_the_page_of_a_run_on_images_with_all_that_it_may_have(tab, tmp_path):
-    classes = [f"a class with a long name, {number}" for number in range(30)]
-    folder = make_image_run(
-        tmp_path, classes=classes, clients=60, fine_tuned=(10, 20), calibrated=True
-    )
-    check(tab, write_report(folder), pictures=6)
+@pytest.mark.usefixtures("own_home")
+def test_the_page_of_a_run_on_images_of_many_clients(tab, tmp_path):
+    found = run(tmp_path, method="hyperfed", clients=12, **QUICK["images"])
+    check(tab, write_report(found.path), pictures=5)
 
 
-def test_the_page_of_hulls_with_all_that_it_may_have(tab, tmp_path):
-    check(tab, write_report(make_hull_run(tmp_path, clients=12)), pictures=2)
+@pytest.mark.usefixtures("own_home")
+def test_the_page_of_many_hulls(tab, tmp_path):
+    check(tab, write_report(hull_run(tmp_path, clients=12).path), pictures=2)
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "x" * 1000], ids=["hostile", "one long word"])
@@ -151,7 +149,7 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A page with which nothing is wrong."""
-    return write_report(make_hull_run(tmp_path_factory.mktemp("sound"))).read_text()
+    return write_report(hull_run(tmp_path_factory.mktemp("sound")).path).read_text()
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from curvfed.deployments.sweep.plan import Planned, read_plan
-from studies.papers import __main__, pages
+from studies.papers import pages
 from studies.papers.comparison import Pair, compare, markdown, match
 from studies.papers.printed_numbers import read
 
@@ -34,13 +34,6 @@ def sweeps(tmp_path, monkeypatch):
     (folder / "flatland" / "table-01.toml").write_text(SWEEP)
     monkeypatch.setattr(pages, "SWEEPS", folder)
     return folder
-
-
-def test_an_unknown_scale_runs_nothing(sweeps, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(__main__, "curvfed", lambda words: pytest.fail("it ran"))
-    words = ["--results", str(tmp_path / "runs"), "--to", str(tmp_path / "pages"), "--scale", "big"]
-    assert __main__.main(words) == 2
-    assert "has no scale 'big'" in capsys.readouterr().err
 
 
 def printed_value(table: str, keys: list[str], figure: str, **settings: Any) -> float | None:

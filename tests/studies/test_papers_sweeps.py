@@ -3,7 +3,6 @@ runs come to."""
 
 import csv
 import json
-import re
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import matplotlib.figure
 import pytest
 import tomli_w
-from hull_run import make_hull_run
+from hull_nodes import hull_run
 from tiers import only
 
-from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
+from curvfed.deployments.sweep.plan import Plan, read_plan
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import check_page, kinds
 from curvfed.server_app.report.selection import Run, matching
@@ -26,7 +25,6 @@ from studies.papers.comparison import compare
 from studies.papers.pages import Sweep, sweep_files
 from studies.papers.printed_numbers import read
 
-ROOT = Path(__file__).parents[2]
 FILES = list(sweep_files().values())
 SCALES = ("smoke", "paper")
 EVERY = pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -87,7 +85,7 @@ def plan_of(path: Path, scale: str) -> Plan:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory that has something of everything: scores of clients and rounds, classes,
     curvatures, hulls."""
-    made = make_hull_run(tmp_path_factory.mktemp("runs"))
+    made = hull_run(tmp_path_factory.mktemp("runs")).path
     told = {
         "accuracy": 0.7,
         "score": 0.7,
@@ -163,34 +161,6 @@ def test_every_run_can_be_made_and_is_shown(path, scale):
         for run in matching(runs, spec, str(path))
     }
     assert shown == {run.planned.name for run in runs}
-
-
-@EVERY
-def test_a_file_says_what_it_is_of(path):
-    plan = plan_of(path, "smoke")
-    assert re.fullmatch(r"(table|figure)-\d\d", path.stem)
-    kind, _, number = path.stem.partition("-")
-    paper, _, part = plan.source.partition(", ")
-    assert paper == path.parent.name
-    assert re.match(rf"{kind}s? {int(number)}\b", part, re.IGNORECASE)
-    assert plan.tables or plan.figures
-    # The papers' numbers are of so many clients: what stands beside them must not go by a default.
-    assert SUPERNODES in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("paper", sorted({path.parent.name for path in FILES}))
-def test_titles_are_unique_within_a_paper(paper):
-    titles = [plan_of(path, "smoke").title.lower() for path in FILES if path.parent.name == paper]
-    assert sorted(titles) == sorted(set(titles))
-
-
-@EVERY
-def test_smoke_runs_need_no_other_data_than_the_page_lists(path):
-    table, _, _ = (ROOT / "docs" / "data.md").read_text(encoding="utf-8").partition("\n## ")
-    listed = {name.lower() for told in re.findall(r"`([^`]+)`", table) for name in told.split(",")}
-    assert {"trees", "digits", "uniform", "cora", "mutag", "olsson", "mnist"} <= listed
-    for run in plan_of(path, "smoke").runs:
-        assert set(str(run.value("dataset")).lower().split(",")) <= listed | {"auto"}
 
 
 # Tables

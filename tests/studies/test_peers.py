@@ -8,7 +8,6 @@ from torch import nn
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.config.parse import parse
-from studies.peers.__main__ import PEERS, main
 from studies.peers.clients import (
     NAMES,
     clients,
@@ -17,7 +16,6 @@ from studies.peers.clients import (
     network,
     start_graph_network,
 )
-from studies.peers.job import CloneError, at_best_validation, check_clone
 from studies.peers.settings import COMMON, PAIRS
 
 
@@ -77,21 +75,3 @@ def test_our_side_of_every_pair_is_a_configuration(pair):
     assert config.method == pair.ours
     assert config.seed == 1
     assert config.num_rounds == pair.settings.get("num-rounds", COMMON[pair.task]["num-rounds"])
-
-
-def test_the_best_round_is_chosen_by_validation():
-    assert at_best_validation([(0.5, 0.9), (0.7, 0.6), (0.6, 0.8)]) == {
-        "best": 60,
-        "personal": 80,
-        "round": 2,
-    }
-
-
-def test_a_folder_that_is_no_clone_is_refused(tmp_path, capsys):
-    with pytest.raises(CloneError, match=r"is no clone of this peer: it has no openfgl/config\.py"):
-        check_clone(tmp_path, PEERS["openfgl"].HOLDS)
-    common = ["graphs", "--data", str(tmp_path), "--out", str(tmp_path / "out.json")]
-    for wrong in (["--fed-pub", str(tmp_path)], ["--page", str(tmp_path / "absent" / "page.md")]):
-        with pytest.raises(SystemExit):
-            main([*common, *wrong])
-    assert "no clone" in capsys.readouterr().err

@@ -118,11 +118,6 @@ def test_names_that_are_no_file_names_are_refused_before_anything_is_made(name, 
     assert not (tmp_path / "c").exists()
 
 
-def test_a_host_that_is_none_is_refused(tmp_path):
-    with pytest.raises(ClusterError, match="'https://x' is neither a host name nor an address"):
-        make_cluster(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
-
-
 def test_flower_takes_the_keys(folder):
     """By Flower's own reader of public keys, and each private key fits its public one."""
     from cryptography.hazmat.primitives import serialization
@@ -231,42 +226,6 @@ def told(*words: str | Path) -> int:
     return main(["cluster", *map(str, words)])
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            ["--host", "fl.example.org:9092"],
-            "'fl.example.org:9092' is neither a host name nor an address",
-        ),
-        (["--node", "a", "--node", "a"], "two have one name"),
-        (["--days", "0"], "days is 0; allowed is 1 to 3650"),
-        (["--days", "99999999"], "days is 99999999; allowed is 1 to 3650"),
-        (["--fleet-port", "99999"], "99999 is not in the range 1<=x<=65535"),
-        (["--api-port", "0"], "0 is not in the range 1<=x<=65535"),
-        (
-            ["--fleet-port", "8000"],
-            "fleet-port and api-port are both 8000; allowed are two different ones",
-        ),
-    ],
-)
-def test_a_wrong_word_leaves_nothing_that_stands_in_the_way(words, message, tmp_path, capsys):
-    assert told("--folder", tmp_path / "c", "init", *words) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "c").exists()
-    assert told("--folder", tmp_path / "c", "init", "--host", "fl.example.org", "--node", "a") == 0
-
-
-def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
-    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
-    before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
-    assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
-    assert (
-        "days is 99999999; allowed is 1 to 3649, the days that the authority has"
-        in capsys.readouterr().err
-    )
-    assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
-
-
 class Killed(BaseException):
     """In place of a signal that nobody can catch."""
 
@@ -338,15 +297,6 @@ def test_a_node_that_was_half_made_is_made_again(tmp_path):
     assert {path.name for path in (folder.path / "nodes").iterdir()} == {"north", "west"}
 
 
-def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
-    (tmp_path / "ca.key").write_text("mine")
-    with pytest.raises(
-        ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"
-    ):
-        make_cluster(tmp_path, [], [], 9092, 8000, 1)
-    assert (tmp_path / "ca.key").read_text() == "mine"
-
-
 def test_a_folder_that_others_could_read_is_closed(tmp_path):
     (tmp_path / "c").mkdir(mode=0o755)
     assert mode(make_cluster(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
@@ -407,13 +357,6 @@ def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site,
     assert start(site, config='partition-id=0 num-partitions=1 device="cuda:99"') == 1
 
 
-@pytest.mark.parametrize("name", ["node.key", "ca.crt"])
-def test_a_file_that_did_not_come_along(site, name, capsys):
-    (site.node("north").path / name).unlink()
-    assert start(site) == 1
-    assert f"nodes/north/{name}; bring it from the server's nodes/north" in capsys.readouterr().err
-
-
 def test_a_private_key_that_others_can_read(site, capsys):
     key = site.node("north").key
     for wrong in (0o640, 0o604, 0o620):
@@ -429,13 +372,6 @@ def test_a_port_of_a_node_that_is_taken(site, capsys):
     assert (
         f"the SuperNode (its own API) cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
     )
-
-
-def test_a_node_that_is_not_there_names_those_that_are(site, capsys):
-    assert told("--folder", site.path, "supernode", "nirth", "--node-config", "partition-id=0") == 1
-    said = capsys.readouterr().err
-    assert "no node 'nirth' in" in said
-    assert "there: north, south" in said
 
 
 # --- What Flower is told
@@ -494,16 +430,6 @@ def test_flower_tells_nobody_of_what_is_done_here(folder):
     ):
         assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
         assert command.environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
-
-
-def test_a_port_that_is_taken_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        with pytest.raises(
-            ClusterError,
-            match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use",
-        ):
-            checks.check_port("127.0.0.1", port, "the SuperLink")
 
 
 # --- Runs and registrations, with a `flwr` of a few lines
@@ -594,18 +520,6 @@ def test_a_run_that_fails_says_why(folder, fake, capsys):
     assert "run-name=one resume=true" not in said  # it has left nothing to go on with
 
 
-def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
-    (fake / "results" / "one").mkdir(parents=True)
-    (fake / "results" / "one" / "summary.json").write_text(
-        json.dumps({"status": "failed", "error": "of before"})
-    )
-    answer(fake, "finished:failed")
-    assert submitted(folder, fake, resume=True) == 1
-    said = capsys.readouterr().out
-    assert "as told" in said
-    assert "of before" not in said
-
-
 def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
     answer(
         fake,
@@ -624,17 +538,6 @@ def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
     assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
 
 
-def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
-    (fake / "results" / "one").mkdir(parents=True)
-    (fake / "results" / "one" / "config.toml").touch()
-    answer(fake, "finished:failed", "finished:completed")
-    with pytest.raises(
-        ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'
-    ):
-        submitted(folder, fake, retries=3)
-    assert not (fake / "asked").exists()
-
-
 def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
     folder, fake, monkeypatch
 ):
@@ -646,18 +549,6 @@ def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
     answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
     assert len(asked(fake, "run")) == 1
-
-
-def test_how_to_go_on_is_told_where_there_is_a_round_to_go_on_from(folder, fake, capsys):
-    places = fake / "results" / "one"
-    (places / "checkpoint" / "server").mkdir(parents=True)
-    (places / "config.toml").touch()
-    answer(fake, "finished:failed", "finished:failed")
-    assert submitted(folder, fake, resume=True) == 1
-    assert "To go on" not in capsys.readouterr().out
-    (places / "checkpoint" / "server" / "00000002.safetensors").touch()
-    assert submitted(folder, fake, resume=True) == 1
-    assert "run-name=one resume=true" in capsys.readouterr().out
 
 
 def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
@@ -676,21 +567,6 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
     assert "42" not in said
 
 
-def test_the_nodes_are_shown_beside_a_fault(folder, fake, monkeypatch, capsys):
-    def ended(path: Path) -> str:
-        raise ClusterError("the certificate has ended", key="certificate")
-
-    monkeypatch.setattr(checks, "check_certificate", ended)
-    monkeypatch.setattr(checks, "_check_superlink", lambda folder: "answers")
-    monkeypatch.setattr("curvfed.deployments.cluster.link.check_server", lambda folder: "answers")
-    (fake / "nodes").write_text(node(41, "online"))
-    answer(fake, "finished:completed")
-    assert status.show(folder) == 1
-    said = capsys.readouterr().out
-    assert "the certificate has ended" in said
-    assert re.search(r"41\W+online", said)
-
-
 def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
     monkeypatch.setattr(run, "NODES_WAIT", 0.5)
     register_nodes(folder, ["north"])
@@ -700,21 +576,6 @@ def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch,
     answer(fake, "finished:completed", summary={"status": "completed"})
     assert submitted(folder, fake) == 0
     assert "1 of 2 nodes are connected; continuing without north" in capsys.readouterr().out
-
-
-def test_nodes_that_an_error_has_by_their_ids_are_named(folder, fake, capsys):
-    register_nodes(folder, ["north"])
-    answer(fake, "finished:failed")
-    assert submitted(folder, fake) == 1
-    assert "as told, 41 (41 is north)" in capsys.readouterr().out
-    assert registry.add_names(folder, "nodes 410 and 141") == "nodes 410 and 141"
-
-
-def test_a_run_whose_log_has_ended_is_told_of(folder, fake, monkeypatch, capsys):
-    monkeypatch.setattr(run, "NEWS", 0.0)
-    answer(fake, *["running"] * 3, "finished:completed", summary={"status": "completed"})
-    assert submitted(folder, fake) == 0
-    assert "the run is running; saved rounds: 0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("has_summary", [False, True])
@@ -776,17 +637,6 @@ def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
     assert asked(fake, "stop") == ["stop 7 cluster --format json"]
 
 
-def test_the_status_has_the_warnings_of_a_run(tmp_path):
-    assert status._warnings(tmp_path) == ""
-    (tmp_path / "summary.json").write_text(
-        json.dumps({"warnings": ["1 of 9 clients look odd", "one class"]})
-    )
-    assert status._warnings(tmp_path) == "1 of 9 clients look odd; one class"
-    for damaged in ("{", "[]", "{}", '{"warnings": null}'):
-        (tmp_path / "summary.json").write_text(damaged)
-        assert status._warnings(tmp_path) == ""
-
-
 def test_retries_end(folder, fake):
     answer(fake, *["finished:failed"] * 3)
     assert submitted(folder, fake, retries=2) == 1
@@ -830,12 +680,6 @@ def test_a_run_that_completes_as_it_is_stopped_is_completed(folder, fake, capsys
     said = capsys.readouterr().out
     assert "75.0%" in said
     assert "To go on" not in said
-
-
-@pytest.mark.parametrize("number", ["-1", "1.5", "many"])
-def test_a_number_of_retries_that_is_none(number, folder, fake, capsys):
-    assert told("--folder", folder.path, "run", "--retries", number) == 2
-    assert "Invalid value for '--retries'" in capsys.readouterr().err
 
 
 def test_the_superlink_of_another_cluster_is_said_to_be_that(

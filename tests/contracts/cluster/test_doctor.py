@@ -8,7 +8,6 @@ import re
 import socket
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -113,10 +112,6 @@ def truncated_database(site: Site) -> None:
     os.truncate(site.folder.database, site.folder.database.stat().st_size // 2)
 
 
-def wrong_policy(site: Site) -> None:
-    site.node.policy.write_text("[sums]\ncontributers = 3\n")
-
-
 def torn_checkpoint(site: Site) -> None:
     os.truncate(site.results / "one" / "checkpoint" / "server" / "00000002.safetensors", 100)
 
@@ -201,31 +196,12 @@ def test_what_is_broken_is_named_with_its_mend(site, capsys, harm, name, words):
     assert re.search(f"^WRONG +{name} +.*{words}", wrong, re.MULTILINE), wrong
 
 
-def test_a_policy_that_is_wrong_is_wrong_usage(site, capsys):
-    wrong_policy(site)
-    assert main(["cluster", "--folder", str(site.folder.path), "doctor", "north"]) == 2
-    assert "contributers" in capsys.readouterr().err
-
-
-def test_a_port_that_another_program_has_is_named(site, capsys, monkeypatch):
-    monkeypatch.setattr(link, "ANSWER_TIME", 0.2)  # this program says nothing
-    with socket.create_server(("127.0.0.1", site.folder.fleet_port)):
-        _, wrong = site.told(capsys)
-    assert f"the SuperLink cannot listen on 127.0.0.1:{site.folder.fleet_port}" in wrong
-
-
 def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
     monkeypatch.setattr("curvfed.deployments.cluster.node_config.MIN_FREE", 2**60)
     monkeypatch.setattr(checks, "MIN_MEMORY", 2**60)
     _, wrong = site.told(capsys)
     assert wrong.count("GiB are free on the disk of") == 2
     assert wrong.count("GiB are free, needed are") == 2
-
-
-def test_the_limit_of_a_container_counts(monkeypatch):
-    monkeypatch.setattr("curvfed.client_app.resources._free_in_group", lambda: 2**29)
-    with pytest.raises(ClusterError, match=r"0\.5 GiB are free, needed are 1\.0 GiB"):
-        checks._check_memory()
 
 
 def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
@@ -312,8 +288,3 @@ def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, tol
     else:
         with pytest.raises(ClusterError, match=told):
             link.check_clock(fleet)
-
-
-def test_a_clock_is_not_known_without_a_superlink(fleet):
-    with pytest.raises(ClusterError, match="no SuperLink answers"):
-        link.check_clock(replace(fleet, address=f"127.0.0.1:{free_ports(1)[0]}"))

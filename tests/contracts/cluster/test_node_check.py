@@ -24,7 +24,7 @@ import curvfed.client_app.resources
 from curvfed.deployments.cluster.checks import START, node_checks, run_checks
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import NodeFolder
-from curvfed.deployments.cluster.node_config import MIN_FREE, read_config
+from curvfed.deployments.cluster.node_config import read_config
 from curvfed.deployments.run_results import toml_pairs
 
 OF_A_CONFIGURATION = ("policy", "keys", "device", "state", "roster", "data")
@@ -113,17 +113,6 @@ def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, 
     )
 
 
-def test_images_of_many_sizes_wait_for_the_settings_of_a_run(node, capsys):
-    write_classes(node / "scans" / "other", {"cat": 1}, shape=(9, 9))
-    shutil.move(node / "scans" / "other" / "cat", node / "scans" / "eel")
-    (node / "scans" / "other").rmdir()
-    checked('partition-id=0 data-path="scans"')
-    assert (
-        "images must have one size, or be resized, such as by images.size=32"
-        in capsys.readouterr().out
-    )
-
-
 def test_a_share_of_a_public_data_set(tmp_path, capsys):
     found = checked("partition-id=1 num-partitions=3")
     assert found == {
@@ -134,17 +123,6 @@ def test_a_share_of_a_public_data_set(tmp_path, capsys):
     assert (
         "data         share 2 of 3 of the public data set that a run names\n"
         in capsys.readouterr().out
-    )
-
-
-def test_paths_become_absolute(node, tmp_path):
-    """The processes of a SuperNode have other working folders, and read ~ as it stands."""
-    found = checked('partition-id=0 data-path="./graph.pt" state-path="~/kept here"')
-    assert found["data-path"] == str(node / "graph.pt")
-    assert found["state-path"] == str(tmp_path / "home" / "kept here")
-    os.chdir("/")
-    assert checked(check_node(f'partition-id=0 data-path="{node}/graph.pt"'))["data-path"] == str(
-        node / "graph.pt"
     )
 
 
@@ -159,16 +137,6 @@ def test_every_value_arrives_as_it_was(node):
         "data-path": str(node / "it's ä=b\\c.pt"),
         "state-path": found["state-path"],
     }
-
-
-def test_a_file_of_settings(node):
-    (node / "node.toml").write_text('partition-id = 4\ndata-path = "graph.pt"\n')
-    assert checked("node.toml")["partition-id"] == 4
-
-
-def test_keys_of_other_apps_are_passed_on_and_told(capsys):
-    assert checked("partition-id=0 num-partitions=1 flavour=7")["flavour"] == 7
-    assert "not read: flavour; this app reads partition-id, " in capsys.readouterr().out
 
 
 READ_WRONG = {
@@ -281,30 +249,10 @@ def test_data_that_may_not_be_read(node, monkeypatch):
     )
 
 
-def test_data_for_which_there_is_no_memory(monkeypatch):
-    def fail(*_: object) -> None:
-        raise MemoryError("Unable to allocate 9.00 EiB")
-
-    monkeypatch.setattr("curvfed.tasks.points.dataset.PointDataset.own", fail)
-    told = refused('partition-id=0 data-path="points.npz"')
-    assert told.endswith("points.npz cannot be read: MemoryError: Unable to allocate 9.00 EiB")
-
-
 def test_the_folder_of_the_personal_state_is_its_owners_alone(tmp_path):
     checked('partition-id=0 num-partitions=1 state-path="kept"')
     assert Path("kept").stat().st_mode & 0o777 == 0o700
     assert not list(Path("kept").iterdir())
-
-
-def test_a_full_disk(node, monkeypatch, capsys):
-    usage = shutil.disk_usage(node)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=MIN_FREE - 1))
-    told = refused("partition-id=0 num-partitions=1")
-    assert told.startswith("state-path: 0.5 GiB are free on the disk of ")
-    assert told.endswith("needed are 0.5 GiB; allowed is a folder on another disk")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=MIN_FREE))
-    checked("partition-id=0 num-partitions=1")
-    assert "personal, 0.5 GiB free\n" in capsys.readouterr().out
 
 
 def test_the_device_and_its_memory_are_told(monkeypatch, capsys):

@@ -21,7 +21,6 @@ from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node.node import KEYS
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.node_config import parse_config
 from curvfed.deployments.cluster.service import Service, service_files
 from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.commands import cluster
@@ -169,22 +168,6 @@ def test_a_service_of_the_machine_writes_its_state_and_reads_its_data(tmp_path, 
         assert "\nProtectHome=read-only\n" in unit
 
 
-@pytest.mark.parametrize("folder", ["/", "/no/such/folder"])
-def test_no_service_of_the_machine_runs_as_a_user_without_a_home(tmp_path, owner, folder):
-    owner.pw_dir = folder
-    with pytest.raises(ClusterError, match=f"home, which is '{folder}'"):
-        system_unit(tmp_path, "partition-id=0")
-
-
-def test_a_path_below_the_home_is_below_that_of_the_owner_of_the_service(home):
-    text = 'data-path="~/a.pt" state-path="~" roster="~no-such-user/keys"'
-    config = parse_config(text, "/var/lib/fl")
-    assert config["data-path"] == "/var/lib/fl/a.pt"
-    assert config["state-path"] == "/var/lib/fl"
-    assert config["roster"].endswith("/~no-such-user/keys")
-    assert parse_config(text)["data-path"] == str(home / "a.pt")
-
-
 SYSTEMCTL = """#!/bin/sh
 echo "$*" >> "$HOME/asked"
 [ ! -e "$HOME/broken" ] || { echo "Failed to connect to bus" >&2; exit 1; }
@@ -230,34 +213,6 @@ def test_a_service_is_installed_shown_and_removed(home, capsys):
             "--user daemon-reload",
         ]
         (home / "asked").unlink()
-
-
-def test_a_second_install_puts_a_changed_setting_into_effect(home):
-    for port in ("9095", "9195"):
-        (home / "asked").unlink(missing_ok=True)
-        assert main(["cluster", "service", "install", "--health-port", port]) == 0
-        settings = home / ".config" / "curvfed" / "superlink.env"
-        assert f'"{port}"' in settings.read_text()
-        assert "--user restart curvfed-superlink" in (home / "asked").read_text().splitlines()
-
-
-def test_a_service_that_is_not_to_start_is_only_written(home):
-    assert main(["cluster", "service", "install", "--no-start"]) == 0
-    assert (home / "asked").read_text() == "--user daemon-reload\n"
-
-
-def test_what_stands_in_the_way_of_a_service_is_named(home, monkeypatch, capsys):
-    install = ["cluster", "service", "install"]
-    assert main([*install, "north"]) == 2
-    assert "--node-config" in capsys.readouterr().err
-    assert main([*install, "--health-port", "0"]) == 2
-    (home / "broken").touch()
-    assert main(install) == 1
-    assert "Failed to connect to bus" in capsys.readouterr().err
-    monkeypatch.setattr("curvfed.deployments.cluster.service.BOOTED", home / "nothing")
-    assert main(install) == 1
-    printed = capsys.readouterr().err
-    assert "`curvfed cluster superlink` runs it in the foreground" in printed
 
 
 # --- containers

@@ -1,7 +1,6 @@
 """Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the
 address of the node."""
 
-import os
 import socket
 from functools import partial
 from pathlib import Path
@@ -94,19 +93,6 @@ def test_a_proxy_counts_only_where_grpc_asks_it(folder, port):
     assert "https_proxy" not in str(silent)
 
 
-def test_a_superlink_that_answers_neither_by_a_proxy_nor_without(folder):
-    error = wrong(folder, free_ports(1)[0], grpc_proxy="http://127.0.0.1:9")
-    assert isinstance(error, SilentError)
-    assert "grpc_proxy names the proxy 127.0.0.1:9" in str(error)
-
-
-def test_the_variables_of_this_process_are_as_before(folder, port, monkeypatch):
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    before = dict(os.environ)
-    superlink.check_superlink(link(folder, port))
-    assert dict(os.environ) == before
-
-
 def test_what_else_answers_is_named(folder, port, monkeypatch):
     assert isinstance(wrong(folder, free_ports(1)[0]), SilentError)
     with fleet_server(folder, is_for_nodes=False) as runs:
@@ -153,15 +139,6 @@ def test_an_address_is_that_which_flower_asks(folder, port, monkeypatch):
     for host in ("::1", "[::1]"):
         wrong(folder, free_ports(1)[0], host)
     assert all(target.startswith("[::1]:") for target in asked)
-
-
-@pytest.mark.parametrize(
-    "address", ["https://fl.example.org:9092", "http://127.0.0.1:9092", "a b:1", "user@host:1"]
-)
-def test_an_address_with_a_scheme_is_wrong_usage(folder, address, capsys):
-    words = ["cluster", "--folder", str(folder.path), "supernode", "north", "--node-config", CONFIG]
-    assert main([*words, "--superlink", address]) == 2
-    assert "allowed is HOST:PORT, without https://" in " ".join(capsys.readouterr().err.split())
 
 
 def test_by_https_where_flower_asks_so(folder, tmp_path):
@@ -234,12 +211,6 @@ def test_doctor_says_what_the_node_will_meet(folder, port, monkeypatch, capsys):
     assert said["clock"].startswith("WRONG")
 
 
-def test_doctor_finds_nothing_wrong_beside_a_superlink(folder, port, capsys):
-    words = ["doctor", "north", "--node-config", CONFIG, "--superlink", f"127.0.0.1:{port}"]
-    assert main(["cluster", "--folder", str(folder.path), *words]) == 0
-    assert capsys.readouterr().out.endswith("found wrong: 0\n")
-
-
 def test_a_node_does_not_start_where_a_proxy_is_in_the_way(folder, port, capsys):
     def start(to: Link) -> int:
         check = checks.Check(
@@ -277,21 +248,6 @@ class Time:
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
-
-
-def test_who_waits_without_a_superlink_is_told_so_every_ten_seconds_and_not_for_ever(
-    folder, monkeypatch, capsys
-):
-    monkeypatch.setattr(status, "time", Time())
-    words = ["cluster", "--folder", str(folder.path), "status", "--wait", "2"]
-    assert main(words) == 1
-    said = capsys.readouterr()
-    lines = [line for line in said.out.splitlines() if "0 of 2 nodes are connected" in line]
-    assert len(lines) == 12
-    assert all("no SuperLink answers at 127.0.0.1" in line for line in lines)
-    assert "0 of 2 nodes are connected after 120 s" in said.err
-    assert main([*words, "--within", "15"]) == 1
-    assert "after 15 s" in capsys.readouterr().err
 
 
 def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, capsys):

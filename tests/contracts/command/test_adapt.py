@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from app_runs import run
-from graph_fixtures import user_fields, write_user_graph
+from graph_fixtures import write_user_graph
 
 import curvfed
 from curvfed.client_app.client import Client
@@ -65,39 +65,6 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
         assert main(words) == 2
         assert "allowed is a number that no client of the run has" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
-
-
-def test_a_file_of_its_own_has_its_name_in_the_summary(own_home, tmp_path, capsys):
-    write_user_graph(tmp_path / "graph.pt")
-    whole = run(tmp_path, clients=2, dataset=str(tmp_path / "graph.pt"), **SETTINGS)
-    write_user_graph(tmp_path / "site.pt", **user_fields(50, seed=9))
-    joined, number, _ = curvfed.load(whole.path).adapt(tmp_path / "site.pt", tmp_path / "joined")
-    assert number == 2
-    assert joined.summary["dataset"] == str(tmp_path / "site.pt")
-    # Another one can join the same folder; the numbers of all clients are taken.
-    assert (
-        main(
-            [
-                "adapt",
-                str(joined.path),
-                str(tmp_path / "site.pt"),
-                "--client",
-                "0",
-                "--out",
-                str(tmp_path / "x"),
-            ]
-        )
-        == 2
-    )
-    assert "a number that no client of the run has (0, 1, 2)" in " ".join(
-        capsys.readouterr().err.split()
-    )
-
-
-def test_nothing_to_adapt(own_home, tmp_path, capsys):
-    whole = run(tmp_path, **SETTINGS | {"method": "fedavg"})
-    assert main(["adapt", str(whole.path), "trees", "--out", str(tmp_path / "joined")]) == 1
-    assert "there is nothing to adapt" in capsys.readouterr().err
 
 
 def test_a_file_of_which_every_part_was_there_is_refused_however_it_is_spelt(

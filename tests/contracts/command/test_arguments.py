@@ -1,15 +1,13 @@
 """What the commands read: pairs, preset files; what `check` says about them; how they show a run's
 figures."""
 
-import os
 import re
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import torch
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
-from graph_fixtures import user_fields, user_graphs, write_user_graph
+from graph_fixtures import user_graphs, write_user_graph
 from image_fixtures import write_classes, write_idx
 
 from curvfed.deployments.arguments import UsageError, pop_supernodes, read_pairs
@@ -18,7 +16,6 @@ from curvfed.deployments.commands.command import main
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks import plugins
 from curvfed.tasks.graphs.data.sources import SOURCES
 
 ROOT = Path(__file__).parents[3]
@@ -82,12 +79,6 @@ def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
         read_pairs([str(file)], DEFAULTS)
     assert str(file) in str(caught.value)
     assert message in str(caught.value)
-
-
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "one.toml")
-    with pytest.raises(UsageError, match=r"one\.toml cannot be read: it is a pipe"):
-        read_pairs([str(tmp_path / "one.toml")], DEFAULTS)
 
 
 def test_the_number_of_clients_is_taken_out():
@@ -163,12 +154,6 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
         key for key in DEFAULTS if "." not in key or key.partition(".")[0] in tables
     }
     assert {len(cells) for cells in found.values()} == {2}
-
-
-def test_check_shows_what_was_set_whatever_has_a_use_for_it(capsys):
-    found = shown(capsys, "method=fedavg", "moon.mu=2")
-    assert found["moon.mu"] == ["2", "set"]
-    assert "moon.temperature" not in found
 
 
 def test_every_table_is_of_use_to_a_method():
@@ -279,27 +264,6 @@ def test_check_names_what_is_wrong(capsys, arguments, message):
     assert len(output.splitlines()) == 1
 
 
-def test_an_error_names_the_file_that_sets_the_key(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.toml").write_text('learning-rate = "high"\nresume = true\n')
-    assert main(["check", "quick", "mine.toml", "seed=-1"]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert "seed = -1: allowed is a whole number >= 0" in "".join(lines)
-    assert lines[-1] == "learning-rate is set in mine.toml"
-    assert main(["check", "mine.toml", "learning-rate=0.1"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "resume is set in mine.toml"
-
-
-def test_check_refuses_what_is_no_callback(capsys, monkeypatch):
-    assert main(["check", "method=fedavg", "callbacks=stoper"]) == 2
-    assert "no installed package has a callback stoper" in capsys.readouterr().err
-    place = plugins.register_object(print, "test_arguments:print")
-    points = {"print": [EntryPoint("print", place, "curvfed.callbacks")]}
-    monkeypatch.setattr(plugins, "registered", lambda kind: points if kind == "callbacks" else {})
-    assert main(["check", "method=fedavg", "callbacks=print"]) == 2
-    assert "allowed is a subclass of" in capsys.readouterr().err
-
-
 def said(capsys, *arguments: str) -> list[str]:
     """What `check` says below its table, but for the classes and what is read of a file."""
     assert main(["check", *arguments]) == 0
@@ -327,12 +291,6 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
 
 
-def test_check_says_where_data_are_above_the_working_folder(capsys, monkeypatch, cora_dir):
-    monkeypatch.chdir(cora_dir / "planetoid")
-    place = said(capsys, "dataset=cora", "data-dir=..", "num-supernodes=3")[0]
-    assert place == "data: Cora, all files in ../planetoid/Cora/raw"
-
-
 def test_check_says_where_a_download_would_go(capsys, tmp_path):
     told = (
         "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to"
@@ -356,13 +314,6 @@ def refusal(capsys, *arguments: str) -> str:
     assert main(["check", *arguments]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     return line
-
-
-def test_check_names_what_is_wrong_with_a_graph(capsys, tmp_path):
-    torch.save(user_fields() | {"x": user_fields()["x"] / 0}, tmp_path / "own.pt")
-    line = refusal(capsys, f"dataset={tmp_path / 'own.pt'}")
-    assert line.startswith(f'error: dataset = "{tmp_path / "own.pt"}": {tmp_path / "own.pt"}: ')
-    assert "x has NaN or infinite values in 60 of 60 rows" in line
 
 
 def test_check_names_data_that_will_not_do(capsys, tmp_path):
@@ -391,23 +342,6 @@ def test_check_names_data_that_will_not_do(capsys, tmp_path):
         line
         == 'error: dataset = "mnist": images.train-subset is 21; there are 20 train images, and 0'
         " takes all"
-    )
-
-
-def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
-    def fail(*_: object) -> None:
-        raise MemoryError("Unable to allocate 9.00 EiB")
-
-    monkeypatch.setattr("curvfed.deployments.preflight.load_data", fail)
-    assert (
-        refusal(capsys)
-        == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
-    )
-
-
-def test_check_does_not_guess_how_many_classes_there_are(capsys, tmp_path):
-    assert said(capsys, "method=hull", "dataset=olsson", f"data-dir={tmp_path}")[-1].startswith(
-        "secure sum: "
     )
 
 

@@ -5,7 +5,6 @@ import logging
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from image_fixtures import write_classes
 from curvfed.deployments import inprocess
 from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
+from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
@@ -105,12 +104,6 @@ def test_help_and_lists_import_neither_torch_nor_flower():
 # --------------------------------------------------------------------------------------------------------
 
 
-def test_the_version_is_the_project_s(capsys):
-    assert main(["--version"]) == 0
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert capsys.readouterr().out == f"curvfed {project['version']}\n"
-
-
 def test_methods_and_data_sets_are_listed(capsys):
     assert main(["methods"]) == 0
     out = capsys.readouterr().out
@@ -141,11 +134,6 @@ def test_a_method_is_shown_with_its_keys(name, capsys, monkeypatch):
     if not row.is_one_shot:
         with contextlib.nullcontext() if "possible" in out else pytest.raises(ConfigError):
             parse({"method": name, "secure-sum": True})
-
-
-def test_an_unknown_method_is_refused(capsys):
-    assert main(["methods", "fedporx"]) == 2
-    assert 'did you mean "fedprox"?' in capsys.readouterr().err
 
 
 def test_presets_are_listed_and_printed(capsys):
@@ -196,17 +184,6 @@ def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
         in str(caught.value)
     )
     assert hint in str(caught.value)
-
-
-def test_sweeps_go_by_name(capsys, tmp_path):
-    assert set(package_files(SWEEPS)) == {"flatland-by-design", "wire-precision"}
-    for command in ("sweep", "report"):
-        assert main([command, "wire-precison", "--results", str(tmp_path)]) == 2
-        assert "did you mean 'wire-precision'?" in capsys.readouterr().err
-        assert main([command, "wire-precision", "--scale", "big", "--results", str(tmp_path)]) == 2
-        assert "wire-precision.toml has no scale 'big'" in capsys.readouterr().err
-    assert main(["report", "wire-precision", "--results", str(tmp_path)]) == 2
-    assert "no run of wire-precision is in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -331,12 +308,6 @@ def test_debug_shows_where_it_was(broken, tmp_path, own_home, caplog):
     assert "Traceback (most recent call last)" in caplog.text
     assert "in break_off" in caplog.text
     assert "debug = true" in (tmp_path / "one" / "config.toml").read_text()
-
-
-def test_debug_may_change_when_a_run_is_resumed(tmp_path, own_home):
-    words = ["simulate", f"results-dir={tmp_path}", "run-name=one", *SMALL]
-    assert main(words) == 0
-    assert main([*words, "num-rounds=3", "resume=true", "--debug"]) == 0
 
 
 def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):

@@ -1,14 +1,12 @@
 """Settings that cannot go together, or not on this machine: found by `check` and at the start,
 before anything is made."""
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 import curvfed
-from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.deployments.resources import usable_cores
@@ -36,12 +34,6 @@ def test_more_replies_than_clients(
     )
     assert "min-replies is 9" in said
     assert "num-supernodes = 2 is up to 2" in said
-
-
-def test_more_replies_than_clients_in_python(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="min-replies is 3"):
-        curvfed.simulate("fedavg", num_supernodes=2, min_replies=3, results_dir=tmp_path / "r")
-    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize(
@@ -129,17 +121,6 @@ def test_a_folder_that_cannot_be_written(
     )
 
 
-def test_a_working_folder_that_was_deleted(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    assert "working folder" in refused(capsys, tmp_path, "check", *RUN)
-    with pytest.raises(UsageError, match="working folder"):
-        curvfed.simulate("fedavg", num_supernodes=2, results_dir=tmp_path)
-
-
 def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_home() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -149,17 +130,3 @@ def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.Monkey
     assert home() == tmp_path / "curvfed"
     assert main(["--help"]) == main(["cluster", "--help"]) == 0
     assert main(["cluster", "status"]) == 1
-
-
-def test_a_home_folder_that_is_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", ".")
-    monkeypatch.chdir(tmp_path)
-    assert home() == tmp_path / "curvfed"
-
-
-def test_a_notebooks_backend_for_figures_is_not_the_commands(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("MPLBACKEND", "module://of.another.environment")
-    assert main(["--version"]) == 0
-    assert "MPLBACKEND" not in os.environ

@@ -1,9 +1,5 @@
 """`curvfed embed`: what it writes and tells, and what it refuses."""
 
-import importlib.metadata
-import subprocess
-import sys
-
 import anndata
 import numpy as np
 import pandas
@@ -12,7 +8,7 @@ from cell_files import write_parts
 
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.expression import add_to_copy, expression
+from curvfed.tasks.points.expression import expression
 
 COUNTS = (
     np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50))
@@ -169,20 +165,6 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     assert not out.exists()
 
 
-def test_help_imports_no_anndata():
-    code = (
-        "import sys; from curvfed.deployments.commands.command import main; main(['embed',"
-        " '--help'])\nassert not {'torch', 'flwr', 'anndata', 'sklearn'} & set(sys.modules)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-
-
-def test_hidden_files_beside_the_output_are_left_alone(files, tmp_path):
-    (tmp_path / ".notes-2023").write_text("mine")
-    add_to_copy(files / "one.h5ad", tmp_path / "out.h5ad", {"obsm/X_poincare": np.zeros((150, 2))})
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".notes-2023", "out.h5ad"]
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -215,12 +197,6 @@ def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, w
     assert words in told
     assert str(tmp_path / name) in told
     assert sorted(tmp_path.iterdir()) == there
-
-
-def test_a_folder_that_may_not_be_written_to(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("curvfed.deployments.output_file.os.access", lambda folder, mode: False)
-    assert run(tmp_path / "one.h5ad", "--make-reference", "--out", tmp_path / "b.h5ad") == 2
-    assert f"this user may not write to {tmp_path}" in capsys.readouterr().err
 
 
 LOGS = np.log1p(1e4 * SHARES)
@@ -263,28 +239,6 @@ def test_where_expression_is(tmp_path, places, layer, expected):
         return
     with pytest.raises(DataError, match=expected):
         expression(cells, tmp_path / "a.h5ad", layer)
-
-
-@pytest.mark.filterwarnings("ignore:Variable names are not unique")
-def test_genes_of_one_name_are_numbered_as_scanpy_does(tmp_path, capsys):
-    genes = ["a", "b", "a", *(f"gene{number}" for number in range(47))]
-    path, out = small(tmp_path / "a.h5ad", LOGS, genes), tmp_path / "b.h5ad"
-    assert run(path, "--make-reference", "--out", out) == 0
-    assert "1 genes repeat a name" in capsys.readouterr().err
-    assert {"a", "a-1", "b"} <= {*anndata.read_h5ad(out).uns["curvfed"]["genes"]}
-
-
-def test_cells_without_expression_are_told(tmp_path, capsys):
-    values = LOGS.copy()
-    for empty in (0, 2):
-        values[:empty] = 0
-        assert (
-            run(
-                small(tmp_path / "a.h5ad", values), "--make-reference", "--out", tmp_path / "b.h5ad"
-            )
-            == 0
-        )
-        assert ("in 2 cells no gene is expressed" in capsys.readouterr().err) == bool(empty)
 
 
 def test_values_of_another_scale_than_the_reference_are_warned_of(tmp_path, capsys):
@@ -340,13 +294,3 @@ def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
                 assert file["obs"].attrs["note of another program"] == "kept"
                 assert "_index" in file["raw/var"]
             out.rename(tmp_path / "again.h5ad")
-
-
-def test_a_file_of_an_old_version_is_embedded(files, tmp_path):
-    path = next(
-        one.locate()
-        for one in importlib.metadata.files("scanpy")
-        if one.name == "10x_pbmc68k_reduced.h5ad"
-    )
-    assert run(path, "--reference", files / "reference.h5ad", "--out", tmp_path / "out.h5ad") == 0
-    assert anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_poincare"].shape == (700, 2)

@@ -156,8 +156,3 @@ def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypa
     status, text = refused("model.pt2")
     assert status == 1
     assert "differs from the model by 2e-05" in text
-
-
-def test_the_help_names_the_extra_of_onnx(capsys):
-    assert main(["export", "--help"]) == 0
-    assert "curvfed[onnx]" in capsys.readouterr().out

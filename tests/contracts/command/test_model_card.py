@@ -4,14 +4,12 @@ import errno
 import re
 
 import numpy as np
-import pytest
 import scipy.stats
 import yaml
 from app_runs import run
 from graph_fixtures import write_user_graph
 
 import curvfed
-from curvfed.client_app import secure as client_sums
 from curvfed.server_app.directory.model_card import _interval
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
@@ -42,18 +40,6 @@ def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
     assert str(tmp_path) not in card
     assert "hidden" not in card
     assert curvfed.load(whole.path).data.class_names == ("hidden-left", "hidden-right")
-
-
-@pytest.mark.parametrize("signs", [False, True])
-def test_sums_without_signatures_are_named(signs, own_home, tmp_path, monkeypatch, caplog):
-    if not signs:
-        monkeypatch.setattr(client_sums, "_signing_key", lambda client: None)
-        monkeypatch.setattr(client_sums, "_roster", lambda client, partitions: None)
-    whole = run(tmp_path, secure_sum=True, **SETTINGS | {"method": "fedavg"})
-    assert ("unsigned" in whole.summary["warning_keys"]) != signs
-    card = (whole.path / "model-card.md").read_text()
-    assert ("only from a server that follows the protocol" in card) != signs
-    assert caplog.text.count("follows the protocol") == (not signs)
 
 
 def test_the_interval_is_students():

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.processes import printing, socket_folder
-from curvfed.deployments.terminal import check_written, lasting_output
+from curvfed.deployments.processes import printing
 from curvfed.strategies.methods import METHODS
 
 RUN = ["simulate", "method=fedavg", "num-rounds=1", "num-supernodes=2", "report=false"]
@@ -61,24 +60,12 @@ def test_a_completed_run_exits_with_0_whatever_becomes_of_its_output(
         assert b"?" not in done.stdout
 
 
-def test_lists_end_with_0_when_nobody_reads_on(tmp_path: Path) -> None:
-    done = run("set -o pipefail; CURVFED | head -c 1", tmp_path, "methods")
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
 def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path: Path) -> None:
     directory = simulate({"method": "fedavg", "num-rounds": 0, "results-dir": str(tmp_path)}, 2)
     words = ["predict", str(directory), "trees", "--client", "0"]
     lost = run("CURVFED > /dev/full", tmp_path, *words)
     assert lost.returncode == 1
     assert b"No space left" in lost.stderr
-
-
-def test_a_stream_that_another_program_has_set_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    before = sys.stdout
-    with lasting_output():
-        assert sys.stdout is before
-        check_written()
 
 
 def test_a_program_goes_on_although_its_lines_cannot_be_printed(
@@ -88,13 +75,6 @@ def test_a_program_goes_on_although_its_lines_cannot_be_printed(
     with printing([sys.executable, "-c", "print('±')"], dict(os.environ)) as program:
         assert program.wait() == 0
     assert capsys.readouterr().out == "±\n"
-
-
-def test_sockets_get_a_short_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = tmp_path / ("a" * 60)
-    long.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(long))
-    assert len(str(socket_folder())) <= 20
 
 
 def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
@@ -108,13 +88,3 @@ def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
     assert program.returncode == 0
     assert len(said) > room
     assert list(METHODS)[-1].encode() in said
-
-
-def test_unbuffered_output_stays_so() -> None:
-    program = "import os\nfrom curvfed.deployments.terminal import lasting_output\n"
-    # before anything is flushed
-    program += "with lasting_output():\n    print('a line')\n    os._exit(0)\n"
-    done = subprocess.run(
-        [sys.executable, "-u", "-c", program], capture_output=True, text=True, timeout=600
-    )
-    assert done.stdout == "a line\n"

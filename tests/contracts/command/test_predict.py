@@ -21,7 +21,6 @@ import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.predict import TrainedRun
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data import clients
 
@@ -168,20 +167,6 @@ def test_a_real_node_uses_its_own_state(node, capsys, tmp_path):
     assert code == 0
     assert "test nodes" in said  # the node trained on these data
     assert {row["class"] for row in rows} <= {"left", "right"}
-
-
-def test_new_data_are_scored_on_all_nodes(node, capsys, tmp_path):
-    folder, own = node
-    fields = user_fields(num_nodes=40, seed=9)
-    write_user_graph(tmp_path / "new.pt", **fields, class_names=["left", "right"])
-    out = tmp_path / "out.csv"
-    arguments = (own.path, tmp_path / "new.pt", "--client", 0, "--state-path", folder, "--out", out)
-    code, rows, said = ask(capsys, *arguments)
-    assert (code, rows) == (0, [])
-    told = list(csv.DictReader(out.read_text().splitlines()))
-    truth = [["left", "right"][label] for label in fields["y"].tolist()]
-    right = np.mean([row["class"] == label for row, label in zip(told, truth, strict=True)])
-    assert value(said, "accuracy on all nodes") == f"{right:.4f}"
 
 
 # --- Whole graphs
@@ -336,27 +321,6 @@ def new_graphs(class_names: list[str]) -> tuple[list, list[dict]]:
     return truth, stored
 
 
-def test_new_graphs_are_scored_on_all_of_them(graph_runs, capsys, tmp_path):
-    truth, stored = new_graphs(["1", "0"])  # the client has them in another order
-    torch.save(stored, tmp_path / "new.pt")
-    code, rows, said = ask(capsys, graph_runs["fedavg"].path, tmp_path / "new.pt", "--client", 1)
-    assert code == 0
-    model = parameters_of(graph_runs["fedavg"], 1)
-    agree(rows, np.array([gin(model, *arrays_of(graph)) for graph in truth]), CLASSES["BZR"])
-    right = np.mean([row["class"] == "10"[number % 2] for number, row in enumerate(rows)])
-    assert value(said, "accuracy on all graphs") == f"{right:.4f}"
-
-
-def test_where_clients_share_their_ends_one_model_is_for_all(graph_runs, capsys, tmp_path):
-    truth, stored = new_graphs(["2", "10"])
-    torch.save(stored, tmp_path / "new.pt")
-    code, rows, said = ask(capsys, graph_runs["shared"].path, tmp_path / "new.pt")
-    assert code == 0
-    model = {name: array.astype(np.float64) for name, array in graph_runs["shared"].model.items()}
-    agree(rows, np.array([gin(model, *arrays_of(graph)) for graph in truth]), CLASSES["MUTAG"])
-    assert "personal parameters" not in said
-
-
 # --- What cannot be done
 # ----------------------------------------------------------------------------------------------
 
@@ -389,12 +353,6 @@ def test_a_neighbours_state_is_refused(runs, capsys, tmp_path):
     shutil.rmtree(folder / "00001")
     shutil.copytree(folder / "00002", folder / "00001")
     assert "is of partition 2; needed is 1" in refused(capsys, swapped, "trees", "--client", 1)
-
-
-def test_the_client_is_asked_for(runs, capsys):
-    assert "client is needed" in refused(capsys, runs["flatland"].path, "trees", status=2)
-    assert "client is missing" in refused(capsys, runs["fedavg"].path, "trees", status=2)
-    assert "0, 1, 2" in refused(capsys, runs["fedavg"].path, "trees", "--client", 3, status=2)
 
 
 @pytest.mark.parametrize(
@@ -432,25 +390,6 @@ def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
         assert "classes ['left', 'right'] are not among" in refused(capsys, *arguments)
     assert 'DATA is "MUTAG"; allowed is "MUTAG,BZR"' in refused(
         capsys, own, "MUTAG", "--client", 0, status=2
-    )
-
-
-def test_where_clients_keep_their_ends_the_client_is_asked_for(graph_runs, capsys, tmp_path):
-    own = graph_runs["fedavg"].path
-    assert "client is needed: fedavg keeps input.*, head.* at each client" in refused(
-        capsys, own, SETS, status=2
-    )
-    gone = shutil.copytree(own, tmp_path / "gone")
-    shutil.rmtree(gone / "checkpoint" / "clients" / "00001")
-    said = refused(capsys, gone, SETS, "--client", 1)
-    assert "no personal state of client 1" in said
-    assert "fedavg keeps input.*, head.* at each client" in said
-    assert main(["predict", str(gone), SETS, "--client", "0"]) == 0
-
-
-def test_another_data_set_is_refused(runs, capsys):
-    assert 'DATA is "cora"; allowed is "trees"' in refused(
-        capsys, runs["fedavg"].path, "cora", "--client", 0, status=2
     )
 
 
@@ -514,14 +453,6 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     )
 
 
-def test_what_is_read_is_the_run(runs):
-    found = TrainedRun.read(runs["fedavg"].path)
-    assert {client: met.num_partitions for client, met in found.clients.items()} == dict.fromkeys(
-        range(3), CLIENTS
-    )
-    assert Run(found.path).summary["method"] == found.config.method == "fedavg"
-
-
 def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys, tmp_path):
     copy = shutil.copytree(runs["flatland"].path, tmp_path / "flatland")
     told = json.loads((copy / "clients.json").read_text())
@@ -545,14 +476,6 @@ def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys
         False,
     ]
     assert ask(capsys, copy, "trees", "--client", 2)[0] == 0
-
-
-def test_clients_of_a_run_without_one_node_have_their_parts(capsys, tmp_path):
-    nodes = simulated_nodes(4)[1::2]
-    found = run(tmp_path, nodes=nodes, method="fedavg", num_rounds=1)
-    for client in (1, 3):
-        code, rows, said = ask(capsys, found.path, "trees", "--client", client)
-        assert (code, "accuracy on the test nodes" in said, bool(rows)) == (0, True, True)
 
 
 def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
@@ -628,10 +551,3 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
     assert "accuracy" not in told
     torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
     assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[1] == rows
-
-
-def test_a_number_that_no_client_has_is_refused_whatever_the_data(capsys, runs, tmp_path):
-    write_user_graph(tmp_path / "own.pt", **user_fields())
-    for data in ("trees", tmp_path / "own.pt"):
-        told = refused(capsys, runs["fedavg"].path, data, "--client", 77, status=2)
-        assert "client is 77; the clients of this run are 0, 1, 2" in told

@@ -2,7 +2,6 @@
 by hand."""
 
 import csv
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -253,16 +252,6 @@ def test_folders_of_classes_tell_the_accuracy(runs, pictures, capsys, tmp_path):
     assert told["images"] == "40, 40 to score on"
 
 
-def test_a_folder_with_a_test_part_is_scored_on_it(runs, pictures, capsys, tmp_path):
-    found, (folder, _, _) = runs("hyperfed"), pictures
-    shutil.copytree(folder / "classes", tmp_path / "test")
-    write_classes(tmp_path / "train", {"3": 5, "8": 5})
-    rows, told = ask(capsys, found.path, tmp_path)
-    _, alone = ask(capsys, found.path, folder / "classes")
-    assert told["accuracy on the test images"] == alone["accuracy on all images"]
-    assert (len(rows), told["images"]) == (50, "50, 40 to score on")
-
-
 @pytest.mark.parametrize("client", range(CLIENTS))
 def test_the_fine_tuned_model_is_used_where_the_client_has_one(client, runs, pictures, capsys):
     found, (folder, pixels, _) = runs("hyperfed-fixed"), pictures
@@ -302,33 +291,6 @@ def test_images_are_brought_to_the_runs_shape(runs, capsys, tmp_path):
     agree(rows, logits_of(found, shared(found), pixels), NAMES)
     assert told["sizes"].startswith("3 of 5 images were resized to 8x8")
     assert told["channels"].startswith("3 of 5 images were converted to grey")
-
-
-def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
-    write_classes(tmp_path / "data", {"dark": 12, "light": 12}, shape=(8, 8, 3))
-    settings = {
-        "dataset": str(tmp_path / "data"),
-        "num_rounds": 1,
-        "min_client_size": 2,
-        "partition": "iid",
-    }
-    found = run(tmp_path, method="fedavg", clients=2, model="cnn", **settings)
-    (tmp_path / "new").mkdir()
-    image = np.arange(64, dtype=np.uint8).reshape(8, 8)
-    Image.fromarray(image).save(tmp_path / "new" / "one.png")
-    rows, told = ask(capsys, found.path, tmp_path / "new")
-    pixels = torch.from_numpy(image).expand(1, 3, 8, 8)
-    agree(rows, logits_of(found, shared(found), pixels), ["dark", "light"])
-    assert told["channels"].startswith("1 of 1 images were given three channels")
-    # The run's folder by another path is the run's all the same: not the images that clients
-    # trained on.
-    _, told = ask(capsys, found.path, tmp_path / "new" / ".." / "data")
-    assert told["accuracy on the global test images"] == f"{found.summary['global_accuracy']:.4f}"
-    assert told["data"].startswith("the server's test images")
-    next((tmp_path / "data" / "dark").iterdir()).unlink()
-    assert "is not what client 0 of this run trained on" in refused(
-        capsys, found.path, tmp_path / "data"
-    )
 
 
 def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):
@@ -397,61 +359,3 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
 
 # --- What cannot be done
 # ----------------------------------------------------------------------------------------------
-
-
-def test_a_damaged_image_is_named(runs, pictures, capsys, tmp_path):
-    for place in ("flat", "classes"):
-        shutil.copytree(pictures[0] / place, tmp_path / place)
-        victim = sorted((tmp_path / place).rglob("*.png"))[5]
-        victim.write_bytes(victim.read_bytes()[:60])
-        said = refused(capsys, runs("hyperfed").path, tmp_path / place)
-        assert f"image {victim.relative_to(tmp_path / place)} cannot be read" in said
-
-
-def test_folders_that_do_not_fit_are_named(runs, capsys, tmp_path):
-    path = runs("hyperfed").path
-    write_classes(tmp_path / "other", {"cat": 2, "3": 1})
-    assert "classes ['cat'] are not among" in refused(capsys, path, tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "cat" / "0000.png", tmp_path / "other")
-    said = refused(capsys, path, tmp_path / "other", status=2)
-    assert "are images and folders of images" in said
-    (tmp_path / "empty" / "nothing").mkdir(parents=True)
-    for nothing in ("empty", "absent"):
-        said = refused(capsys, path, tmp_path / nothing, status=2)
-        assert (
-            f'DATA is "{tmp_path / nothing}", where there is no image; allowed is "digits", the'
-            " run's own" in said
-        )
-    assert 'DATA is "mnist"' in refused(capsys, path, "mnist", status=2)
-
-
-def test_an_image_of_another_size_than_an_oblong_run_is_refused(capsys, tmp_path):
-    write_classes(tmp_path / "data", {"a": 10, "b": 10}, shape=(8, 12))
-    write_classes(tmp_path / "new", {"a": 1}, shape=(8, 8))
-    found = run(
-        tmp_path,
-        method="fedavg",
-        clients=2,
-        dataset=str(tmp_path / "data"),
-        num_rounds=0,
-        min_client_size=2,
-    )
-    said = refused(capsys, found.path, tmp_path / "new")
-    assert "image a/0000.png is 8x8, the run's are 8x12" in said
-    assert len(ask(capsys, found.path, tmp_path / "data" / "a")[0]) == 10
-
-
-def test_models_that_are_not_here_are_named(runs, pictures, capsys, tmp_path):
-    copy = shutil.copytree(runs("hyperfed").path, tmp_path / "copy")
-    clients, flat = copy / "checkpoint" / "clients", pictures[0] / "flat"
-    shutil.rmtree(clients / "00001")
-    said = refused(capsys, copy, flat, "--client", 1)
-    assert f"no fine-tuned model of client 1 in {clients / '00001'}" in said
-    assert "--state-path" in said
-    shutil.copytree(clients / "00002", clients / "00001")
-    assert "is of partition 2; needed is 1" in refused(capsys, copy, flat, "--client", 1)
-    personal = shutil.copytree(runs("local").path, tmp_path / "local")
-    shutil.rmtree(personal / "checkpoint" / "clients" / "00000")
-    assert "no personal state of client 0" in refused(capsys, personal, flat, "--client", 0)
-    (copy / "model.safetensors").unlink()
-    assert "has not come to its end" in refused(capsys, copy, flat)

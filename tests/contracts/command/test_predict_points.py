@@ -194,15 +194,6 @@ def test_named_groups_are_classes_and_score(named, files, capsys):
     assert len(again) == 30
 
 
-def test_a_file_is_written_where_it_is_told(named, files, capsys, tmp_path):
-    rows, _ = ask(capsys, named.path, files / "test.csv", "--out", tmp_path / "out.csv")
-    assert rows == []
-    rows, _ = ask(capsys, named.path, files / "test.csv")
-    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [
-        ",".join(row.values()) for row in rows
-    ]
-
-
 @pytest.mark.parametrize(
     "kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz", ".h5ad", "gaps.h5ad"]
 )
@@ -262,19 +253,6 @@ def test_the_clients_votes_name_groups_where_the_server_has_no_labels(
     assert "groups" not in told
 
 
-def test_groups_without_a_name_have_numbers(unnamed, files, named, capsys, tmp_path):
-    """As after a run whose clients give no votes."""
-    copy = shutil.copytree(unnamed.path, tmp_path / "copy")
-    spoil(copy, lambda arrays, about: about.update(groups=[""] * 3))
-    rows, told = ask(capsys, copy, files / "test.csv")
-    assert {row["class"] for row in rows} == {"group 1", "group 2", "group 3"}
-    assert told["groups"].startswith("3 of 3 have no name")
-    assert not any(name.startswith("accuracy") for name in told)
-    with_names, _ = ask(capsys, named.path, files / "test.csv")
-    pairs = {(row["class"], other["class"]) for row, other in zip(rows, with_names, strict=True)}
-    assert len(pairs) == 3  # the same groups
-
-
 def test_classes_that_no_group_is_named_for_are_not_scored(named, capsys, tmp_path):
     points, labels = clouds(5, 9)
     _, told = ask(
@@ -284,11 +262,6 @@ def test_classes_that_no_group_is_named_for_are_not_scored(named, capsys, tmp_pa
         TrainedRun.read(named.path).groups
     )
     assert not any(name.startswith("accuracy") for name in told)
-
-
-def test_a_file_without_points_has_no_rows(named, capsys, tmp_path):
-    np.savez(tmp_path / "empty.npz", np.zeros((0, 2)))
-    assert ask(capsys, named.path, tmp_path / "empty.npz")[0] == []
 
 
 def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
@@ -311,24 +284,6 @@ def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
 # --------------------------------------------------------------------------------------------------
 
 
-def test_there_is_no_model_of_a_clients_own(uniform, capsys):
-    said = refused(capsys, uniform.path, "uniform", "--client", 0, status=2)
-    assert "client is 0; hull has one classifier for all" in said
-
-
-@pytest.mark.parametrize("labelled", [True, False])
-def test_points_outside_the_disc_are_counted(uniform, capsys, tmp_path, labelled):
-    """Of the run's curvature, whose radius is a half."""
-    path = write_csv(
-        tmp_path / "a.csv",
-        np.array([[0.1, 0.2], [0.3, 0.4], [0.4, 0.4]]),
-        "010" if labelled else None,
-    )
-    said = refused(capsys, uniform.path, path)
-    assert "2 of 3 points lie on or outside the boundary of the disc of curvature -4.0" in said
-    assert "0.3" not in said.replace(str(tmp_path), "")
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -344,20 +299,6 @@ def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path, content, 
     said = refused(capsys, uniform.path, tmp_path / "a.csv")
     assert words in said
     assert "secret" not in said
-
-
-def test_other_data_are_named(uniform, named, capsys, tmp_path):
-    (tmp_path / "image.png").touch()
-    for data in ("olsson", tmp_path / "none.csv", tmp_path / "image.png"):
-        said = refused(capsys, uniform.path, data, status=2)
-        assert (
-            f'DATA is "{data}"; allowed is "uniform", the run\'s own, or a file of points: .npz,'
-            " .csv, .tsv, .h5ad" in said
-        )
-    # Real nodes had no part of the data set that the configuration names for want of another.
-    assert 'DATA is "uniform"; allowed is a file of points' in refused(
-        capsys, named.path, "uniform", status=2
-    )
 
 
 def spoil(path: Path, change) -> None:
@@ -384,13 +325,6 @@ def test_a_model_that_is_none_is_named(uniform, capsys, tmp_path, change):
     spoil(copy, change)
     assert f"{copy.resolve() / 'model.safetensors'} is not the model of a run" in refused(
         capsys, copy, "uniform"
-    )
-
-
-def test_a_dry_run_leaves_nothing_to_predict_with(capsys, tmp_path):
-    found = run(tmp_path, hull__dry_run=True, **SMALL)
-    assert "this was a dry run (hull.dry-run), which trains nothing" in refused(
-        capsys, found.path, "uniform"
     )
 
 
@@ -449,43 +383,3 @@ def test_the_data_are_not_overwritten(named, files, capsys):
     )
     assert "a file that is read; allowed is any other" in capsys.readouterr().err
     assert (files / "test.csv").read_bytes() == before
-
-
-def test_a_table_without_classes_keeps_its_names(named, capsys, tmp_path):
-    points, _ = clouds(6, 12)
-    for header, names in (("cell,pm1,pm2", "cell-{}"), (",pm1,pm2", "{}"), (",x,y", "{}")):
-        lines = [
-            header,
-            *(f"{names.format(number + 5)},{x},{y}" for number, (x, y) in enumerate(points)),
-        ]
-        (tmp_path / "a.csv").write_text("\n".join(lines))
-        rows, told = ask(capsys, named.path, tmp_path / "a.csv")
-        assert [row["point"] for row in rows] == [
-            names.format(number + 5) for number in range(len(points))
-        ]
-        assert "accuracy" not in told
-
-
-def test_text_of_pandas_3_is_in_the_copy(named, capsys, tmp_path):
-    import anndata
-    import pandas
-
-    points, _ = clouds(6, 12)
-    cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
-    cells.obs_names = pandas.Index(
-        [f"cell{number}" for number in range(len(points))], dtype="string"
-    )
-    cells.obs["note"] = pandas.array(["a", None, "b"] * (len(points) // 3), dtype="string")
-    with anndata.settings.override(allow_write_nullable_strings=True):
-        cells.write_h5ad(tmp_path / "cells.h5ad")
-    rows, _ = ask(capsys, named.path, tmp_path / "cells.h5ad")
-    ask(capsys, named.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
-    found = anndata.read_h5ad(tmp_path / "out.h5ad")
-    assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
-    assert [*found.obs.columns] == [
-        "note",
-        "curvfed_label",
-        "curvfed_probability",
-        "curvfed_unknown",
-    ]
-    assert found.obs["note"].isna().sum() == len(points) // 3

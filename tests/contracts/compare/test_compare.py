@@ -9,16 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from graph_fixtures import write_user_graph
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.commands.sweep import complete_comparison
 from curvfed.deployments.compare import results
-from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS
 from curvfed.deployments.compare.request import Comparison, read_comparison
-from curvfed.deployments.compare.tuning import FARTHEST, Choice, Tuning
+from curvfed.deployments.compare.tuning import Choice, Tuning
 from curvfed.deployments.sweep import runner, task
 from curvfed.deployments.sweep.results import TOKEN_FILE, Ended
 from curvfed.strategies.config.parse import parse
@@ -52,12 +49,6 @@ def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defa
         assert len(set(values)) == len(values) > 0
 
 
-@pytest.mark.parametrize("task", METHODS_BY_TASK)
-def test_the_usual_methods_work_on_their_data(task):
-    assert all(task in METHODS[name].tasks for name in METHODS_BY_TASK[task])
-    assert "fedavg" in METHODS_BY_TASK[task]
-
-
 def read(*words: str) -> Comparison:
     return read_comparison(words, None)
 
@@ -79,23 +70,6 @@ def test_the_grid_of_a_method_has_its_defaults_first_and_is_drawn_alike():
     assert gates == {True, False}
     other = read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7")
     assert comparison.entrants == other.entrants
-
-
-def test_a_grid_smaller_than_the_budget_is_tried_whole():
-    entrants = read("dataset=trees", "methods=fedavg,ditto", "budget=200").entrants
-    # weight decays, networks, schedules, and ditto's mu
-    assert len(entrants["fedavg"].configurations) == 3 * 2 * 2
-    assert len(entrants["ditto"].configurations) == 3 * 2 * 2 * 4
-
-
-def test_a_key_that_is_set_is_not_tuned():
-    words = ["dataset=trees", "learning-rate=0.05", "ditto.mu=0.7", "model=gcn", "budget=60"]
-    comparison = read("methods=fedavg,ditto", *words)
-    for entrant in comparison.entrants.values():
-        assert [set(point) for point in entrant.configurations] == [
-            {"weight-decay", "schedule"}
-        ] * 6
-    assert comparison.settings["learning-rate"] == "0.05"
 
 
 def test_a_key_with_several_values_is_tuned_where_a_method_allows_them():
@@ -141,14 +115,6 @@ def test_a_twin_is_compared_with_its_method():
 def test_no_seed_is_both_chosen_by_and_compared_on():
     tuning, fresh = read("dataset=trees", "seed=7", "tuning-seeds=3", "seeds=4").seeds
     assert (list(tuning), list(fresh)) == ([7, 8, 9], [10, 11, 12, 13])
-
-
-def test_images_have_a_validation_part():
-    run = resolve_defaults(parse({"method": "fedavg", "dataset": "digits"}), "images")
-    assert run.train_size + run.test_size == 1  # the reason
-    for words, size in (((), 0.65), (("test-size=0.2",), 0.7), (("train-size=0.3",), None)):
-        settings = read("dataset=digits", "num-supernodes=2", *words).settings
-        assert settings["train-size"] == (size or "0.3")
 
 
 # --- What is refused
@@ -205,16 +171,6 @@ def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(
     assert not (own_home / "curvfed" / "comparisons").exists()
 
 
-def test_a_shell_completes_methods_after_a_comma():
-    context: Any = SimpleNamespace(params={"pairs": []})
-    assert "methods=ditto,fedprox" in complete_comparison(context, "methods=ditto,fedp")
-    assert "methods=fedprox" in complete_comparison(context, "methods=fedp")
-    assert "fedprox" in complete_comparison(
-        SimpleNamespace(params={"pairs": ["methods", "="]}), "fedp"
-    )  # type: ignore[arg-type]
-    assert {f"{key}=" for key in OWN_KEYS} | {"alpha="} <= set(complete_comparison(context, ""))
-
-
 # --- Choice
 # -----------------------------------------------------------------------------------------------------------
 
@@ -267,11 +223,6 @@ def test_a_rate_that_diverges_on_one_seed_is_out():
     assert len(runner.steps) == 2  # .1 is tried at first, and nothing beyond
 
 
-def test_the_search_for_a_rate_ends():
-    choice, _ = tuned(lambda settings: fake(validation=settings["learning-rate"], test=0.5))
-    assert choice.configuration["learning-rate"] == pytest.approx(0.01 * 10 ** (FARTHEST / 2))
-
-
 def test_the_rate_is_swept_again_with_the_chosen_keys():
     def score(settings: Mapping[str, Any]) -> Any:
         best = 0.1 if settings["model"] == "gated" else 0.01
@@ -282,12 +233,6 @@ def test_the_rate_is_swept_again_with_the_chosen_keys():
     choice, _ = tuned(score, "budget=12")
     assert choice.configuration["model"] == "gated"
     assert choice.configuration["learning-rate"] == 0.1
-
-
-def test_a_rate_that_is_set_stays():
-    choice, runner = tuned(lambda settings: fake(validation=0.5, test=0.5), "learning-rate=0.05")
-    assert "learning-rate" not in choice.configuration
-    assert len(runner.steps) == 2
 
 
 def test_validation_chooses_whatever_the_test_scores_are():
@@ -393,22 +338,6 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     assert (
         results.answer([], "mine") == "Nothing can be compared on mine: no method alone has scores."
     )
-
-
-def test_the_answer_begins_with_what_curvature_adds():
-    noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
-    for gain, said in (
-        (0.1, "curved is above its flat twin flat (10.0 "),
-        (-0.1, "curved is below its flat twin flat (−10.0 "),
-        (0.0, "curved cannot be told apart from its flat twin flat ("),
-    ):
-        rows = rows_of({"curved": 0.5 + gain + noise, "flat": 0.5 + noise[::-1] / 10})
-        assert results.answer(rows, "data").startswith(said)
-        (row,) = [row for row in rows if row["method"] == "curved"]
-        test = stats.ttest_rel(row["scores"], 0.5 + noise[::-1] / 10)
-        low, high = test.confidence_interval(0.95)
-        expected = pytest.approx((gain, low, high), abs=1e-9)
-        assert tuple(row[key] for key in results.CURVATURE) == expected
 
 
 # --- Whole comparisons
@@ -550,19 +479,3 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     chosen = {row["method"]: row["configuration"] for row in found["methods"]}
     assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
     assert "no difference" in found["answer"] or "best of these 2" in found["answer"]
-
-
-def test_data_whose_metric_is_no_accuracy_are_compared_by_it(made, tmp_path, minesweeper_dir):
-    words = [
-        "dataset=minesweeper",
-        f"data-dir={minesweeper_dir}",
-        "methods=local,fedavg",
-        "learning-rate=0.01",
-        "budget=1",
-        "tuning-seeds=1",
-    ]
-    assert main(["compare", *words, "seeds=2", *SMALL, "--results", "runs"]) == 0
-    found = comparison(tmp_path / "runs")
-    assert {row["figure"] for row in found["methods"]} == {"best_validation.metrics.roc_auc"}
-    assert "ROC-AUC (%)" in (tmp_path / "runs" / "comparison.md").read_text()
-    assert torch.isfinite(torch.tensor([row["mean"] for row in found["methods"]])).all()

@@ -10,17 +10,14 @@ import pytest
 from errors import refuses
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from tiers import examples
 
-from curvfed.deployments.arguments import check_place
-from curvfed.strategies.base.aggregation_keys import FLOWER, FlowerName
+from curvfed.strategies.base.aggregation_keys import FLOWER
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import Table, value_type
-from curvfed.strategies.base.shared_tables import SHARED
+from curvfed.strategies.base.keys import value_type
 from curvfed.strategies.config.checks import BASES, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse
-from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, resolve_defaults
+from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.model_spec import MODELS
 from curvfed.tasks.images.nets import NETS
@@ -225,11 +222,6 @@ def test_real_nodes_may_bring_what_no_data_set_names(raw):
     assert parse(flatten(parse(raw))) == parse(raw)
 
 
-def test_whole_numbers_will_do_for_numbers():
-    rate = flatten(parse({"learning-rate": 1}))["learning-rate"]
-    assert (rate, type(rate)) == (1.0, float)
-
-
 def test_all_values_that_are_wrong_are_named():
     assert (
         refused({"seed": -4, "num-rounds": "abc", "learning-rate": float("nan"), "moon.mu": -1})
@@ -238,16 +230,6 @@ def test_all_values_that_are_wrong_are_named():
         'learning-rate = nan: allowed is "auto" or a number >= 0\n'
         "moon.mu = -1: allowed is a number >= 0"
     )
-
-
-def test_configuration_is_frozen_and_hashable():
-    config = parse({})
-    with pytest.raises(ValidationError, match="frozen"):
-        config.seed = 1
-    with pytest.raises(ValidationError, match="frozen"):
-        config.table("flatland").gate = False
-    assert {config: 1}[parse(defaults())] == 1
-    assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
 
 
 def test_folders_are_below_the_users_home_unless_told(monkeypatch, tmp_path):
@@ -354,21 +336,6 @@ def test_unknown_key_names_the_nearest(key, nearest):
     assert refused({key: 1}) == f'unknown key "{key}"; did you mean "{nearest}"?'
 
 
-def test_unknown_key_without_a_near_one_names_the_nearest_five_and_the_page_with_all():
-    message = refused({"zzzz": 1})
-    assert message.startswith('unknown key "zzzz". The nearest are ')
-    assert message.endswith("; docs/configuration.md lists all")
-    assert message.count(",") == 4
-    # a table is no key
-    assert refused({"flatland": {"gate": False}}).startswith('unknown key "flatland"')
-
-
-def test_every_key_says_what_it_means_and_takes():
-    for key, field in FIELDS.items():
-        assert len((field.description or "").split()) >= 2, key
-        assert allowed(field).split()[0] in ("a", "one", "true", '"auto"'), key
-
-
 # --- What is refused: keys together
 # -----------------------------------------------------------------------------------
 
@@ -377,20 +344,6 @@ def conflict(key: str, raw: dict[str, Any], *fragments: object) -> None:
     """Expect a refusal of this kind whose text names the fragments."""
     with refuses(key, *fragments, error=ConfigError):
         parse(raw)
-
-
-def test_unknown_method_names_the_nearest_five_and_what_lists_all():
-    conflict(
-        "no-such-method",
-        {"method": "flatlands"},
-        '"flatlands"',
-        '"flatland"?',
-        "flatland-shared",
-        "`curvfed methods`",
-    )
-    message = refused({"method": "flatlands"})
-    assert sum(f" {method}," in message for method in METHODS) <= 5
-    conflict("no-such-method", {"method": "?"}, '"?". The nearest are ')
 
 
 @pytest.mark.parametrize(
@@ -405,25 +358,6 @@ def test_unknown_method_names_the_nearest_five_and_what_lists_all():
 )
 def test_unknown_data_set_names_the_nearest(dataset, nearest):
     conflict("no-data-set", {"dataset": dataset}, dataset, f'"{nearest}"?', "`curvfed datasets`")
-
-
-@pytest.mark.parametrize("name", ["points.txt", "graph.gml", "./table.ods"])
-def test_a_file_of_another_kind_says_which_endings_are_read(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path(name).touch()
-    endings = (".pt", ".npz, .csv, .tsv, .h5ad")
-    conflict("no-data-set", {"dataset": name}, name, f'"{Path(name).suffix}"', *endings)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "what"),
-    [("own/none", "folder"), ("own/none.csv", "file"), ("none.csv", "file"), ("none.PT", "file")],
-)
-def test_an_absent_path_says_where_it_was_looked_up(dataset, what, tmp_path):
-    with pytest.raises(ConfigError) as caught:
-        check_place({"dataset": dataset, "data-dir": str(tmp_path)})
-    for fragment in (f"no {what} {dataset}", tmp_path / dataset, "data-dir"):
-        assert str(fragment) in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -494,14 +428,6 @@ def test_one_model_for_all_can_be_made_by_any_of_the_bases():
         else:
             conflict("aggregation-with-method", raw, base, method, "auto")
     assert {METHODS[name].aggregation in BASES for name in ("fed-pub", "gcfl", "hull")} == {False}
-
-
-def test_flowers_strategies_are_told_by_name():
-    assert tuple(FLOWER) == get_args(FlowerName)
-    assert allowed(FIELDS["aggregation"]).endswith(", ".join(f'"{name}"' for name in FLOWER))
-    assert parse(
-        {"method": "fedavg", "aggregation": "flower:FedYogi", "secure-sum": True}
-    ).secure_sum
 
 
 def test_a_key_that_the_strategy_does_not_have_is_refused_with_those_it_has():
@@ -652,18 +578,8 @@ def test_keys_must_fit_each_other(key, raw, fragments):
     conflict(key, raw, *fragments)
 
 
-def test_a_run_without_hulls_has_no_use_for_their_bins():
-    assert parse({"method": "fedavg", "hull.epsilon": 1e-12})
-
-
 # --- The tables of a run
 # ----------------------------------------------------------------------------------------------
-
-
-def test_the_tables_that_are_no_methods_are_those_of_every_run():
-    assert {
-        name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)
-    } == set(SHARED)
 
 
 UNREAD = [

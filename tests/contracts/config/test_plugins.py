@@ -1,9 +1,7 @@
 """What other packages bring: found by name, typed as ours, and left out with a reason where it will
 not do."""
 
-import pytest
 from plugin_package import package, python
-from tiers import only
 
 ROW = """
 from typing import Literal
@@ -115,38 +113,6 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
         assert line.startswith(f'refused: method = "{name}" is left out: {reason}')
 
 
-IMPORTED_FIRST = ("import early\n", "from curvfed.strategies.methods import METHODS\n", "")
-
-
-@pytest.mark.parametrize("first", only(IMPORTED_FIRST, "import early\n".__eq__))
-def test_a_row_may_import_the_configuration(tmp_path, first):
-    imports = (
-        "from curvfed.strategies.config.parse import parse\nfrom curvfed.strategies.base.method"
-        " import Method as M\n"
-    )
-    package(
-        tmp_path / "site",
-        "early",
-        f"{imports}ROW = M('', 'flat')\n",
-        {"curvfed.methods": {"early": "early:ROW"}},
-    )
-    told = python(
-        first + ASK,
-        tmp_path / "home",
-        tmp_path / "site",
-        words=("method=early", "method=local"),
-    )
-    assert told.splitlines()[-2:] == ["early True {}", "local True {}"]
-
-
-def test_two_packages_of_one_name(tmp_path):
-    row = "from curvfed.strategies.base.method import Method\nROW = Method('', 'flat')"
-    for name in ("one", "two"):
-        package(tmp_path / "site", name, row, {"curvfed.methods": {"same": f"{name}:ROW"}})
-    told = python(ASK, tmp_path / "home", tmp_path / "site", words=("method=same",))
-    assert 'more than one package has "same": ' in told
-
-
 def test_what_is_not_installed_here(tmp_path):
     told = python(
         ASK, tmp_path / "home", words=("method=mine", "my-way.kind=b", "dataset=mine", "model=mine")
@@ -171,8 +137,3 @@ def test_names_without_torch_and_flwr(tmp_path):
         " ('torch', 'flwr') if one in sys.modules])"
     )
     assert python(program, tmp_path / "home", tmp_path / "site") == "True [] []\n"
-
-
-def test_a_data_set_that_is_none(tmp_path):
-    told = asked(tmp_path, "dataset=MINE")
-    assert 'refused: dataset = "MINE": the data set "mine" is Method(' in told

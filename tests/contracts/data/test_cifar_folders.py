@@ -10,9 +10,6 @@ from errors import refuses
 from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
-from curvfed.deployments.arguments import check_place
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks.graphs.data.stored_objects import READABLE
 from curvfed.tasks.images.layout import TEST, TRAIN
 
 
@@ -32,13 +29,6 @@ def write_cifar10(folder, names=("cat", "dog"), **changes):
         batch = cifar_batch(10, "labels", 2, number) | changes
         write_batch(folder / f"data_batch_{number + 1}", batch)
     return folder
-
-
-def test_cifar_10_without_a_test_batch(tmp_path):
-    raw = read_images(write_cifar10(tmp_path))
-    assert raw.class_names == ("cat", "dog")
-    assert len(raw.labels) == 20
-    assert raw.roles is None
 
 
 def test_texts_of_python_2_are_read(tmp_path):
@@ -94,20 +84,3 @@ def test_code_is_not_run_and_damage_is_named(tmp_path, monkeypatch, content):
     with refuses("unreadable", "data_batch_2"):
         read_images(folder)
     assert not (tmp_path / "harm").exists()
-
-
-def test_a_file_does_not_change_the_functions_of_its_reader(tmp_path):
-    folder = write_cifar10(tmp_path)
-    name = "numpy.core.multiarray._reconstruct"
-    content = b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n}(X\x04\x00\x00\x00evilK\x01ub."
-    (folder / "data_batch_2").write_bytes(content)
-    with refuses("no-array", "data_batch_2"):
-        read_images(folder)
-    assert not hasattr(READABLE[name], "evil")
-
-
-def test_a_batch_as_a_data_set_names_its_folder(tmp_path):
-    path = write_cifar100(tmp_path) / "train"
-    with pytest.raises(ConfigError, match="is a file; allowed is a folder") as error:
-        check_place({"dataset": str(path)})
-    assert str(path.parent) in str(error.value)

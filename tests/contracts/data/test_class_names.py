@@ -10,9 +10,7 @@ from errors import refuses
 import curvfed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import python_value, read_value
-from curvfed.strategies.config.parse import parse
-from curvfed.strategies.methods.pca import Keys
-from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of
+from curvfed.tasks.class_names import MISSING, alike, class_name, names_in
 from curvfed.tasks.in_memory import check_data
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
@@ -80,30 +78,15 @@ def test_a_class_has_one_name_in_every_format(tmp_path, kind, labels, names):
     assert named(stored(tmp_path, kind, labels)) == names
 
 
-def test_text_with_a_gap_from_pandas_is_read():
-    labels = pandas.Series(["a", "b", None, "b"], dtype="string")
-    assert named(check_data("data", (POINTS, labels))) == ["a", "b", None, "b"]
-
-
 @pytest.mark.parametrize("text", sorted(MISSING))
 def test_what_is_missing(text):
     assert class_name(text) == class_name(f" {text} ") == ""
-
-
-@pytest.mark.parametrize("label", [None, float("nan"), np.nan, pandas.NA, pandas.NaT])
-def test_what_is_missing_as_an_object(label):
-    assert class_name(label) == ""
 
 
 @pytest.mark.parametrize("label", [0.5, float("inf"), 1j, ("a",), pandas.Timestamp("2026-01-01")])
 def test_what_is_no_label(label):
     with pytest.raises(ValueError, match="number"):
         class_name(label)
-
-
-def test_whole_images_need_a_label_each():
-    with refuses("missing-labels", "1", "2"):
-        check_data("data", (np.zeros((2, 4, 4), np.uint8), ["a", "NA"]))
 
 
 @pytest.mark.parametrize(
@@ -120,27 +103,10 @@ def test_names_that_may_be_one_class(one, other):
     assert alike(one) == alike(other)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("CD4+ T", "CD4- T"), ("CD4 T", "CD8 T"), ("1", "11"), ("B", "T"), ("CD8+", "CD8-")],
-)
-def test_names_that_are_two_classes(one, other):
-    assert alike(one) != alike(other)
-
-
 # Lists of names
 
 
 NAMES = ["CD8-positive, alpha-beta T cell", 'the "other"', "B cell", "7"]
-
-
-def test_a_list_of_names_is_a_row_of_csv():
-    assert names_in(row_of(NAMES)) == NAMES
-    assert names_in(" 0, 2,3 ,") == ["0", "2", "3"]
-    assert names_in("") == []
-    assert row_of(["a", "b"]) == "a,b"
-    with pytest.raises(ValueError, match="not a list of names"):
-        names_in('"open, b')
 
 
 @pytest.mark.parametrize("given", [NAMES, tuple(NAMES), np.array(NAMES)])
@@ -174,13 +140,6 @@ def test_classes_to_keep_have_commas(tmp_path):
         curvfed.simulate(
             "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys
         )
-
-
-def test_a_quote_that_is_not_closed_is_refused():
-    with pytest.raises(ConfigError, match=r'points\.classes: "a, b is not a list of names'):
-        parse({"method": "hull", "dataset": "uniform", "points.classes": '"a, b'})
-    with pytest.raises(ConfigError, match=r"pca\.genes: .* is not a list of names"):
-        _ = Keys(genes='"a,b,c').names
 
 
 def test_a_column_of_names_is_not_of_classes(tmp_path):

@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 from errors import refuses
-from image_fixtures import write_classes
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
@@ -59,28 +58,3 @@ def test_every_ending(tmp_path, ending):
     path.touch()
     with refuses("foreign-format"):
         tasks_of(str(path))
-
-
-def test_our_own_kinds_are_left_alone(tmp_path):
-    np.savez(tmp_path / "points.npz", x_train=np.zeros((4, 2)), y_train=np.zeros(4))
-    assert tasks_of(str(tmp_path / "points.npz")) == ("points",)
-    write_classes(tmp_path / "own", {"a": 1, "b": 1})
-    (tmp_path / "own/dataset_info.json").write_text("{}")
-    assert kind_of_path(tmp_path / "own") == "images"
-    (tmp_path / "tu/raw").mkdir(parents=True)
-    for name in ("raw/MINE_A.txt", "MINE.zip"):
-        (tmp_path / "tu" / name).touch()
-    assert (kind_of_path(tmp_path / "tu"), tasks_of(str(tmp_path / "tu"))) == (
-        "graphs",
-        ("graphs",),
-    )
-
-
-def test_a_folder_of_nothing_that_is_known(tmp_path):
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own/read me").touch()
-    with pytest.raises(
-        ValueError,
-        match=r"no files of the TU collection, NAME_A\.txt, and no image .*; allowed is a \.pt",
-    ):
-        tasks_of(str(tmp_path / "own"))

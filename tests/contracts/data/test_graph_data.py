@@ -208,24 +208,6 @@ def test_path_is_looked_up_in_the_data_folder(tmp_path):
     assert sum(len(graph.labels) for graph in graphs) == 60
 
 
-def test_a_dict_of_tensors_will_do(tmp_path):
-    write_user_graph(tmp_path / "data.pt")
-    torch.save(user_fields(), tmp_path / "dict.pt")
-    graphs = [
-        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / name)
-        for name in ("data.pt", "dict.pt")
-    ]
-    assert graphs[0].digest == graphs[1].digest
-
-
-def test_a_graph_without_edges(tmp_path):
-    write_user_graph(tmp_path / "own.pt", edge_index=torch.zeros(2, 0, dtype=torch.int64))
-    graph = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
-    assert (graph.edge_index.shape, graph.forman, graph.forman_plain) == ((2, 0), 0.0, 0.0)
-    parts = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", 7)
-    assert sorted(len(part.labels) for part in parts) == [8, 8, 8, 9, 9, 9, 9]
-
-
 @pytest.mark.parametrize(("partition", "cut"), [("metis", 0), ("random", 50)])
 def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_path, caplog):
     """Fifty rings of twenty nodes, dealt whole; what was done stands in the log of every run."""
@@ -250,28 +232,11 @@ def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_pa
 # What is refused
 
 
-@pytest.mark.parametrize(("dataset", "nodes"), [("cora", 600), ("minesweeper", 400)])
-def test_more_clients_than_nodes(cora_dir, minesweeper_dir, tmp_path, dataset, nodes):
-    spec = GraphSpec(dataset, cora_dir if dataset == "cora" else minesweeper_dir)
-    with refuses("too-many-clients", nodes + 1, nodes):
-        GraphDataset(spec, tmp_path).client(0, nodes + 1)
-
-
-def test_as_many_clients_as_nodes(minesweeper_dir, tmp_path):
-    graph = GraphDataset(GraphSpec("minesweeper", minesweeper_dir), tmp_path).client(399, 400)
-    assert (len(graph.labels), graph.edge_index.shape[1], graph.forman) == (1, 0, 0.0)
-
-
 @pytest.mark.parametrize("partition_id", [-1, 4, 400])
 @pytest.mark.parametrize("dataset", ["cora", "trees"])
 def test_partition_id_out_of_range(cora_dir, tmp_path, partition_id, dataset):
     with refuses("partition-id", partition_id, "0..3"):
         GraphDataset(GraphSpec(dataset, cora_dir), tmp_path).client(partition_id, 4)
-
-
-def test_unknown_data_set_names_what_lists_all(tmp_path):
-    with refuses("no-file"):
-        GraphDataset(GraphSpec("coar", tmp_path), tmp_path).client(0, 1)
 
 
 @pytest.mark.parametrize(

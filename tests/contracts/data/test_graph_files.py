@@ -3,10 +3,6 @@ what is allowed."""
 
 import gzip
 import pickle
-import shlex
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +13,6 @@ from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_pla
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 
@@ -67,17 +62,6 @@ def test_absent_data_offline(tmp_path, dataset, package, collection, name, root,
     )
     assert f'run:\n{install}python -c "{code}"\n' in str(error.value)
     assert not data_dir.exists()
-
-
-def test_a_network_that_never_answers_is_given_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(public_data, "PROBE_SECONDS", 1.0)
-    monkeypatch.setenv("no_proxy", "*")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(
-            public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        )
-        with refuses("no-public-data"):
-            GraphDataset(GraphSpec("cora", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatch):
@@ -139,21 +123,6 @@ def test_arxiv_is_fetched_by_its_own_package(tmp_path):
         "raw",
         "split",
     ]
-
-
-@pytest.mark.usefixtures("ogb")
-def test_the_command_fetches_what_is_looked_for(tmp_path):
-    source, data = SOURCES["ogbn-arxiv"], tmp_path / "data folder"
-    install, _, fetch = source.command(data).partition("&&")
-    assert install.split() == ["pip", "install", "ogb"]
-    subprocess.run([sys.executable, *shlex.split(fetch)[1:]], check=True)
-    assert source.folder(data) == data / "ogb/ogbn_arxiv/raw"
-
-
-def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
-    (ogb / "__init__.py").write_text("raise ModuleNotFoundError('no ogb')")
-    with refuses("no-public-data", "ModuleNotFoundError"):
-        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path / "data"), tmp_path / "cache").client(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -294,21 +263,3 @@ def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
     np.savetxt(path, table, fmt="%g", delimiter=",")
     with refuses(*facts, tmp_path / "ogb/ogbn_arxiv/raw"):
         GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
-
-
-@pytest.mark.usefixtures("offline")
-@pytest.mark.parametrize("part", ["raw/node-label", "split/time/test"])
-def test_one_absent_arxiv_table_is_absent_data(tmp_path, part):
-    write_ogb(tmp_path)
-    (tmp_path / "ogb/ogbn_arxiv" / f"{part}.csv.gz").unlink()
-    with refuses("no-public-data", Path(part).name, "pip install ogb"):
-        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
-
-
-def test_contents_of_public_files_are_checked_too(tmp_path):
-    arrays = write_minesweeper(tmp_path)
-    arrays["node_features"][7] = np.nan
-    path = tmp_path / "heterophilous/minesweeper/raw/minesweeper.npz"
-    np.savez(path, **arrays)
-    with refuses("not-finite", path, "1 of 400"):
-        GraphDataset(GraphSpec("minesweeper", tmp_path), tmp_path / "cache").client(0, 1)

@@ -21,11 +21,10 @@ from graph_fixtures import (
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.graph_sets import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
-from curvfed.tasks.graphs.data.sources import GROUPS, NAMES, graph_dataset_names
+from curvfed.tasks.graphs.data.sources import GROUPS, graph_dataset_names
 from curvfed.tasks.graphs.data.tu_files import read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
@@ -78,13 +77,6 @@ def test_sets_by_name(text, names):
 
 
 @pytest.mark.parametrize(
-    "text", ["cora", "trees", "mutga", "", "cora,citeseer", "own.pt", "/data/own.pt", "QM9"]
-)
-def test_what_is_no_set_of_graphs(text):
-    assert graph_dataset_names(text) is None
-
-
-@pytest.mark.parametrize(
     ("text", "facts"),
     [
         (
@@ -107,11 +99,6 @@ def test_what_is_no_set_of_graphs(text):
 def test_unfit_lists(text, facts):
     with refuses(*facts, f'"{text}"'):
         graph_dataset_names(text)
-
-
-def test_no_two_sets_share_a_name():
-    assert len({name.lower() for name in (*NAMES, *GROUPS)}) == len(NAMES) + len(GROUPS)
-    assert len(GROUPS["BIO-CHEM-SN"]) == 13
 
 
 @pytest.mark.parametrize(
@@ -229,18 +216,6 @@ def test_seed_decides_and_partition_and_folder_do_not(mutag_dir, tmp_path):
     assert not torch.equal(whole[0].train, whole[1].train)
 
 
-def test_as_many_clients_as_graphs_and_no_more(mutag_dir, tmp_path):
-    clients = load_all(GraphSpec("mutag", mutag_dir), tmp_path, GRAPHS)
-    assert [len(client.labels) for client in clients] == [1] * GRAPHS
-    # A single node, or nodes without edges, are a client like others; a class absent here is known
-    # all the same.
-    assert any(client.edge_index.shape[1] == 0 and client.forman == 0 for client in clients)
-    assert {client.class_names for client in clients} == {("-1", "2", "10")}
-    assert all(client.features.to_dense().isfinite().all() for client in clients)
-    with refuses("too-many-clients", "25", "24"):
-        GraphDataset(GraphSpec("mutag", mutag_dir), tmp_path).client(0, GRAPHS + 1)
-
-
 @pytest.mark.parametrize("partition_id", [-1, 4])
 def test_partition_id_out_of_range(mutag_dir, tmp_path, partition_id):
     with refuses("partition-id", partition_id, "0..3"):
@@ -266,23 +241,12 @@ def test_a_client_holds_one_of_the_data_sets(tmp_path):
     assert alone.partition_digest != clients[4].partition_digest
 
 
-def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
-    client = GraphDataset(GraphSpec("dd,mutag", mutag_dir), tmp_path).client(1, 2)
-    assert (client.space, len(client.labels)) == ("MUTAG", GRAPHS)
-
-
 @pytest.mark.parametrize(
     ("dataset", "clients", "sets"), [("MUTAG,BZR", 3, 2), ("chem", 10, 7), ("BIO-CHEM-SN", 1, 13)]
 )
 def test_clients_must_be_a_multiple_of_the_data_sets(tmp_path, dataset, clients, sets):
     with refuses("uneven-clients", clients, sets, "MUTAG"):
         GraphDataset(GraphSpec(dataset, tmp_path), tmp_path).client(0, clients)
-
-
-def test_more_clients_than_graphs_in_one_of_several(tmp_path):
-    write_tu(tmp_path, "DD", tu_graphs(2))
-    with refuses("too-many-clients", "3", "2", "DD"):
-        GraphDataset(GraphSpec("MUTAG,DD", tmp_path), tmp_path / "cache").client(1, 6)
 
 
 # Features
@@ -363,19 +327,6 @@ def test_one_hot_columns_are_sparse_where_they_are_many(tmp_path):
     assert torch.equal(narrow, torch.ones(18, 1))
 
 
-def test_the_layout_of_features_depends_on_their_density_alone():
-    few, many = torch.eye(6), torch.ones(6, 6).tril()
-    edges, labels, masks = torch.zeros(2, 0).long(), torch.zeros(6).long(), torch.zeros(3, 6).bool()
-    for features in (few, many):
-        made = [
-            client_graph(given, edges, labels, masks, ("0",), "accuracy", "")
-            for given in (features, features.to_sparse_csr())
-        ]
-        assert made[0].features.layout == made[1].features.layout
-        assert made[0].digest == made[1].digest
-        assert torch.equal(made[1].features.to_dense(), features)
-
-
 # Kept
 
 
@@ -388,19 +339,6 @@ def test_files_that_came_or_went_are_not_served_from_the_cache(tmp_path):
 
 
 # A user's own
-
-
-def test_a_folder_of_ones_own(tmp_path, monkeypatch):
-    write_tu(tmp_path, "toxins", folder="lab")
-    for path in (tmp_path / "lab/toxins", tmp_path / "lab/toxins/raw", "lab/toxins/raw"):
-        clients = load_all(GraphSpec(str(path), tmp_path), tmp_path / "cache", 2)
-        assert [(len(client.labels), client.space) for client in clients] == [(12, "")] * 2
-        assert len({client.partition_digest for client in clients}) == 1
-    with refuses("no-file", "lab/none", tmp_path / "lab/none"):
-        GraphDataset(GraphSpec("lab/none", tmp_path), tmp_path / "cache").client(0, 1)
-    (tmp_path / "lab/toxins/raw/toxins_graph_labels.txt").unlink()
-    with refuses("no-file", "toxins_graph_labels.txt"):
-        GraphDataset(GraphSpec("lab/toxins", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def as_data(graphs):
@@ -444,14 +382,6 @@ def test_own_graphs_are_dealt_in_a_simulation(tmp_path):
         (client.labels.bincount(minlength=3) for client in clients), torch.zeros(3)
     ).tolist() == [4, 4, 4]
     assert len({client.partition_digest for client in clients}) == 1
-
-
-def test_own_class_names(tmp_path):
-    torch.save(
-        [graph | {"class_names": ["a", "b", "c", "d"]} for graph in user_graphs()],
-        tmp_path / "own.pt",
-    )
-    assert read_user_file(tmp_path / "own.pt").class_names == ("a", "b", "c", "d")
 
 
 def test_own_graphs_without_features_get_degrees(tmp_path):

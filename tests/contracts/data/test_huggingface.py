@@ -38,29 +38,12 @@ def test_images_classes_and_splits(tmp_path):
     assert raw.read(np.arange(2), 4, 1).shape == (2, 1, 4, 4)
 
 
-def test_a_single_dataset_and_a_split_without_labels(tmp_path):
-    animals(30).save_to_disk(str(tmp_path / "one"))
-    assert read(tmp_path / "one").roles is None
-    blind = dataset(
-        {"img": [Image.new("RGB", (8, 8))], "label": [-1]}, {"img": IMAGE, "label": ANIMALS}
-    )
-    raw = read(save(tmp_path / "blind", {"train": animals(30), "test": blind}))
-    assert raw.roles is None
-    assert len(raw.labels) == 30
-
-
 def test_validation_is_the_test_part_beside_a_test_split_without_labels():
     blind = dataset(
         {"img": [Image.new("RGB", (8, 8))], "label": [-1]}, {"img": IMAGE, "label": ANIMALS}
     )
     splits = {"train": animals(30), "validation": animals(9), "test": blind}
     assert from_datasets("own", splits).roles.tolist() == 30 * [TRAIN] + 9 * [TEST]
-
-
-def test_two_splits_of_one_part_are_refused():
-    splits = {"train": animals(30), "val": animals(9), "validation": animals(9)}
-    with refuses("several-parts", "own", "val", "validation"):
-        from_datasets("own", splits)
 
 
 def test_points_of_the_validation_part_are_left_out_or_the_test_part():
@@ -92,14 +75,6 @@ def test_points_that_are_saved_again_are_read_again(tmp_path):
     assert points.pooled().digest != before.digest
 
 
-def test_arrays_and_numbers_as_classes():
-    values = [np.full((4, 4), value).tolist() for value in (0, 0.5, 1)]
-    raw = from_datasets("own", dataset({"x": values, "y": [7, 3, 7]}, {"x": PIXELS, "y": NUMBER}))
-    assert raw.class_names == ("3", "7")
-    assert raw.labels.tolist() == [1, 0, 1]
-    assert raw.read(np.arange(3), 0, 0)[:, 0, 0, 0].tolist() == [0, 128, 255]
-
-
 REFUSED = {
     "no-column": ({"text": ["a"], "label": [0]}, {"text": {"dtype": "string", "_type": "Value"}}),
     "labels": ({"x": [np.zeros((4, 4)).tolist()], "label": [-1]}, {"x": PIXELS}),
@@ -111,36 +86,6 @@ def test_what_is_refused(key):
     columns, types = REFUSED[key]
     with refuses(key, "own", "label"):
         from_datasets("own", dataset(columns, types | {"label": ANIMALS}))
-
-
-def test_a_nested_column_is_called_so():
-    types = {"place": {"x": NUMBER}, "label": ANIMALS}
-    with refuses("no-column", "own", "place (nested)"):
-        from_datasets("own", dataset({"place": [{"x": 1}], "label": [0]}, types))
-
-
-def test_values_of_other_ranges():
-    raw = from_datasets(
-        "own",
-        dataset(
-            {"x": [np.full((4, 4), -1.0).tolist()], "label": [0]}, {"x": PIXELS, "label": ANIMALS}
-        ),
-    )
-    with refuses("images", "own", "float"):
-        raw.read(np.arange(1), 0, 0)
-
-
-def test_no_training_part(tmp_path):
-    path = save(tmp_path / "own", {"a": animals(6), "test": animals(6)})
-    with refuses("no-training-part", "own", "a, test"):
-        read(path)
-
-
-def test_a_damaged_file(tmp_path):
-    path = write_saved_images(tmp_path)
-    next((path / "train").glob("*.arrow")).write_bytes(b"damaged")
-    with refuses("unreadable", "animals"):
-        read(path)
 
 
 def test_without_the_package(tmp_path, monkeypatch):

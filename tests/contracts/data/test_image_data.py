@@ -11,7 +11,6 @@ from errors import refuses
 from image_fixtures import load_all, rows_of, same, write_classes, write_idx
 from PIL import Image
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import client_images
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
@@ -92,16 +91,6 @@ def test_no_client_with_images_is_without_one_to_train_on(mnist, tmp_path):
     assert all(client.test.sum() == len(client.labels) - 1 for client in clients)
 
 
-def test_a_client_may_be_empty(mnist, tmp_path):
-    spec = spec_of(mnist[0], alpha=1e-3, min_client_size=0)
-    for load in range(2):  # prepared, then read back
-        clients = load_all(spec, tmp_path, 30)
-        empty, *_ = [client for client in clients if not len(client.labels)]
-        assert empty.images.shape == (0, 1, 28, 28), load
-        assert (empty.shape, empty.num_features, len(empty.train)) == ("1x28x28", 784, 0)
-        assert empty.class_names == tuple("0123456789")
-
-
 def test_the_seed_decides_partition_and_split(mnist, tmp_path):
     spec = spec_of(mnist[0])
     first = load_all(spec, tmp_path / "a", CLIENTS)
@@ -155,14 +144,6 @@ def test_subsets_are_drawn_by_the_seed_before_the_partition(mnist, tmp_path):
     assert tests[0] < set(rows_of(truth["test"][0]))
 
 
-@pytest.mark.parametrize("partition_id", [-1, CLIENTS])
-def test_a_partition_that_is_none(mnist, tmp_path, partition_id):
-    with pytest.raises(
-        DataError, match=f"partition-id is {partition_id}; with 4 clients it must be in 0..3"
-    ):
-        ImageDataset(spec_of(mnist[0]), tmp_path).client(partition_id, CLIENTS)
-
-
 @pytest.mark.parametrize(
     ("settings", "facts"),
     [
@@ -181,11 +162,6 @@ def test_a_partition_that_is_none(mnist, tmp_path, partition_id):
 def test_too_few_images(mnist, tmp_path, settings, facts):
     with refuses(*facts):
         ImageDataset(spec_of(mnist[0], **settings), tmp_path).client(0, CLIENTS)
-
-
-def test_more_clients_than_images(mnist, tmp_path):
-    with refuses("too-few-images", "121", "min-client-size", "120"):
-        ImageDataset(spec_of(mnist[0], min_client_size=1), tmp_path).client(0, 121)
 
 
 @pytest.mark.parametrize(
@@ -231,13 +207,6 @@ def test_colour_becomes_grey_as_pillow_does_it(tmp_path):
     ]
     assert client.shape == "1x9x7"
     assert rows_of(client.images) == rows_of(np.array(expected))
-
-
-def test_the_mean_over_channels_is_that_of_grey_pictures(tmp_path):
-    write_classes(tmp_path / "own", {"cat": 4}, (8, 8, 3))
-    client = ImageDataset(ImageSpec("cifar10", tmp_path, channels=1)).own(tmp_path / "own")
-    assert client.mean == pytest.approx((np.mean([0.4914, 0.4822, 0.4465]),))
-    assert client.std == pytest.approx((np.mean([0.2470, 0.2435, 0.2616]),))
 
 
 # The global test set
@@ -312,16 +281,6 @@ def test_a_folder_of_test_images(tmp_path):
     assert len(ImageDataset(spec, tmp_path / "cache").test(tmp_path / "parts").labels) == 2
 
 
-def test_nothing_is_left_for_a_test(tmp_path):
-    write_classes(tmp_path / "own", {"a": 2, "b": 1})
-    with refuses("no-test-images"):
-        ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache").test()
-    (tmp_path / "parts/train/a").mkdir(parents=True)
-    write_classes(tmp_path / "parts/test", {"a": 2})
-    with refuses("untrained-classes"):
-        ImageDataset(ImageSpec(str(tmp_path / "parts"), tmp_path), tmp_path / "cache").client(0, 1)
-
-
 # A node's own folder
 
 
@@ -380,17 +339,6 @@ def test_own_images_are_kept_and_read_back(tmp_path):
 # Kept on disk
 
 
-def test_one_file_is_read_for_one_client(mnist, tmp_path):
-    spec = spec_of(mnist[0])
-    first = ImageDataset(spec, tmp_path).client(1, CLIENTS)
-    (path,) = tmp_path.rglob("1.safetensors")
-    for other in path.parent.iterdir():
-        if other != path:
-            other.unlink()
-    assert same(first, ImageDataset(spec, tmp_path).client(1, CLIENTS))
-    assert [one.name for one in path.parent.iterdir()] == ["1.safetensors"]
-
-
 def test_other_files_are_not_served_from_the_cache(tmp_path):
     write_idx(tmp_path)
     before = ImageDataset(spec_of(tmp_path), tmp_path / "cache").test()
@@ -424,14 +372,6 @@ def test_a_hash_sees_everything():
 # What kind of task
 
 
-@pytest.mark.parametrize(
-    "dataset",
-    ["mnist", "FMNIST", "Fashion-MNIST", "emnist", "CIFAR10", "cifar100", "TinyImageNet", "digits"],
-)
-def test_names_in_any_case(dataset):
-    assert tasks_of(dataset) == ("images",)
-
-
 def test_folders_by_a_glance(tmp_path):
     write_classes(tmp_path / "classes", {"a": 1})
     write_classes(tmp_path / "parts/train", {"a": 1})
@@ -448,19 +388,3 @@ def test_folders_by_a_glance(tmp_path):
         ("own.pt", ("nodes", "graphs")),
     ):
         assert tasks_of(str(tmp_path / name)) == expected
-
-
-def test_an_empty_folder_is_no_data_set(tmp_path):
-    with pytest.raises(ValueError, match=r"the folder is empty, .*read as a path.*; allowed is"):
-        tasks_of(str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("dataset", "near"),
-    [("mnits", "mnist"), ("cifar", "cifar10"), ("fashion-mnits", "fashion-mnist")],
-)
-def test_an_unknown_name(dataset, near, tmp_path):
-    with pytest.raises(ValueError, match=f'did you mean "{near}".*`curvfed datasets` lists all'):
-        tasks_of(dataset)
-    with refuses("no-file", dataset):
-        ImageDataset(ImageSpec(dataset, tmp_path), tmp_path).test()

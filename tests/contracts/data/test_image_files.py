@@ -1,16 +1,13 @@
 """Files of images: read as torchvision reads them; absent, damaged or unfit, a DataError names them
 and what is allowed."""
 
-import inspect
 import os
-import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from errors import refuses
 from image_fixtures import CIFAR10, rows_of, write_cifar, write_classes, write_idx, write_tiny
 from PIL import Image
@@ -19,10 +16,9 @@ from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_files import EXTENSIONS, is_image_folder
+from curvfed.tasks.images.image_files import EXTENSIONS
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import read_layout
-from curvfed.tasks.images.sources import SOURCES
 
 
 def both(dataset, root, cache, **settings):
@@ -87,23 +83,6 @@ def test_cifar10_as_image_files(tmp_path):
         assert client.mean == (0.4914, 0.4822, 0.4465)
 
 
-def test_the_original_goes_before_its_copy(tmp_path, monkeypatch):
-    truth = write_cifar(tmp_path, monkeypatch)
-    for part in ("train", "test"):
-        write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 1), (32, 32, 3))
-    check(both("cifar10", tmp_path, tmp_path / "cache")[0], *truth["train"])
-
-
-@pytest.mark.parametrize(
-    "classes", [("cat", "dog"), CIFAR10[:9], (*CIFAR10, "zebra"), (*CIFAR10[:9], "lorry")]
-)
-def test_another_folder_is_not_taken_for_cifar10(tmp_path, offline, classes):
-    write_classes(tmp_path / "train", dict.fromkeys(CIFAR10, 1), (32, 32, 3))
-    write_classes(tmp_path / "test", dict.fromkeys(classes, 1), (32, 32, 3))
-    with refuses("no-public-data", "CIFAR-10", "cifar-10-batches-py"):
-        both("cifar10", tmp_path, tmp_path / "cache")
-
-
 def test_tiny_imagenet_as_it_is_published(tmp_path):
     truth = write_tiny(tmp_path)
     train, test = both("TinyImageNet", tmp_path, tmp_path / "cache")
@@ -111,49 +90,6 @@ def test_tiny_imagenet_as_it_is_published(tmp_path):
     check(test, *truth["test"])
     assert train.class_names == test.class_names == tuple(f"n{number:08d}" for number in range(3))
     assert train.augments
-
-
-def test_tiny_imagenet_has_the_names_of_its_words(tmp_path):
-    write_tiny(tmp_path)
-    words = "n00000000\tbow\nn00000001\tgoldfish, Carassius auratus\nn00000002\tbow, bowknot\n"
-    (tmp_path / "tiny-imagenet-200/words.txt").write_text(words + "n00000003\tentity\n")
-    train, _ = both("tinyimagenet", tmp_path, tmp_path / "cache")
-    assert train.class_names == ("bow (n00000000)", "goldfish", "bow (n00000002)")
-
-
-def test_words_in_another_encoding_are_no_names(tmp_path):
-    write_classes(tmp_path, {"a": 1, "b": 1})
-    (tmp_path / "words.txt").write_bytes("café\tb".encode("latin1"))
-    assert read_layout(tmp_path).class_names == ("a", "b")
-
-
-def test_tiny_imagenet_by_class(tmp_path):
-    folder = tmp_path / "tiny-imagenet-200"
-    truth = {
-        part: write_classes(folder / part, {"n1": 3, "n2": 2}, (64, 64, 3), seed=len(part))
-        for part in ("train", "val")
-    }
-    for client, part in zip(
-        both("tinyimagenet", tmp_path, tmp_path / "cache"), ("train", "val"), strict=True
-    ):
-        check(client, np.concatenate([*truth[part].values()]), np.array([0, 0, 0, 1, 1]))
-
-
-def test_tiny_imagenet_without_the_labels_of_its_test_part(tmp_path, offline):
-    write_tiny(tmp_path)
-    (tmp_path / "tiny-imagenet-200/val/val_annotations.txt").unlink()
-    with refuses("no-public-data", "TinyImageNet", "tiny-imagenet-200"):
-        both("tinyimagenet", tmp_path, tmp_path / "cache")
-
-
-def test_grey_pictures_among_those_of_a_named_set(tmp_path):
-    """TinyImageNet has some, and a subset may have none else."""
-    folder = tmp_path / "tiny-imagenet-200"
-    truth = write_classes(folder / "train", {"n1": 3}, (64, 64))
-    write_classes(folder / "val", {"n1": 1}, (64, 64, 3))
-    train, test = both("tinyimagenet", tmp_path, tmp_path / "cache")
-    assert train.shape == test.shape == "3x64x64"
-    check(train, np.repeat(truth["n1"][..., None], 3, axis=-1), np.zeros(3))
 
 
 @pytest.mark.parametrize(
@@ -235,30 +171,6 @@ def test_absent_data_offline(tmp_path, dataset, folder, code):
     assert not data_dir.exists()
 
 
-@pytest.mark.parametrize("dataset", [name for name in SOURCES if name != "digits"])
-def test_every_command_is_python(tmp_path, dataset):
-    """What is told is run up to the download: torchvision has these names and takes these
-    arguments."""
-    program, option, code = shlex.split(SOURCES[dataset].command(tmp_path / "data folder"))
-    assert (program, option) == ("python", "-c")
-    imports, call = code.split("; ")
-    scope = {}
-    exec(imports, scope)
-    names = [name for name in scope if name != "__builtins__"]
-    calls = []
-    for name in names:
-        loader = scope[name]
-        scope[name] = lambda *arguments, loader=loader, **options: calls.append(
-            (loader, arguments, options)
-        )
-    exec(call, scope)
-    ((loader, arguments, options),) = calls
-    assert str(tmp_path / "data folder") in arguments
-    inspect.signature(loader).bind(
-        *arguments, **{name: value for name, value in options.items() if name != "download"}
-    )
-
-
 def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatch):
     """The two subprocesses, the probe and torchvision, are played; the rest is real."""
     calls = []
@@ -280,12 +192,6 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["MNIST"]
     ImageDataset(spec, tmp_path / "cache").client(0, 1)
     assert len(calls) == 2
-
-
-def test_a_download_that_lacks_files(tmp_path, monkeypatch):
-    monkeypatch.setattr(public_data, "_python", lambda *_, **__: None)
-    with refuses("no-public-data", "lacks some"):
-        ImageDataset(ImageSpec("mnist", tmp_path / "data"), tmp_path / "cache").test()
 
 
 @pytest.mark.parametrize(
@@ -351,34 +257,11 @@ def test_what_is_no_image_is_passed_by(tmp_path):
     assert len(client.labels) == 2
 
 
-def test_folders_of_classes_may_be_links(tmp_path):
-    write_classes(tmp_path / "far", {"a": 2, "b": 3})
-    (tmp_path / "own").mkdir()
-    for name in ("a", "b"):
-        (tmp_path / "own" / name).symlink_to(tmp_path / "far" / name)
-    assert is_image_folder(tmp_path / "own")
-    spec = ImageSpec("mnist", tmp_path)
-    assert len(ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own").labels) == 5
-    for name in ("loop", "other"):  # two of them double at every level
-        (tmp_path / "own" / "b" / name).symlink_to(tmp_path / "own")
-    with refuses("unreadable"):
-        ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own")
-
-
 def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
     write_classes(tmp_path / "own", {"a": 2, "b": 3})
     os.mkfifo(tmp_path / "own" / "a" / "9.png")
     with refuses("unreadable", "a/9.png", "(OSError"):
         ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-
-
-@pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp", ".PNG"])
-def test_kinds_of_files(tmp_path, suffix):
-    truth = write_classes(tmp_path / "own", {"a": 3}, (8, 8, 3), suffix=suffix)
-    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-    assert client.shape == "3x8x8"
-    if suffix.lower() in (".png", ".bmp", ".tif"):  # without loss
-        assert rows_of(client.images) == rows_of(truth["a"])
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])
@@ -456,13 +339,6 @@ def test_a_damaged_image_is_named(tmp_path, damage, suffix):
         ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
 
 
-def test_an_image_of_floats(tmp_path):
-    (tmp_path / "own/a").mkdir(parents=True)
-    Image.fromarray(np.zeros((4, 4), dtype=np.float32)).save(tmp_path / "own/a/0.tif")
-    with refuses("unreadable", "a/0.tif"):
-        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-
-
 @pytest.mark.parametrize(
     ("make", "facts"),
     [
@@ -486,63 +362,6 @@ def test_an_unfit_folder(tmp_path, make, facts):
         ImageDataset(ImageSpec("mnist", tmp_path), tmp_path / "cache").own(tmp_path / "own")
 
 
-def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
-    write_classes(tmp_path / "own", {"a": 1})
-
-    def refuse(path):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr("os.scandir", refuse)
-    with refuses("unreadable"):
-        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-    assert not is_image_folder(tmp_path / "own")
-
-
-def test_an_absent_dataset_folder(tmp_path):
-    with refuses("no-file"):
-        ImageDataset(ImageSpec("some/where", tmp_path), tmp_path / "cache").test()
-
-
-def test_a_dataset_folder_below_the_data_folder(tmp_path):
-    for part in ("train", "test"):
-        write_classes(tmp_path / "some/where" / part, {"a": 3})
-    assert (
-        len(ImageDataset(ImageSpec("some/where", tmp_path), tmp_path / "cache").test().labels) == 3
-    )
-
-
-def test_train_alone_is_looked_into(tmp_path):
-    write_classes(tmp_path / "own/train", {"cat": 5, "dog": 5})
-    (tmp_path / "own/notes").mkdir()
-    assert ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own").class_names == (
-        "cat",
-        "dog",
-    )
-    write_classes(tmp_path / "wheels", {"car": 2, "train": 2, "test": 1})
-    assert ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "wheels").class_names == (
-        "car",
-        "test",
-        "train",
-    )
-
-
-def test_is_image_folder(tmp_path):
-    write_classes(tmp_path / "own/train/n01", {"images": 1})
-    (tmp_path / "texts/a").mkdir(parents=True)
-    (tmp_path / "texts/a/0.txt").write_text("")
-    found = {
-        name: is_image_folder(tmp_path / name)
-        for name in ("own", "own/train", "texts", "absent", "texts/a/0.txt")
-    }
-    assert found == {
-        "own": True,
-        "own/train": True,
-        "texts": False,
-        "absent": False,
-        "texts/a/0.txt": False,
-    }
-
-
 def test_a_digest_sees_names_sizes_times_and_folders(tmp_path):
     own = tmp_path / "own"
     write_classes(own, {"a": 2, "b/inner": 1})
@@ -559,20 +378,3 @@ def test_a_digest_sees_names_sizes_times_and_folders(tmp_path):
     assert len(set(found)) == 5
     (own / "a/notes.txt").write_text("")
     assert read_layout(own).digest == found[-1]
-
-
-def test_many_files_are_told_of(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("curvfed.tasks.images.folder.LOGGED_IMAGES", 4)
-    write_classes(tmp_path / "own", {"a": 5})
-    with caplog.at_level("INFO", "curvfed"):
-        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-    assert f"reading 5 images of {tmp_path / 'own'}" in caplog.text
-
-
-def test_images_in_memory_are_not_shared(tmp_path):
-    """A client's tensors are its own: nothing that one changes shows at another."""
-    write_idx(tmp_path)
-    spec = ImageSpec("mnist", tmp_path, partition=PartitionSpec(min_client_size=5))
-    one, other = (ImageDataset(spec, tmp_path / "cache").client(1, 2) for _ in range(2))
-    one.images.zero_()
-    assert torch.count_nonzero(other.images)

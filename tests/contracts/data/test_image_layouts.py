@@ -1,16 +1,13 @@
 """Folders of images as people have them: which folders are the classes, what is left out, and what
 is refused."""
 
-import os
-import shutil
-
 import pytest
 from errors import refuses
 from image_fixtures import write_classes, write_tiny
 
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.layout import TEST, TRAIN, VAL, read_layout
+from curvfed.tasks.images.layout import TEST, TRAIN, read_layout
 
 TWO = {"a": 3, "b": 2}
 
@@ -40,15 +37,6 @@ def test_parts_by_their_usual_names(tmp_path, train, test):
     assert layout.notes == ()
 
 
-def test_three_parts_and_other_folders(tmp_path):
-    for part in ("train", "valid", "test"):
-        write_classes(tmp_path / "own" / part, TWO)
-    (tmp_path / "own/notes").mkdir()
-    layout = read_layout(tmp_path / "own")
-    assert roles(layout) == [TRAIN] * 5 + [VAL] * 5 + [TEST] * 5
-    assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: notes",)
-
-
 def test_several_training_folders_are_refused(tmp_path):
     for part in ("train_1", "train_2"):
         write_classes(tmp_path / "own" / part, TWO)
@@ -56,21 +44,6 @@ def test_several_training_folders_are_refused(tmp_path):
         read_layout(tmp_path / "own")
     (tmp_path / "own/train_1").rename(tmp_path / "own/train")  # the exact name goes first
     assert read_layout(tmp_path / "own").class_names == ("a", "b")
-
-
-@pytest.mark.parametrize("place", ["own/own", "own/pictures", "own/own/own"])
-def test_a_doubled_folder_is_entered_and_told(tmp_path, place):
-    write_classes(tmp_path / place, TWO)
-    layout = read_layout(tmp_path / "own")
-    assert layout.class_names == ("a", "b")
-    assert layout.notes == (
-        f"{tmp_path / 'own'}: the classes are in the folder: {tmp_path / place}",
-    )
-
-
-def test_a_site_of_one_class(tmp_path):
-    write_classes(tmp_path / "own", {"a/images": 3})
-    assert read_layout(tmp_path / "own").class_names == ("a",)
 
 
 def test_classes_that_hold_the_same_folders_are_refused(tmp_path):
@@ -108,15 +81,6 @@ def test_what_systems_leave_is_no_class(tmp_path, name):
     assert layout.notes == ()
 
 
-def test_files_that_are_not_read_are_counted_by_ending(tmp_path):
-    write_classes(tmp_path / "own", TWO)
-    for file in ("0.HEIC", "1.heic", "2.gif", "read me"):
-        (tmp_path / "own/a" / file).touch()
-    assert read_layout(tmp_path / "own").notes == (
-        f"{tmp_path / 'own'}: files that are not read: 2 .heic, 1 .gif, 1 without ending",
-    )
-
-
 def test_a_class_none_of_whose_files_is_read_is_refused(tmp_path):
     write_classes(tmp_path / "own", TWO)
     (tmp_path / "own/c").mkdir()
@@ -144,14 +108,6 @@ def test_a_class_of_the_test_part_alone(tmp_path):
     assert "classes without training images: c" in read_layout(tmp_path / "own").notes[0]
 
 
-def test_a_node_is_told_once_and_not_with_every_message(tmp_path, caplog):
-    write_classes(tmp_path / "own", TWO)
-    (tmp_path / "own/a/0.gif").touch()
-    for _ in range(2):
-        ImageDataset(ImageSpec("trees", tmp_path), tmp_path / "cache").own(tmp_path / "own")
-    assert caplog.text.count("files that are not read: 1 .gif") == 1
-
-
 def test_tiny_imagenet_by_its_path(tmp_path):
     write_tiny(tmp_path)
     write_classes(tmp_path / "tiny-imagenet-200/test", {"images": 2}, (64, 64, 3))
@@ -176,15 +132,3 @@ def test_unlabelled_test_images_are_no_test_part(tmp_path):
     layout = read_layout(tmp_path / "own")
     assert (layout.has_test, layout.class_names) == (False, ("a", "b"))
     assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: test",)
-
-
-@pytest.mark.parametrize(
-    "name", [b"Gr\xf6\xdfe", "soft\u00adhyphen".encode(), "zero\u200bwidth".encode()]
-)
-def test_the_name_of_a_class_that_cannot_be_printed_is_named(tmp_path, name):
-    write_classes(tmp_path / "own", TWO)
-    shutil.move(tmp_path / "own/b", os.fsdecode(os.fsencode(tmp_path / "own") + b"/" + name))
-    with refuses("class-names") as error:
-        ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own")
-    assert ascii(os.fsdecode(name)) in str(error.value)
-    assert str(error.value).isprintable()

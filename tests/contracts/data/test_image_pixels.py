@@ -57,12 +57,6 @@ def test_exif_orientation(tmp_path, suffix, orientation):
     assert np.abs(pixels.astype(int) - RAMP).max() <= (4 if suffix == "jpg" else 0)
 
 
-@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
-def test_an_image_with_damaged_exif_data_is_read_as_it_is(tmp_path):
-    write(tmp_path / "own", "0.jpg", RAMP, exif=b"Exif\x00\x00MM\x00*\xff\xff\xff\xff")
-    assert read(tmp_path / "own").shape == (1, 1, 8, 12)
-
-
 @pytest.mark.parametrize("suffix", ["png", "tif"])
 @pytest.mark.parametrize(("bits", "factor"), [(8, 1), (12, 16), (16, 257)])
 def test_values_in_16_bits(tmp_path, caplog, suffix, bits, factor):
@@ -139,20 +133,6 @@ def test_a_picture_in_the_opacity_alone(tmp_path, mode, ink, expected):
     pixels = read(tmp_path / "own")
     assert pixels.shape[1] == len(channels)
     assert (pixels[0] == expected).all()
-
-
-def test_a_palette_of_one_colour_with_transparency(tmp_path):
-    image = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8), "P")
-    image.putpalette([0] * 192)
-    write(tmp_path / "own", "0.png", image, transparency=bytes(range(64)))
-    assert np.array_equal(read(tmp_path / "own")[0, 0], 255 - np.arange(64).reshape(8, 8))
-
-
-def test_images_of_one_value_are_counted(tmp_path):
-    write_classes(tmp_path / "own", {"a": 3, "b": 2})
-    assert ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own").num_blank == 0
-    Image.new("RGB", (8, 8), (1, 2, 3)).save(tmp_path / "own/a/9.png")
-    assert ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own").num_blank == 1
 
 
 def test_a_huge_image_is_named_with_the_limit(tmp_path, monkeypatch):

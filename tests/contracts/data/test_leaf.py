@@ -9,8 +9,6 @@ from errors import refuses
 from format_fixtures import leaf_users, read_images, write_leaf, write_leaf_file
 from image_fixtures import load_all, made, write_classes
 
-from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.tasks.images import leaf
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
@@ -53,20 +51,6 @@ def test_test_users_of_their_own_leave_the_split_to_the_seed(tmp_path):
     clients = load_all(spec(path), tmp_path / "cache", 2)
     assert [(int(one.train.sum()), int(one.test.sum())) for one in clients] == [(15, 5), (6, 2)]
     assert int(ImageDataset(spec(path), tmp_path / "cache").test().test.sum()) == 6
-
-
-def test_one_file_without_a_test_part_and_a_user_without_images(tmp_path):
-    path = write_leaf_file(tmp_path / "own.json", leaf_users({"a": 30, "b": 0}, (8, 8, 3)))
-    raw = read_images(path)
-    assert raw.roles is None
-    assert raw.users.tolist() == 30 * [0]
-    assert raw.read(np.arange(2), 0, 0).shape == (2, 3, 8, 8)
-
-
-def test_whole_numbers_up_to_255(tmp_path):
-    data = {"a": {"x": [[0, 255, 7, 9]], "y": [0]}}
-    raw = read_images(write_leaf_file(tmp_path / "own.json", data))
-    assert raw.read(np.arange(1), 0, 0).flatten().tolist() == [0, 255, 7, 9]
 
 
 @pytest.mark.parametrize(
@@ -112,13 +96,6 @@ def test_a_changed_picture_changes_the_digest(tmp_path):
     assert leaf.locate(tmp_path).digest != before
 
 
-def test_the_default_partition_is_by_user(tmp_path):
-    path = write_leaf(tmp_path)
-    for keys, partition in (({}, "users"), ({"partition": "iid"}, "iid")):
-        config = parse({"dataset": str(path), "method": "fedavg", **keys})
-        assert resolve_defaults(config, "images").partition == partition
-
-
 REFUSED = {
     "unequal-lengths": ({"x": [[0.5] * 16] * 3, "y": [0, 1]}, "x has 3 rows and y has 2"),
     "images": ({"x": [[0.5] * 60], "y": [0]}, "60 numbers"),
@@ -140,35 +117,11 @@ def test_what_is_refused(tmp_path, key):
     assert key == "labels" or "ann" in error.value.names
 
 
-UNFIT = {
-    "a number": {"x": 5, "y": [0]},
-    "an object": {"x": {"a": 1}, "y": [0]},
-    "one class": {"x": [[0.5] * 16], "y": 0},
-    "no image": {"x": [None], "y": [0]},
-    "a pixel without a value": {"x": [[0.5] * 15 + [None]], "y": [0]},
-    "no class": {"x": [[0.5] * 16], "y": [None]},
-    "lists of classes": {"x": [[0.5] * 16], "y": [[0, 1]]},
-}
-
-
-@pytest.mark.parametrize("fault", UNFIT)
-def test_examples_of_other_types_are_refused(tmp_path, fault):
-    path = tmp_path / "own.json"
-    path.write_text(json.dumps({"users": ["ann"], "user_data": {"ann": UNFIT[fault]}}))
-    with refuses("examples", "own.json", "ann", "allowed are"):
-        read_images(path)
-
-
 def test_a_user_listed_twice_is_refused(tmp_path):
     path = tmp_path / "own.json"
     path.write_text(json.dumps({"users": ["ann", "ann"], "user_data": leaf_users({"ann": 3})}))
     with refuses("repeated-user", "own.json", "ann"):
         read_images(path)
-
-
-def test_a_user_may_be_called_x(tmp_path):
-    raw = read_images(write_leaf_file(tmp_path / "own.json", leaf_users({"x": 3, "y": 2})))
-    assert raw.users.tolist() == [0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["/etc/a.jpg", "../a.jpg", "sub/a.jpg"])
@@ -177,27 +130,3 @@ def test_an_image_outside_of_its_folder_is_refused(tmp_path, name):
     with refuses("file-name", "ann", name) as error:
         read_images(path)
     assert {"ann", name} <= set(error.value.names)
-
-
-def test_texts_in_lists_are_refused(tmp_path):
-    data = {"a": {"x": [["1", "NO_QUERY", "a tweet"]], "y": [0]}}
-    with refuses("text", "Sent140"):
-        read_images(write_leaf_file(tmp_path / "own.json", data))
-
-
-def test_a_damaged_file(tmp_path):
-    path = write_leaf(tmp_path) / "train/all_data_1.json"
-    path.write_text(path.read_text()[:-200])
-    with refuses("unreadable", "all_data_1.json"):
-        read_images(tmp_path / "femnist")
-
-
-def test_more_clients_than_users(tmp_path):
-    with refuses("too-many-clients", "6 clients", "5 users"):
-        load_all(spec(write_leaf(tmp_path)), tmp_path / "cache", 6)
-
-
-def test_users_of_images_without_users(tmp_path):
-    write_classes(tmp_path / "own", {"a": 5, "b": 5})
-    with refuses("partition", "do not belong to users"):
-        load_all(spec(tmp_path / "own"), tmp_path / "cache", 2)

@@ -39,10 +39,6 @@ def test_absent_parts(tmp_path):
     assert (raw.with_test() == TEST).sum() == 12
 
 
-def test_one_class(tmp_path):
-    assert read(tmp_path, medmnist_arrays(num_classes=1)).class_names == ("0",)
-
-
 REFUSED = {
     "several-labels": ({"train_labels": np.zeros((60, 14), np.uint8)}, "train_labels", "14 labels"),
     "unequal-lengths": (
@@ -60,18 +56,6 @@ def test_what_is_refused(tmp_path, key):
     changes, *fragments = REFUSED[key]
     with refuses(key, "own.npz", *fragments):
         read(tmp_path, medmnist_arrays() | changes)
-
-
-def test_images_of_floats(tmp_path):
-    with refuses("images", "train_images", "float64", "allowed are uint8"):
-        read(tmp_path, medmnist_arrays() | {"train_images": np.zeros((60, 8, 8))})
-
-
-def test_labels_are_absent(tmp_path):
-    arrays = medmnist_arrays()
-    del arrays["val_labels"]
-    with refuses("no-array", "own.npz", "val_labels"):
-        read(tmp_path, arrays)
 
 
 def test_a_damaged_archive(tmp_path):

@@ -113,10 +113,6 @@ def test_parts_that_are_absent_are_drawn_and_told(tmp_path, parts):
         assert f"no {part}_mask, so {int(drawn[part].sum())} of " in graph.history
 
 
-def test_without_a_split_the_history_says_so(tmp_path):
-    assert "it has no split, so the seed draws one" in own(tmp_path).history
-
-
 @pytest.mark.parametrize(
     ("fields", "facts"),
     [

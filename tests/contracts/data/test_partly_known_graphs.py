@@ -18,24 +18,6 @@ NODES = 60
 UNKNOWN = torch.arange(NODES) % 3 == 0
 
 
-def test_whole_numbers_may_be_floats(tmp_path):
-    fields = user_fields()
-    whole = GraphDataset(GraphSpec("", tmp_path)).own(torch_saved(tmp_path / "whole.pt", fields))
-    floats = GraphDataset(GraphSpec("", tmp_path)).own(
-        torch_saved(tmp_path / "own.pt", fields | {"y": fields["y"].double()})
-    )
-    assert torch.equal(floats.labels, whole.labels)
-    with refuses("labels"):
-        GraphDataset(GraphSpec("", tmp_path)).own(
-            torch_saved(tmp_path / "half.pt", fields | {"y": fields["y"] + 0.5})
-        )
-
-
-def torch_saved(path, fields):
-    torch.save(fields, path)
-    return path
-
-
 @pytest.mark.parametrize("kind", ["-1", "NaN"])
 @pytest.mark.parametrize("has_masks", [True, False])
 def test_unknown_nodes_keep_their_edges_and_are_in_no_part(tmp_path, kind, has_masks):

@@ -10,11 +10,9 @@ from errors import refuses
 from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import client_points
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PARTITIONS, PointSpec, partition_points
-from curvfed.tasks.registry import tasks_of
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}
 
@@ -222,22 +220,6 @@ def test_test_sets(own):
     assert PointDataset(spec).test(write(own.parent / "no.npz", {})) is None
 
 
-@pytest.mark.parametrize("part", [{}, {"a": 1}, {"a": 4}])
-def test_small_clients(tmp_path, part):
-    path = write(tmp_path / "small.npz", part)
-    data = PointDataset(PointSpec("uniform", tmp_path)).own(path)
-    assert len(data.points) == sum(part.values())
-    assert data.class_names == (*part,)
-    figures = data.statistics()
-    assert figures["num_train"] + figures["num_test"] == len(data.points)
-    # In a CSV no points are a header alone.
-    (tmp_path / "none.csv").write_text("x,y,label\n")
-    assert PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "none.csv").points.shape == (
-        0,
-        2,
-    )
-
-
 # Classes
 
 
@@ -255,20 +237,6 @@ def test_kept_classes(own):
     mine = PointDataset(dataclasses.replace(spec, classes="a,e")).own(own)
     assert mine.class_names == ("a", "e")
     assert counts(mine).tolist() == [40, 0]
-
-
-def test_classes_that_are_not_there(own):
-    with refuses("unknown-class", "points.classes"):
-        PointDataset(PointSpec(str(own), own.parent, classes="a,f,e")).pooled()
-    with refuses("too-few-classes", "1", "2"):
-        PointDataset(PointSpec(str(own), own.parent, classes="a")).pooled()
-    with refuses("too-few-classes", "0"):
-        PointDataset(PointSpec(str(write(own.parent / "no.npz", {})), own.parent)).test()
-
-
-def test_numbers_are_in_their_order(tmp_path):
-    path = write(tmp_path / "a.npz", {"10": 5, "9": 5, "-1": 5})
-    assert PointDataset(PointSpec("uniform", tmp_path)).own(path).class_names == ("-1", "9", "10")
 
 
 @pytest.mark.parametrize("partition", [*PARTITIONS])
@@ -295,17 +263,6 @@ def test_lacking_classes(partition, num_clients, lacking, num_classes):
             assert all(np.ptp(column[column > 0]) <= 2 for column in has.T)
 
 
-def test_lacking_is_random():
-    labels = np.arange(200) % 4
-    drawn = set()
-    for seed in range(200):
-        owners = partition_points(labels, 5, "stratified", 0.5, seed, 1)
-        has = np.zeros((5, 4), dtype=bool)
-        has[owners, labels] = True
-        drawn.add(tuple(np.argwhere(~has)[0]))
-    assert len(drawn) == 20
-
-
 @pytest.mark.parametrize(
     ("labels", "num", "lacking", "possible"),
     [([0, 1] * 5, 2, 3, 2), ([0, 1], 1, 1, 0), ([0, 0, 0, 0, 0], 3, 3, 2)],
@@ -313,14 +270,6 @@ def test_lacking_is_random():
 def test_too_many_lack_a_class(labels, num, lacking, possible):
     with refuses("lacking", "points.lacking", lacking, f"only {possible} of {num} clients"):
         partition_points(np.array(labels), num, "stratified", 0.5, 0, lacking)
-
-
-def test_a_client_without_points_lacks_nothing_more():
-    """Four clients for two points; those two can each lose their one class, to another."""
-    for seed in range(20):
-        owners = partition_points(np.array([0, 1]), 4, "stratified", 0.5, seed, 2)
-        before = partition_points(np.array([0, 1]), 4, "stratified", 0.5, seed)
-        assert (owners != before).any()
 
 
 # The built-in sampler
@@ -369,14 +318,6 @@ def test_settings_out_of_range(tmp_path, change, facts):
         PointSpec("uniform", tmp_path, **change)
 
 
-@pytest.mark.parametrize("partition_id", [-1, 3])
-def test_a_partition_id_out_of_range(own, partition_id):
-    with pytest.raises(
-        DataError, match=rf"partition-id is {partition_id}; with 3 clients it must be in 0\.\.2"
-    ):
-        PointDataset(PointSpec(str(own), own.parent)).client(partition_id, 3)
-
-
 def made(
     points=((0.1, 0.2), (0.3, 0.4), (0.5, 0.6)),
     labels=(1, 1, 0),
@@ -415,18 +356,3 @@ def test_the_digest_covers_everything():
 
 
 # What kind of task
-
-
-@pytest.mark.parametrize(
-    "dataset", ["olsson", "Uniform", "OLSSON", "a.npz", "x/y.CSV", "~/cells.h5ad", "absent/B.NPZ"]
-)
-def test_names_and_files_in_any_case(dataset):
-    assert tasks_of(dataset) == ("points",)
-
-
-def test_an_unknown_name():
-    with pytest.raises(
-        ValueError,
-        match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad',
-    ):
-        tasks_of("olson")

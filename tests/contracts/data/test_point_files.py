@@ -116,13 +116,6 @@ def test_faults_of_an_npz(tmp_path, change, facts):
     assert str(path) in str(caught.value)
 
 
-@pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"x,y,label\n"])
-def test_no_npz_at_all(tmp_path, content):
-    (tmp_path / "a.npz").write_bytes(content)
-    with refuses("unreadable", "a.npz"):
-        read(tmp_path / "a.npz")
-
-
 def test_objects_are_not_run(tmp_path):
     class Trap:
         def __reduce__(self):
@@ -164,11 +157,6 @@ def test_points_must_be_inside(tmp_path, curvature, outside):
     assert "0.3" not in str(caught.value)
 
 
-def test_far_outside(tmp_path):
-    with refuses("outside-disc", "1"):
-        read(npz(tmp_path / "a.npz", x_train=[[1e200, -1e200]], y_train=["a"]))
-
-
 # .csv
 
 
@@ -190,17 +178,6 @@ def test_csv(tmp_path, lines, end):
     assert (raw.points == POINTS).all()
     assert named(raw) == CLASSES.tolist()
     assert raw.test is None
-
-
-def test_csv_with_numbers_as_classes(tmp_path):
-    lines = ["x,type,y,other", "0.1,10,-0.2,5", "0.3,9,0.4,5"]
-    raw = read(text(tmp_path / "a.csv", *lines), label_key="type")
-    assert (raw.points == POINTS[:2]).all()
-    assert named(raw) == ["10", "9"]
-    assert raw.class_names == ("9", "10")
-    lines = ["x,y,more,other", "0.1,-0.2,10,5", "0.3,0.4,9,5"]
-    with refuses("no-column", "4", '"absent"'):
-        read(text(tmp_path / "b.csv", *lines), label_key="absent")
 
 
 @pytest.mark.parametrize(
@@ -245,12 +222,6 @@ def test_faults_of_a_csv(tmp_path, lines, facts):
         read(path)
     assert str(path) in str(caught.value)
     assert SECRET not in str(caught.value)
-
-
-def test_a_csv_that_is_none(tmp_path):
-    (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00binary")
-    with refuses("encoding", "1", "UTF-8", "UTF-16"):
-        read(tmp_path / "a.csv")
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
@@ -344,25 +315,6 @@ def test_h5ad(h5ad):
     assert named(read(path, embedding_key="X_disc", label_key="batch")) == ["1", "2", "1", "2"]
 
 
-def test_an_h5ad_is_closed(h5ad, monkeypatch):
-    """So that it can be written again, though an error's traceback holds on to what read it."""
-    import anndata
-
-    opened = []
-    read_h5ad = anndata.read_h5ad
-
-    def reading(path, backed):
-        opened.append(read_h5ad(path, backed=backed))
-        return opened[-1]
-
-    monkeypatch.setattr(anndata, "read_h5ad", reading)
-    path = h5ad()
-    read(path, embedding_key="X_disc", label_key="cell")
-    with pytest.raises(DataError):
-        read(path)
-    assert [one.file.is_open for one in opened] == [False, False]
-
-
 @pytest.mark.parametrize(
     ("embedding", "label", "facts"),
     [
@@ -386,15 +338,6 @@ def test_faults_of_an_h5ad(h5ad, embedding, label, facts):
         read(path, embedding_key=embedding, label_key=label)
 
 
-def test_sparse_coordinates(h5ad):
-    from scipy.sparse import csr_array, csr_matrix
-
-    for kind in (csr_array, csr_matrix):
-        assert (
-            read(h5ad(kind(POINTS)), embedding_key="X_disc", label_key="cell").points == POINTS
-        ).all()
-
-
 def test_a_file_in_use_is_not_damaged(h5ad):
     import fcntl
 
@@ -405,17 +348,6 @@ def test_a_file_in_use_is_not_damaged(h5ad):
             read(path)
     assert "damaged" not in str(caught.value)
     assert caught.value.names == (str(caught.value.__cause__),)
-
-
-def test_cells_without_coordinates_are_told_of_embed(h5ad):
-    with refuses("no-column", 'obsm["X_poincare"]', "curvfed embed"):
-        read(h5ad(), label_key="cell")
-
-
-def test_an_h5ad_that_is_none(tmp_path):
-    (tmp_path / "a.h5ad").write_bytes(b"no HDF5")
-    with refuses("unreadable", ".h5ad"):
-        read(tmp_path / "a.h5ad")
 
 
 # Absent files, and Olsson
@@ -502,38 +434,6 @@ def test_olsson_offline(tmp_path, monkeypatch):
 # The authors' files, tabs, and points of unknown class
 
 
-def test_whole_numbers_stored_as_floats(tmp_path):
-    raw = read(npz(tmp_path / "a.npz", x_train=POINTS, y_train=[10.0, 2.0, np.nan, 10.0]))
-    assert raw.class_names == ("2", "10")
-    assert raw.labels.tolist() == [1, 0, -1, 1]
-
-
-def test_data_label_curve(tmp_path):
-    path = npz(
-        tmp_path / "a.npz",
-        data=POINTS,
-        label=np.array([1.0, 0.0, 1.0, 2.0]),
-        curve=np.array([0.25]),
-    )
-    raw = read(path, curvature=-0.25)
-    assert (raw.points == POINTS).all()
-    assert named(raw) == ["1", "0", "1", "2"]
-
-
-def test_tsv(tmp_path):
-    raw = read(text(tmp_path / "a.tsv", "x\ty\tlabel", "0.1\t-0.2\tT cell, naive", "0.3\t0.4\t"))
-    assert (raw.points == POINTS[:2]).all()
-    assert raw.class_names == ("T cell, naive",)
-    assert raw.labels.tolist() == [0, -1]
-
-
-def test_a_misspelt_label_key_is_named(tmp_path):
-    path = text(tmp_path / "a.csv", "x,y,kind", "0.1,0.2,a")
-    assert named(read(path)) == ["a"]
-    with refuses("no-column", '"knid"', "(points.label-key)"):
-        read(path, label_key="knid")
-
-
 @pytest.mark.parametrize("gaps", [["a", None, "b", ""], [1, None, 2, None]])
 def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path, gaps):
     path = h5ad(classes=gaps)
@@ -557,16 +457,3 @@ def test_what_is_not_in_a_disc_is_told_how_to_get_there(tmp_path, text, facts):
     (tmp_path / "points.csv").write_text(text)
     with refuses(*facts, "curvfed embed"):
         read_points(tmp_path / "points.csv", -1.0, "", "label")
-
-
-@pytest.mark.parametrize("name", ["empty.npz", "empty.csv", "empty.h5ad"])
-def test_an_empty_file_is_called_empty(tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(DataError, match="is empty"):
-        read_points(tmp_path / name, -1.0, "X", "label")
-
-
-def test_one_hot_classes(tmp_path):
-    np.savez(tmp_path / "codes.npz", data=np.full((3, 2), 0.1), label=np.eye(3))
-    with refuses("labels", "(3, 3)", "one-hot"):
-        read_points(tmp_path / "codes.npz", -1.0, "", "label")

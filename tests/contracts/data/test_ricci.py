@@ -53,12 +53,6 @@ def test_each_kind_is_its_mean_over_the_edges(triangle_and_pair):
         assert mean_ricci(triangle_and_pair, kind, triangles=False) == (0 + 0 + 0 + 2) / 4
 
 
-@pytest.mark.parametrize("kind", ["forman", "ollivier"])
-def test_without_edges_it_is_nought(kind, tmp_path, asked):
-    assert mean_ricci(client_of(3, []), kind, triangles=True, cache_dir=tmp_path) == 0
-    assert asked == []
-
-
 def test_it_is_worked_out_once_and_kept_to_the_bit(triangle_and_pair, tmp_path, asked):
     folder = tmp_path / "new" / "cache"
     first = mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=folder)
@@ -84,20 +78,6 @@ def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked)
         assert mean_ricci(pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(1)
     assert asked == [4, 1]
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_without_a_folder_nothing_is_kept(triangle_and_pair, tmp_path, monkeypatch, asked):
-    monkeypatch.chdir(tmp_path)
-    for _ in range(2):
-        mean_ricci(triangle_and_pair, "ollivier", triangles=True)
-    assert asked == [4, 4]
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_formans_needs_no_file(triangle_and_pair, tmp_path, asked):
-    mean_ricci(triangle_and_pair, "forman", triangles=True, cache_dir=tmp_path)
-    assert asked == []
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -131,18 +111,6 @@ def test_what_is_damaged_is_made_anew(triangle_and_pair, tmp_path, content, aske
     assert asked == [4, 4]
     assert path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_folder_that_cannot_be_written_is_done_without(triangle_and_pair, tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    with caplog.at_level(logging.WARNING, "curvfed"):
-        found = mean_ricci(
-            triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path / "file"
-        )
-    assert found == pytest.approx(OLLIVIER)
-    assert str(tmp_path / "file") in caplog.text
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
 
 
 def test_a_disk_that_fills_up_leaves_nothing_behind(

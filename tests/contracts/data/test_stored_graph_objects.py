@@ -4,7 +4,6 @@ memory."""
 import collections
 import copy
 import datetime
-import pickle
 import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,6 @@ from graph_fixtures import user_fields, user_graphs
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from curvfed.tasks.graphs.data import stored_objects
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.stored_objects import read_objects
 from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
@@ -130,13 +128,6 @@ def test_every_form_is_read_as_the_same_graph(tmp_path, form, zipped):
         == raw.class_names
         == (("left", "right") if "arrays" in form else ("0", "1"))
     )
-
-
-def test_fields_that_are_ignored_are_named(tmp_path):
-    torch.save(odd_extras(), tmp_path / "own.pt")
-    assert read_user_file(tmp_path / "own.pt").notes == ("not used: scale, made, path, words",)
-    graphs = [graph | {"edge_attr": torch.ones(3, 2), "pos": None} for graph in user_graphs()]
-    assert check_graphs("here", graphs).notes == ("not used: edge_attr",)
 
 
 def test_an_adjacency_matrix_stands_for_edges_and_their_weights():
@@ -253,13 +244,6 @@ def test_what_cannot_be_read_is_named_with_what_to_do(tmp_path, case):
         read_user_file(tmp_path / "own.pt")
 
 
-def test_a_pickle_that_torch_does_not_know_is_told_in_its_words(tmp_path):
-    (tmp_path / "own.pt").write_bytes(pickle.dumps(user_fields()["y"].tolist(), protocol=4))
-    with refuses("unreadable", "own.pt") as error:
-        read_user_file(tmp_path / "own.pt")
-    assert error.value.names  # a real node keeps these words to itself
-
-
 def test_stand_ins_run_nothing(tmp_path):
     class Trap:
         def __reduce__(self) -> tuple[object, ...]:
@@ -272,30 +256,6 @@ def test_stand_ins_run_nothing(tmp_path):
     assert not Path("sprung").exists()
 
 
-def with_classes(names: list[str]) -> dict[str, object]:
-    """Fields of a graph, and an object of each class in a module that is forgotten afterwards."""
-    module = types.ModuleType("hospital")
-    sys.modules["hospital"] = module
-    extras = []
-    for name in names:
-        kind = type(name, (), {"__module__": "hospital"})
-        setattr(module, name, kind)
-        extras.append(kind())
-    return user_fields() | {"extras": extras}
-
-
-def test_a_file_of_very_many_classes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_objects, "MAX_CLASSES", 12)
-    for count in (12, 13):
-        torch.save(
-            with_classes([f"Kind{number}" for number in range(count)]), tmp_path / f"{count}.pt"
-        )
-    del sys.modules["hospital"]
-    assert isinstance(read_objects(tmp_path / "12.pt", "a graph"), dict)
-    with refuses("unreadable", "13.pt", "hospital.Kind0", "hospital.Kind9)"):
-        read_objects(tmp_path / "13.pt", "a graph")
-
-
 def test_files_are_read_by_one_thread_at_a_time(tmp_path):
     torch.save(with_arrays(), tmp_path / "arrays.pt")
     before = torch.serialization.get_safe_globals()
@@ -303,19 +263,3 @@ def test_files_are_read_by_one_thread_at_a_time(tmp_path):
         graphs = list(pool.map(lambda _: read_user_file(tmp_path / "arrays.pt"), range(12)))
     assert len(graphs) == 12
     assert torch.serialization.get_safe_globals() == before
-
-
-def test_the_class_of_a_field_is_marked_as_the_datas_own(tmp_path):
-    (table,) = with_classes(["Table"])["extras"]
-    torch.save(user_fields() | {"x": table}, tmp_path / "own.pt")
-    del sys.modules["hospital"]
-    with refuses("no-tensor", "hospital.Table") as caught:
-        read_user_file(tmp_path / "own.pt")
-    assert "hospital.Table" in caught.value.names
-
-
-def test_an_object_whose_state_is_odd_is_refused_in_words(tmp_path):
-    store = types.SimpleNamespace(_mapping=3)
-    torch.save(types.SimpleNamespace(_store=store), tmp_path / "odd.pt")
-    with refuses("no-graph", "types.SimpleNamespace"):
-        read_user_file(tmp_path / "odd.pt")

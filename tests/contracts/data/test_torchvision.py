@@ -4,18 +4,15 @@ other."""
 import sys
 from importlib.metadata import version
 
-import numpy as np
 import pytest
-import torch
 
-import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.dataset import read_named
-from curvfed.tasks.images.nets import resnet18, torchvision_module
+from curvfed.tasks.images.nets import resnet18
 
 REASON = "operator torchvision::nms does not exist"
 
@@ -59,13 +56,6 @@ def test_a_model_that_cannot_be_made_is_refused_before_the_start(
     assert not (tmp_path / "results").exists()
 
 
-@pytest.mark.parametrize("kind", ["ValueError", "AttributeError", "OSError"])
-def test_whatever_a_misfit_raises(tmp_path, kind, misfit):
-    (tmp_path / "torchvision" / "__init__.py").write_text(f"raise {kind}({REASON!r})\n")
-    with pytest.raises(ImportError, match="install both from the same"):
-        torchvision_module("ops")
-
-
 @pytest.mark.usefixtures("misfit")
 def test_a_model_that_is_loaded_is_refused_in_words():
     facts = Facts("images", 0, ("a", "b"), "1x8x8")
@@ -77,19 +67,3 @@ def test_a_model_that_is_loaded_is_refused_in_words():
             ),
             0,
         )
-
-
-@pytest.mark.usefixtures("misfit")
-def test_a_model_for_data_in_memory_is_made_before_the_start(tmp_path):
-    client = (np.zeros((4, 8, 8), np.uint8), np.arange(4) % 2)
-    with pytest.raises(ConfigError, match=f'model = "resnet18": .*{REASON}'):
-        curvfed.simulate(
-            "fedavg", data=[client, client], model="resnet18", results_dir=tmp_path / "results"
-        )
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_module_that_fits():
-    assert torchvision_module("ops").nms(
-        torch.tensor([[0.0, 0, 1, 1]]), torch.ones(1), 0.5
-    ).tolist() == [0]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from graph_fixtures import TUGraph, tu_graphs, write_tu
+from graph_fixtures import TUGraph, write_tu
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,21 +115,6 @@ def test_ends_of_lines_and_of_the_file_do_not_matter(tmp_path, end):
             (text.replace("\n", "\r\n") if "\r" in end else text).encode() + end.encode()
         )
     check_structure(read_tu(folder, "MUTAG"), graphs)
-
-
-def test_one_graph_of_one_node(tmp_path):
-    write_tu(tmp_path, "ONE", [TUGraph(5, [[1.5, 7.0, 0.0]], [4], frozenset())])
-    raw = read_tu(tmp_path / "tu/ONE/raw", "ONE")
-    assert dense(raw).tolist() == [[1.5, 7.0, 0.0, 1.0]]
-    assert (raw.edge_index.shape, raw.labels.tolist(), raw.class_names) == ((2, 0), [0], ("5",))
-
-
-def test_a_set_without_any_edge(tmp_path):
-    write_tu(tmp_path, "DOTS", tu_graphs(4), attributes=False, node_labels=False)
-    (tmp_path / "tu/DOTS/raw/DOTS_A.txt").write_text("")
-    raw = read_tu(tmp_path / "tu/DOTS/raw", "DOTS")
-    assert raw.edge_index.shape == (2, 0)
-    assert torch.equal(dense(raw), torch.ones(len(raw.graph_of_node), 1))
 
 
 @st.composite
@@ -305,17 +290,6 @@ def test_absent_files_are_named(tmp_path, part):
         raw_files(folder, "MUTAG")
 
 
-def test_the_files_that_are_read_are_listed(tmp_path):
-    write_tu(tmp_path, "DD", attributes=False)
-    names = [path.name for path in raw_files(tmp_path / "tu/DD/raw", "DD")]
-    assert names == [
-        "DD_A.txt",
-        "DD_graph_indicator.txt",
-        "DD_graph_labels.txt",
-        "DD_node_labels.txt",
-    ]
-
-
 def test_a_folder_is_found_by_its_files(tmp_path):
     write_tu(tmp_path, "FIRSTMM_DB")
     raw = tmp_path / "tu/FIRSTMM_DB/raw"
@@ -325,17 +299,3 @@ def test_a_folder_is_found_by_its_files(tmp_path):
     (raw / "DD_A.txt").write_text("")
     with refuses("several-data-sets", "DD", "FIRSTMM_DB"):
         find_files(raw.parent)
-
-
-def test_a_byte_order_mark_is_no_part_of_the_numbers(tmp_path):
-    """Editors of Windows write one at the beginning of a file."""
-    write_tu(tmp_path)
-    raw = tmp_path / "tu/MUTAG/raw"
-    expected = read_tu(raw, "MUTAG")
-    for path in raw.glob("*.txt"):
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    found = read_tu(raw, "MUTAG")
-    assert torch.equal(found.edge_index, expected.edge_index)
-    assert torch.equal(found.attributes, expected.attributes)
-    assert found.class_names == expected.class_names
-    assert found.notes == ("not used: MUTAG_edge_labels.txt",)

@@ -4,7 +4,6 @@ allowed."""
 import io
 import json
 import pickle
-import re
 import zipfile
 from pathlib import Path
 
@@ -125,12 +124,6 @@ def test_unfit_user_graph(tmp_path, case):
             load()
 
 
-def test_unfit_data_object_is_refused_like_a_dict(tmp_path):
-    write_user_graph(tmp_path / "own.pt", **changed("x", (3, 1), float("nan")))
-    with refuses("not-finite", "1", "60"):
-        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
-
-
 def test_absent_user_graph(tmp_path):
     with refuses("no-file", tmp_path / "own.pt"):
         GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
@@ -224,15 +217,6 @@ def test_classes_are_the_labels_that_occur(tmp_path):
     assert len(head) == 4
 
 
-@pytest.mark.parametrize("mark", [-1, -100, float("nan")])
-def test_every_mark_of_an_unknown_class(tmp_path, mark):
-    y = user_fields()["y"].float().masked_fill(HALF & (torch.arange(NODES) % 2 == 0), mark)
-    torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
-    graph = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
-    assert graph.labels.tolist() == y.nan_to_num(-1).clamp(min=-1).tolist()
-    assert "15 of 60 nodes have no known class" in graph.history
-
-
 def test_sparse_features_are_never_made_dense_as_a_whole(tmp_path):
     """Dense they would take 13 GB."""
     nodes, features, each = 400, 2**23, 5
@@ -276,24 +260,6 @@ def test_check_says_which_classes_and_what_is_not_used(tmp_path, capsys):
         assert words in told
 
 
-def test_memory_that_runs_out_while_data_are_read_is_told_in_a_line(tmp_path, capsys, monkeypatch):
-    write_user_graph(tmp_path / "own.pt")
-
-    def fail(*arguments, **keywords):
-        raise RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: 5"
-            " bytes"
-        )
-
-    monkeypatch.setattr("curvfed.tasks.graphs.data.clients.client_graph", fail)
-    assert (
-        main(["simulate", f"dataset={tmp_path / 'own.pt'}", f"results-dir={tmp_path / 'results'}"])
-        == 2
-    )
-    assert "can't allocate memory" in capsys.readouterr().err
-    assert not (tmp_path / "results").exists()
-
-
 PARAMETERS = torch.nn.Linear(3, 2).state_dict()
 
 
@@ -308,21 +274,3 @@ def test_a_file_of_a_model_is_told_from_one_of_graphs(tmp_path, content):
         GraphDataset(GraphSpec(str(tmp_path / "model.pt"), tmp_path), tmp_path / "cache").client(
             0, 1
         )
-
-
-def test_an_empty_file_and_a_graph_without_features(tmp_path, capsys):
-    (tmp_path / "empty.pt").touch()
-    assert main(["check", f"dataset={tmp_path / 'empty.pt'}"]) == 2
-    assert "empty.pt cannot be read: it is empty, 0 bytes" in capsys.readouterr().err
-    fields = {name: value for name, value in user_fields().items() if name != "x"}
-    torch.save(fields, tmp_path / "bare.pt")
-    assert main(["check", f"dataset={tmp_path / 'bare.pt'}"]) == 2
-    error = capsys.readouterr().err
-    assert "x must be a tensor of numbers" in error
-    (code,) = re.findall("data.x = (.*)", error)
-
-    class Graph:
-        edge_index, num_nodes = fields["edge_index"], len(fields["y"])
-
-    torch.save(fields | {"x": eval(code, {"torch": torch, "data": Graph})}, tmp_path / "bare.pt")
-    assert main(["check", f"dataset={tmp_path / 'bare.pt'}", "num-supernodes=2"]) == 0

@@ -69,19 +69,3 @@ def test_the_same_bytes_after_a_kill(tmp_path):
             for row in rows[checkpoint:]:
                 append(path, [row])
             assert path.read_bytes() == whole.read_bytes()
-
-
-def test_a_methods_own_column_keeps_its_name(tmp_path):
-    path = tmp_path / "rounds.csv"
-    append(path, [{"round": 1, "val": 1.5}])  # a name that clients.csv had for another figure
-    truncate(path, 1)
-    append(path, [{"round": 2, "val": 2.5}])
-    assert [row["val"] for row in read(path)] == ["1.5", "2.5"]
-
-
-def test_other_columns_than_ours_are_refused(tmp_path):
-    path = tmp_path / "rounds.csv"
-    for header in (OURS.replace("loss", "cost"), OURS.removesuffix(",reasons"), f"more,{OURS}"):
-        path.write_text(f"{header}\n")
-        with refuses("other-columns", path, error=ConfigError):
-            check_table(path, 0)

@@ -4,7 +4,6 @@ run."""
 import logging
 import math
 import re
-import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import curvfed.server_app.sinks.mlflow_sink
 import curvfed.server_app.sinks.tensorboard_sink
-from curvfed.server_app import sinks
 from curvfed.server_app.sinks.mlflow_sink import (
     MlflowClient,  # by way of our module, which keeps MLflow from reporting its use
 )
@@ -182,13 +180,6 @@ def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
     assert store.run.data.metrics["summary/rounds"] == 4
 
 
-def test_one_that_is_added_later_gets_the_rounds_before(results):
-    run(results, "later", num_rounds=1, **DIGITS)
-    told = run(results, "later", num_rounds=2, resume=True, sinks=BOTH, **DIGITS)
-    assert_same(events(told)[0], expected(told))
-    assert_same(Store(told).curves, expected(told))
-
-
 def test_a_one_shot_run_that_is_resumed_does_not_send_its_sum_again(results):
     def stop(request, handle):
         if request.content["header"]["phase"] == "evaluate":
@@ -228,17 +219,6 @@ def test_a_package_that_is_not_there_is_named_before_anything_begins(
     told = Run(tmp_path / "run")
     assert told.summary["status"] == "failed"
     assert f"[{name}]" in told.summary["error"]
-
-
-def test_those_not_asked_for_are_not_imported(tmp_path, monkeypatch):
-    for name in (
-        "tensorboard",
-        "mlflow",
-        "curvfed.server_app.sinks.tensorboard_sink",
-        "curvfed.server_app.sinks.mlflow_sink",
-    ):
-        monkeypatch.setitem(sys.modules, name, None)  # to import it is an error
-    assert run(tmp_path, **DIGITS | {"num_rounds": 1}).summary["status"] == "completed"
 
 
 @pytest.mark.parametrize("when", ["round", "end"])
@@ -293,10 +273,6 @@ def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatc
 def test_an_unknown_name_is_refused(given):
     with pytest.raises(ConfigError, match=r"sinks = .*allowed is a list of tensorboard, mlflow"):
         parse({"sinks": given})
-
-
-def test_each_is_asked_for_once():
-    assert sinks.names("mlflow,tensorboard,mlflow") == ("mlflow", "tensorboard")
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated():

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from app_runs import Run, rows, run
 
-from curvfed.deployments.sweep.plan import PLACE_KEYS
 from curvfed.server_app.directory import checkpoint
 
 PATIENCE = 2
@@ -39,11 +38,6 @@ def test_a_run_without_progress_ends_one_round_after_its_patience(tmp_path, is_m
     assert trained_rounds(made) == ["1", "2", "3", "4"]
     assert made.summary["best_validation"]["round"] == 1
     assert made.summary["global_accuracy"] is not None
-
-
-def test_a_run_that_improves_is_not_stopped(tmp_path):
-    settings = NO_PROGRESS | {"learning_rate": 0.05, "num_rounds": 4, "early_stopping": 3}
-    assert run(tmp_path, **settings).summary["rounds"] == 4
 
 
 def test_a_run_without_validation_scores_warns(tmp_path, caplog, own_home):
@@ -90,16 +84,3 @@ def test_a_completed_run_trains_on_without_early_stopping(tmp_path):
     whole = run(tmp_path, "whole", **NO_PROGRESS | {"early_stopping": 0, "num_rounds": 6})
     for name, array in whole.model.items():
         np.testing.assert_array_equal(longer.model[name], array)
-
-
-def test_a_resumed_run_that_has_stopped_is_unchanged(tmp_path):
-    made = run(tmp_path, **NO_PROGRESS)
-    again = run(tmp_path, resume=True, **NO_PROGRESS)
-    assert again.summary["rounds"] == LAST
-    assert trained_rounds(again) == trained_rounds(made)
-    assert again.model_bytes == made.model_bytes
-    assert rows(again.path / "confusion.csv")
-
-
-def test_sweeps_tell_runs_of_another_patience_apart():
-    assert "early-stopping" not in PLACE_KEYS

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from command_runs import command_run
 from equal_runs import figures as figures_of
 
 from curvfed.deployments import workers
-from curvfed.deployments.parcels import LARGE, Line, Parcel
+from curvfed.deployments.parcels import Parcel
 from curvfed.deployments.processes import is_alive, wait_until
 from curvfed.deployments.workers import WorkerGrid, number_of_workers
 from curvfed.strategies.config.parse import parse
@@ -109,22 +108,6 @@ def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(
     monkeypatch.setattr(Parcel, "add", refuse)
     with pytest.raises(BlockingIOError):
         run(tmp_path / "write", workers=2)
-
-
-def test_large_bytes_are_written_once() -> None:
-    large = bytes(LARGE)
-    parcel = Parcel()
-    places = [parcel.add((large, number)) for number in range(5)]
-    assert os.fstat(parcel.file).st_size < LARGE + 1000
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs:
-        contents = []
-        for place in places:
-            Line(ours).send(parcel, place)
-        line = Line(theirs)
-        contents = [line.receive() for _ in places]
-    assert contents == [(large, number) for number in range(5)]
-    assert len({id(content[0]) for content in contents}) == 1
 
 
 @pytest.mark.parametrize(

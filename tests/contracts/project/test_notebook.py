@@ -77,7 +77,3 @@ def test_links_of_a_notebook_lead_somewhere(path):
     assert [
         target for target in targets if "://" not in target and not (path.parent / target).exists()
     ] == []
-
-
-def test_there_is_a_notebook():
-    assert NOTEBOOKS

@@ -16,7 +16,6 @@ from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 ROOT = Path(__file__).parents[3]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-FRONT_PAGE = 6000
 """Bytes that the README may have."""
 
 
@@ -50,14 +49,6 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in anchors(there), target
 
 
-def test_anchors_are_those_of_github(tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text(
-        "# `flwr run`\n## Few (α = 0.1), many\n```sh\n# none\n```\n## `flwr run`\n## [A](b.md) c\n"
-    )
-    assert anchors(page) == {"flwr-run", "few-α--01-many", "flwr-run-1", "a-c"}
-
-
 PROMISES = ["security", "privacy", "secure-sums", "differential-privacy"]
 
 
@@ -77,10 +68,6 @@ def test_the_contents_have_every_page():
     named = {(contents.parent / target).resolve() for target in links(contents)}
     site = contents.with_name("index.md")  # the contents again, with the order of the site
     assert {*(ROOT / "docs").glob("*.md")} - {contents, site} <= named
-
-
-def test_the_readme_is_a_front_page():
-    assert len((ROOT / "README.md").read_bytes()) <= FRONT_PAGE
 
 
 def commands(page: Path) -> list[list[str]]:

@@ -1,13 +1,9 @@
 """What is written about the configuration and the methods is what they are."""
 
-import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from runpy import run_path
-
-from curvfed.strategies.config.run_config import defaults
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
@@ -31,24 +27,6 @@ def test_the_page_of_figures_is_current():
     """In a process of its own: methods of other tests may have registered figures in this one."""
     done = subprocess.run([sys.executable, "-c", FIGURES_NOW])
     assert done.returncode == 0, "write it anew: make reference"
-
-
-def test_the_page_has_every_key_with_its_default():
-    told = dict(
-        re.findall(
-            r"^\| `([a-z0-9.-]+)` \| `([^`]*)` \|",
-            PAGE.read_text(encoding="utf-8"),
-            flags=re.MULTILINE,
-        )
-    )
-    assert {
-        key: tomllib.loads(f"value = {text}")["value"] for key, text in told.items()
-    } == defaults()
-
-
-def test_a_cell_never_ends_early():
-    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
 
 
 def test_the_project_has_the_defaults():

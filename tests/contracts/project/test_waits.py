@@ -32,9 +32,3 @@ def test_no_test_waits_for_less_than_a_minute():
     }
     assert len(files) > 100
     assert {path: lines for path, lines in found.items() if lines} == {}
-
-
-def test_a_short_wait_is_found():
-    assert short_waits(
-        "run(round_timeout=0.3)\nrun(timeout=None)\nrun(timeout=60)\nwait(timeout=5)"
-    ) == [1, 4]

@@ -1,6 +1,5 @@
 """A name is a data set's before it is a folder's; a `Path` is always a path."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -73,36 +72,3 @@ def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
             in capsys.readouterr().err
         )
     assert not (here / "results").exists()
-
-
-def test_test_images_of_another_size_are_found_by_check(here, capsys):
-    write_classes(here / "parts/train", {"a": 12, "b": 12})
-    write_classes(here / "parts/test", {"a": 2, "b": 2}, (9, 9))
-    assert (
-        main(["check", "method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1"])
-        == 2
-    )
-    assert "allowed are images of shape 1x8x8" in capsys.readouterr().err
-
-
-def test_black_images_are_told(here, capsys):
-    from PIL import Image
-
-    Image.new("L", (8, 8)).save(here / "pics/a/0000.png")
-    assert main(["check", "method=fedavg", "dataset=./pics", "num-supernodes=1"]) == 0
-    assert "note: client 0: 1 images have one value throughout" in capsys.readouterr().out
-
-
-def test_predictions_of_a_file_whose_name_is_not_utf8(here):
-    run = curvfed.simulate("fedavg", dataset="./pics", **SMALL)
-    write_classes(here / "copy", {"a": 2})
-    os.rename("copy/a/0000.png", b"copy/a/gr\xf6\xdfe.png")
-    assert main(["predict", str(run.path), "copy", "--out", "rows.csv"]) == 0
-    assert r"a/gr\udcf6\udcdfe.png" in (here / "rows.csv").read_text(encoding="utf-8")
-
-
-def test_a_damaged_image_is_named_without_the_whole_path(here, capsys):
-    (here / "pics/a/it's.png").write_bytes(b"no image")
-    assert main(["check", "method=fedavg", "dataset=./pics", "num-supernodes=1"]) == 2
-    words = "image a/it's.png cannot be read (UnidentifiedImageError: cannot identify image file);"
-    assert words in capsys.readouterr().err

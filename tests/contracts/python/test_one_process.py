@@ -1,7 +1,6 @@
 """Runs in one process: threads, torch's settings, notebooks' outputs, forks."""
 
 import contextlib
-import io
 import os
 import threading
 from collections.abc import Iterator
@@ -184,47 +183,3 @@ def test_a_step_in_mixed_precision_uses_the_weights_of_the_step_before(block: An
     torch.manual_seed(0)
     with block():
         assert second.run_epochs(3) == expected
-
-
-def test_a_network_may_have_an_autocast_block_of_its_own() -> None:
-    layer = torch.nn.Linear(2, 1, bias=False)
-    with own_settings():
-        for weight in (1.0, 2.0):
-            torch.nn.init.constant_(layer.weight, weight)
-            with torch.autocast("cpu", torch.bfloat16):
-                assert layer(torch.ones(2)).item() == 2 * weight
-
-
-def test_the_settings_of_a_fresh_process_stay() -> None:
-    before = state()
-    with own_settings():
-        assert state() == before
-
-
-def test_the_log_goes_to_the_output_of_the_moment(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    captured = io.StringIO()
-    with contextlib.redirect_stdout(captured):
-        simulate(tmp_path, quiet=False)
-    assert "done: " in captured.getvalue()
-    captured.close()
-    simulate(tmp_path, quiet=False)
-    assert "done: " in capsys.readouterr().out
-
-
-class Broken(io.StringIO):
-    """An output that takes nothing."""
-
-    def write(self, text: str) -> int:
-        raise BrokenPipeError
-
-
-def test_an_output_that_takes_no_line_costs_a_run_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for output in (Broken(), None):
-        monkeypatch.setattr("sys.stdout", output)
-        assert simulate(tmp_path, quiet=False).summary["status"] == "completed"
-    monkeypatch.undo()
-    assert "Traceback" not in capsys.readouterr().err

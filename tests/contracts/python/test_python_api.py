@@ -26,7 +26,6 @@ import curvfed.server_app.app
 from curvfed.client_app.node.node import SIMULATED
 from curvfed.deployments import predict, python_api, stored_run
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page
@@ -171,20 +170,6 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     assert read[names[0]].astype(str).tolist() == command.names
 
 
-def test_predictions_need_no_classes(tmp_path):
-    items, _ = nodes(tmp_path)
-    made = curvfed.simulate("flatland", data=items, **SMALL)
-    bare = Data(x=items[1].x, edge_index=items[1].edge_index)
-    assert made.predict(bare, client=1).equals(made.predict(items[1], client=1))
-    sets, _ = whole_graphs(tmp_path)
-    made = curvfed.simulate("fedavg", data=sets, **SMALL)
-    bare = [{"x": graph.x, "edge_index": graph.edge_index} for graph in sets[0]]
-    assert made.predict(bare).equals(made.predict(sets[0]))
-    items, _ = points(tmp_path)
-    made = curvfed.simulate("hull", data=items, **SMALL)
-    assert made.predict(items[0][0]).equals(made.predict(items[0]))
-
-
 def test_predictions_refuse_data_of_another_kind(tmp_path):
     made = curvfed.simulate("fedavg", num_supernodes=2, **SMALL)
     graphs, _ = nodes(tmp_path)
@@ -247,13 +232,6 @@ def test_a_client_unlike_the_others_is_refused_before_anything_is_made(as_files,
     assert results(here) == []
 
 
-def test_a_client_without_examples_is_refused_before_anything_is_made(here):
-    images, labels = made(30, (8, 8), 3, seed=0)
-    with pytest.raises(ValueError, match=r"data\[1\].*0 class names"):
-        curvfed.simulate("fedavg", data=[(images, labels), (images[:0], labels[:0])], **SMALL)
-    assert results(here) == []
-
-
 def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path, here):
     lines = "".join(f"{number / 100},{number % 7 / 10},{number % 2}\n" for number in range(60))
     (tmp_path / "good.csv").write_text("x,y,label\n" + lines)
@@ -264,27 +242,6 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path,
             data=[tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "good.csv"],
             quiet=True,
         )
-    assert results(here) == []
-
-
-def test_images_in_memory_need_no_layer_before_the_classifier(here):
-    images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
-    made = curvfed.simulate(
-        "fedavg",
-        data=[(images, np.arange(20) % 2)] * 2,
-        embedding_dim=0,
-        num_rounds=np.int64(1),
-        quiet=True,
-    )
-    assert (made.summary["status"], made.config["embedding-dim"]) == ("completed", 0)
-
-
-def test_data_of_another_task_are_refused_before_anything_is_made(tmp_path, here):
-    graphs, _ = nodes(tmp_path)
-    with pytest.raises(
-        ConfigError, match=r'^data\[0\] is nodes; method = "hyperfed" works on images$'
-    ):
-        curvfed.simulate("hyperfed", data=graphs, **SMALL)
     assert results(here) == []
 
 
@@ -314,11 +271,6 @@ def test_a_graph_in_numpys_arrays_is_that_in_tensors():
     one, other = check_data("here", fields), check_data("here", arrays)
     for name in ("features", "edge_index", "labels"):
         assert torch.equal(getattr(one, name), getattr(other, name))
-
-
-def test_images_of_many_classes_are_numbered_by_value():
-    raw = check_data("here", (np.zeros((12, 4, 4), np.uint8), range(12)))
-    assert (raw.labels.tolist(), raw.class_names[-2:]) == (list(range(12)), ("10", "11"))
 
 
 def test_keys_are_those_of_the_run_config(tmp_path):
@@ -377,16 +329,6 @@ def test_a_wrong_key_is_told_as_the_command_tells_it(keys, settings, here):
         parse(settings)
     with pytest.raises(ConfigError, match=f"^{re.escape(str(refused.value))}$"):
         curvfed.simulate(**keys)
-    assert results(here) == []
-
-
-def test_the_number_of_clients_is_that_of_the_data(tmp_path, here):
-    with pytest.raises(UsageError, match="num-supernodes is 2; data has 3 clients"):
-        curvfed.simulate(data=nodes(tmp_path)[0], num_supernodes=2)
-    with pytest.raises(
-        UsageError, match="num-supernodes is 0, but must be a whole number of at least 1"
-    ):
-        curvfed.simulate(num_supernodes=0)
     assert results(here) == []
 
 
@@ -505,34 +447,6 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
 
 
-@pytest.mark.parametrize(
-    ("settings", "axis"),
-    [
-        ({"method": "fedavg"}, "test accuracy (%)"),
-        (
-            {
-                "method": "fedavg",
-                "dataset": "digits",
-                "images": {"train_subset": 150, "test_subset": 50},
-            },
-            "accuracy (%)",
-        ),
-        ({"method": "hull", "points": {"num": 300}}, ""),
-    ],
-)
-def test_a_run_is_plotted(settings, axis, tmp_path):
-    run = curvfed.simulate(num_supernodes=2, **SMALL | settings)
-    figure = run.plot()
-    assert figure.axes[0].get_ylabel() == axis
-    figure.savefig(tmp_path / "plot.pdf")
-    assert (tmp_path / "plot.pdf").read_bytes().startswith(b"%PDF")
-
-
-def test_a_run_without_a_course_has_no_plot(tmp_path):
-    with pytest.raises(ValueError, match="scores of two rounds"):
-        curvfed.simulate(num_supernodes=2, **SMALL | {"num_rounds": 1}).plot()
-
-
 def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
     made = curvfed.simulate("local", num_supernodes=2, run_name="mine", **SMALL)
     monkeypatch.chdir(made.path.parents[1])
@@ -542,18 +456,6 @@ def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
         FileNotFoundError, match=f"there is no run in other nor in {made.path.parent}/other"
     ):
         curvfed.load("other")
-
-
-def test_a_folder_of_the_same_name_hides_no_run(tmp_path, monkeypatch, capsys):
-    made = curvfed.simulate("fedavg", num_supernodes=2, run_name="hidden", **SMALL)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "hidden").mkdir()
-    assert curvfed.load("hidden").path == made.path
-    assert main(["export", "hidden", "--out", "model.pt2"]) == 0
-    assert main(["export", "unknown", "--out", "model.pt2"]) == 2
-    told = "".join(capsys.readouterr().err.split())
-    for place in (tmp_path / "unknown", made.path.parent / "unknown"):
-        assert str(place) in told
 
 
 def test_a_resumed_run_predicts_with_its_new_model(tmp_path):
@@ -603,16 +505,6 @@ def test_data_are_a_list_of_the_clients(data):
         match=f"data is a {type(data).__name__}.* a list with a path or an object for each",
     ):
         curvfed.simulate("fedavg", data=data)
-
-
-def test_a_graph_alone_is_no_list_of_the_clients_and_an_iterator_is_one(tmp_path):
-    graph = Data(**user_fields())
-    with pytest.raises(UsageError, match="data is a Data;"):
-        curvfed.simulate("fedavg", data=graph)
-    run = curvfed.simulate(
-        "fedavg", data=iter([graph, graph]), results_dir=tmp_path, num_rounds=1, quiet=True
-    )
-    assert run.summary["num_clients"] == 2
 
 
 def test_arrays_as_other_tools_hold_them():

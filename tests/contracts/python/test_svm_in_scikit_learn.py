@@ -70,8 +70,3 @@ def test_parameters_are_set_by_name_and_checked():
 def test_what_is_not_fitted_says_so(method):
     with pytest.raises(NotFittedError, match=r"PoincareSVM.*fit"):
         getattr(PoincareSVM(-1.0, 1.0), method)([[0.1, 0.2]])
-
-
-def test_nan_is_no_label():
-    with pytest.raises(ValueError, match="1 of 3 are NaN"):
-        PoincareSVM(-1.0, 1.0).fit([[0.1, 0.2], [0.3, 0.1], [0.2, 0.2]], [0.0, 1.0, math.nan])

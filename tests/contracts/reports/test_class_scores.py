@@ -87,12 +87,6 @@ def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_e
         assert confusion(told) is not None
 
 
-def test_points_are_told_by_class_too(tmp_path):
-    found = run(tmp_path, method="fedavg", dataset="uniform", points__num=300)
-    assert confusion(RunFiles.read(found.path)) is not None
-    assert "<h3>Classes</h3>" in write_report(found.path).read_text()
-
-
 def test_a_resumed_run_tells_the_same_and_a_longer_one_the_later(tmp_path):
     whole, cut = run(tmp_path, "whole", num_rounds=4), run(tmp_path, "cut", num_rounds=2)
     earlier = (cut.path / "confusion.csv").read_bytes()

@@ -139,13 +139,6 @@ def test_lines_are_means_with_standard_deviations(tmp_path):
     assert legend(figure) == ["fedavg", "hyperfed", "± standard deviation over 3 seeds"]
 
 
-def test_one_seed_has_no_spread_and_says_so(tmp_path):
-    figure = draw(ACCURACY, epochs(tmp_path, seeds=[1]))
-    assert legend(figure) == ["fedavg", "hyperfed", "one seed"]
-    for box in figure.axes[0].containers:
-        assert not any(len(segment) for bars in box.lines[2] for segment in bars.get_segments())
-
-
 def test_what_was_not_made_or_failed_is_left_out(tmp_path):
     runs = epochs(tmp_path)
     gone = [
@@ -165,27 +158,6 @@ def test_what_was_not_made_or_failed_is_left_out(tmp_path):
     with pytest.raises(NothingToDraw, match="no completed run has personal_accuracy_mean"):
         draw(ACCURACY | {"figures": "personal_accuracy_mean"}, runs)
     assert issubclass(NothingToDraw, ConfigError)
-
-
-def test_the_last_round_of_a_column_is_a_figure(tmp_path):
-    rounds = [
-        {"round": number, "phase": "train", "classifier_cosine": cell}
-        for number, cell in ((1, 0.9), (2, 0.7), (3, ""))
-    ]
-    runs = [
-        made(tmp_path, one, rounds=rounds)
-        for one in grid(method="fedavg", alpha=[0.1, 0.5, 1000.0])
-    ]
-    spec = {
-        "kind": "lines",
-        "x": "alpha",
-        "figures": "rounds.classifier_cosine",
-        "names": {"1000": "IID"},
-    }
-    (axes,) = draw(spec, runs).axes
-    assert list(means(axes).values()) == [[0.7, 0.7, 0.7]]
-    assert axes.get_ylabel().replace("\n", " ") == "cosine between the clients' classifiers"
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.1", "0.5", "IID"]
 
 
 # Bars
@@ -251,18 +223,6 @@ def test_curves_are_smoothed_means_with_bands(tmp_path):
         draw({"kind": "curves", "y": "loss"}, runs)
     with pytest.raises(ConfigError, match=r"smooth = 0 .* allowed is a whole number >= 1"):
         draw({"kind": "curves", "y": "loss", "smooth": 0}, runs)
-
-
-def test_curves_end_where_the_shortest_seed_ends(tmp_path):
-    runs = []
-    for one in grid(method="fedavg", seed=[0, 1]):
-        rows = [
-            {"round": n, "phase": "train", "global_accuracy": 0.1 * n}
-            for n in range(1, 5 - one["seed"])
-        ]
-        runs.append(made(tmp_path, one, rounds=rows))
-    (line,) = draw({"kind": "curves", "y": "global_accuracy", "smooth": 50}, runs).axes[0].lines
-    assert (list(line.get_xdata()), list(line.get_ydata())) == ([3], [pytest.approx(20)])
 
 
 # All kinds

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -10,21 +9,17 @@ from typing import Any
 
 import pytest
 import tomli_w
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from stored import write_settings
 from tiers import examples
 
-from curvfed.deployments.application import expanded
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.sweep.plan import (
     PLACES,
     Plan,
     Planned,
-    data_places,
-    file_digest,
     read_plan,
 )
 from curvfed.deployments.sweep.results import FILE, Results
@@ -83,10 +78,6 @@ def test_blocks_of_runs_come_one_after_the_other_and_on_top_of_the_settings(writ
         *[(method, 7, alpha) for method in ("flatland", "fedavg") for alpha in (0.1, 0.5)],
         *[("local", seed, 0.5) for seed in (0, 1, 2)],
     ]
-
-
-def test_single_runs_need_no_settings(written):
-    assert pairs(written("[[runs]]\nseed = 1\n[[runs]]\nseed = 4\n"), "seed") == [(1,), (4,)]
 
 
 def test_a_scale_is_on_top_and_may_have_runs_of_its_own(written):
@@ -261,16 +252,6 @@ def test_wrong_usage_names_the_file_the_key_and_what_is_allowed(
     assert str(tmp_path / "sweep.toml") in str(error.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(UsageError, match=r"absent\.toml cannot be read: No such file"):
-        read_plan(tmp_path / "absent.toml")
-    with pytest.raises(UsageError, match="cannot be read: "):
-        read_plan(Path("~nobody-of-this-name/sweep.toml"))
-    (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(UsageError, match="is not TOML"):
-        read_plan(tmp_path / "bytes.toml")
-
-
 # --- The user's own data
 # ----------------------------------------------------------------------------------------------
 
@@ -324,12 +305,6 @@ def test_the_path_of_data_that_are_not_there_is_part_of_what_a_run_is(written, t
     assert len(names) == 2
 
 
-def test_the_test_data_of_a_user_are_a_path_too(written, tmp_path):
-    (tmp_path / "held-out").mkdir()
-    runs = written('[settings]\ntest-data = ["auto", "none", "held-out"]\n').runs
-    assert [dict(run.paths) for run in runs] == [{}, {}, {"test-data": str(tmp_path / "held-out")}]
-
-
 # --- The table
 # --------------------------------------------------------------------------------------------------------
 
@@ -363,20 +338,6 @@ def test_every_key_and_every_figure_is_a_column(written, tmp_path):
         row["best_validation.round"],
     ) == (0.5, 0.75, 2)
     assert row["best_validation.global_accuracy"] is None
-
-
-def test_any_question_is_a_query(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
-    for number, run in enumerate(plan.runs):
-        finish(tmp_path, run, seed=run.value("seed"), personal_accuracy_mean=number / 8)
-        results.record(run)
-    query = (
-        'SELECT method, avg(personal_accuracy_mean), count(*) FROM runs WHERE "num-supernodes" = 3'
-        " GROUP BY method"
-    )
-    with sqlite3.connect(tmp_path / FILE) as database:
-        assert database.execute(query).fetchall() == [("fedavg", 0.5, 3), ("flatland", 0.125, 3)]
-    database.close()
 
 
 def test_a_run_has_one_row_the_last(written, tmp_path):
@@ -431,35 +392,6 @@ def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
     assert status[plan.runs[0].name] == status[plan.runs[1].name] == "completed"
 
 
-def test_figures_that_are_no_number_and_names_that_differ_in_case(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
-    odd = {
-        "list": [1, "a"],
-        "yes": True,
-        "Roc": 1,
-        "roc": 3,
-        'quote"d': 2,
-        "none": None,
-        "a b": "ü",
-    }
-    for run in plan.runs[:2]:
-        finish(tmp_path, run, metrics=odd)
-        results.record(run)
-    row = results.rows()[1]
-    assert (
-        row["metrics.list"],
-        row["metrics.yes"],
-        row['metrics.quote"d'],
-        row["metrics.a b"],
-    ) == (
-        '[1, "a"]',
-        1,
-        2,
-        "ü",
-    )
-    assert row["metrics.Roc"] == 1
-
-
 def test_others_read_while_it_is_written(written, tmp_path):
     results, plan = Results(tmp_path), written(GRID)
     results.record(plan.runs[0], "no")
@@ -485,12 +417,6 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
     (tmp_path / FILE).unlink()
     assert results.finished(plan.runs) == {plan.runs[0].name}
     assert len(results.rows()) == 1
-
-
-def test_a_table_that_cannot_be_written_is_named(written, tmp_path):
-    (tmp_path / FILE).mkdir()
-    with pytest.raises(UsageError, match=r"results\.sqlite: unable to open"):
-        Results(tmp_path).record(written(GRID).runs[0])
 
 
 # --- Progress
@@ -572,36 +498,8 @@ def test_what_only_runs_can_tell_stops_no_sweep(written):
     check_page(written(content))
 
 
-def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
-    written(
-        'title = "[b]bad[/b]"\n[settings]\nmethod = "spherefed"\ndataset = "cora"\nseed = [0, 1]\n'
-    )
-    folder = tmp_path / "a folder"
-    for _ in range(2):
-        assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(folder)]) == 1
-        out = capsys.readouterr().out
-        assert "[b]bad[/b]: 0 of 2 done, 2 failed" in out
-        assert "failed spherefed-" in out
-    assert [row["status"] for row in Results(folder).rows()] == ["failed", "failed"]
-
-
 def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     written(GRID)
     with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().err
-
-
-def test_the_data_folder_is_absolute(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert data_places(Path(".")) == {"data-dir": str(tmp_path)}
-    assert data_places(None) == {}
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert expanded("~") == tmp_path
-    with pytest.raises(typer.BadParameter):
-        expanded("~nobody-of-that-name")
-
-
-def test_a_pipe_is_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe.pt")
-    assert file_digest(tmp_path / "pipe.pt") == str(tmp_path / "pipe.pt")

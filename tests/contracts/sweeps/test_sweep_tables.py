@@ -19,7 +19,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.sweep_page import as_text, csv_text, make_page, write_page
+from curvfed.server_app.report.sweep_page import as_text, csv_text
 from curvfed.server_app.report.sweep_table import SweepTable, make_table
 from curvfed.strategies.base.errors import ConfigError
 
@@ -96,73 +96,6 @@ def test_means_spreads_and_tests_are_numpys_and_scipys(values):
         assert (row["seeds"], row["not_made"], row["failed"]) == ("0 1 2 3", "0", "")
 
 
-def test_every_format_prints_the_same_cells(values, tmp_path):
-    made = make_table(SPEC, runs_of(values), "here")
-    mean = 100 * np.mean([values["flatland", 10, seed] for seed in SEEDS])
-    spread = 100 * np.std([values["flatland", 10, seed] for seed in SEEDS], ddof=1)
-    cell = f"{mean:.1f} ± {spread:.1f} ↑"
-    lines = [
-        line for line in as_text(made).markdown.splitlines() if line.startswith("| `flatland`")
-    ]
-    assert lines[0].split("|")[2].strip() == f"**{cell}**"
-    tex = cell.replace("±", r"$\pm$").replace("↑", r"$\uparrow$")
-    assert rf"\textbf{{{tex}}}" in as_text(made).latex
-    path = tmp_path / "page.html"
-    path.write_text(as_text(made).html)
-    assert Page(path).rows["flatland"][0] == cell
-    assert (
-        r"\caption{Cora. Cells: personal accuracy, best validation (\%). Mean $\pm$ standard"
-        r" deviation over 4 seeds." in as_text(made).latex
-    )
-    assert "over 4 seeds" in as_text(made).markdown
-    assert "above or below fedavg" in as_text(made).markdown
-
-
-def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
-    for seed in SEEDS:
-        values["local", 10, seed] = None
-        del values["local", 20, seed]
-    values["flatland", 10, 3] = None
-    del values["flatland", 20, 0]
-    made = make_table(SPEC, runs_of(values), "here")
-    lines = {
-        line.split("|")[1].strip(" `"): line.split("|")[2:-1]
-        for line in as_text(made).markdown.splitlines()
-        if "`" in line
-    }
-    assert lines["local"][0].strip() == "failed"
-    assert lines["local"][1].strip() == ""
-    assert "n = 3, 1 failed" in lines["flatland"][0]
-    assert "n = 3" in lines["flatland"][1]
-    assert "failed" not in lines["flatland"][1]
-    table = read_csv(csv_text(made))
-    assert table["flatland", 20]["pairs"] == "3"
-    assert table["flatland", 20]["seeds"] == "1 2 3"
-    ours, other = (
-        [values[method, 20, seed] for seed in (1, 2, 3)] for method in ("flatland", "fedavg")
-    )
-    assert float(table["flatland", 20]["p"]) == pytest.approx(
-        stats.ttest_rel(ours, other).pvalue, rel=1e-9
-    )
-    assert table["local", 20]["mean"] == ""
-    assert table["local", 20]["not_made"] == "4"
-
-
-def test_all_that_print_as_the_best_are_bold(values):
-    for seed in SEEDS:
-        values["local", 10, seed] = 0.90001
-        values["flatland", 10, seed] = 0.9
-    made = make_table(SPEC, runs_of(values), "here")
-    bold = [
-        line.split("|")[1].strip(" `")
-        for line in as_text(made).markdown.splitlines()
-        if "**90.0 ± 0.0" in line
-    ]
-    assert bold == ["local", "flatland"]
-    least = make_table(SPEC | {"lowest": True}, runs_of(values), "here")
-    assert ["fedavg", 10] in best_of(least)[["method", "num-supernodes"]].values.tolist()
-
-
 def best_of(table: SweepTable) -> pd.DataFrame:
     return table.cells[table.cells["best"]]
 
@@ -227,20 +160,6 @@ def test_differences_without_spread_have_a_sure_answer(values):
     assert float(table["flatland", 10]["p"]) < 1e-9
 
 
-def test_one_seed_has_no_spread_and_no_test():
-    made = make_table(SPEC, runs_of({(method, 10, 0): 0.5 for method in METHODS}), "here")
-    table = read_csv(csv_text(made))
-    assert (table["local", 10]["std"], table["local", 10]["p"]) == ("", "")
-    assert "**50.0 n = 1**" in as_text(made).markdown
-    assert "One seed." in as_text(made).markdown
-
-
-def test_another_method_can_be_tested_against(values):
-    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here", against="local")))
-    assert table["local", 10]["p"] == ""
-    assert table["fedavg", 10]["p"] != ""
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -260,46 +179,6 @@ def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words
         make_table(SPEC | change, runs_of(values), "sweeps/it.toml")
     assert words in str(refusal.value)
     assert str(refusal.value).startswith("sweeps/it.toml")
-
-
-@pytest.mark.parametrize(
-    ("name", "near"),
-    [
-        ("best_validation.personal_accuracy_men", FIGURE),
-        ("global_acuracy", "global_accuracy"),
-        ("roc_auc", "metrics.roc_auc"),
-        ("metrics.roc_acu", "metrics.roc_auc"),
-        ("metrics.hull_vertices_men", "metrics.hull_vertices_mean"),
-        ("metrics.hops_men", "metrics.hops_mean"),
-    ],
-)
-def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name, near):
-    runs = [
-        Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder)
-        for run in runs_of(values)
-    ]
-    with pytest.raises(ConfigError) as refusal:
-        make_table(SPEC | {"figures": [FIGURE, name]}, runs, "here")
-    assert (
-        str(refusal.value)
-        == f"here: {name!r} is not a figure of these runs; did you mean {near!r}?"
-    )
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "metrics.roc_auc",
-        "metrics.roc_auc_std",
-        "metrics.hull_points_shared",
-        "settled.lr",
-        "best_validation.metrics.hops",
-    ],
-)
-def test_a_figure_that_runs_still_to_be_made_may_have_is_told_as_absent(values, name):
-    made = make_table(SPEC | {"figures": [FIGURE, name]}, runs_of(values), "here")
-    assert made.absent == [name]
-    assert make_table(SPEC | {"figures": [FIGURE, name]}, runs_of({}), "here").absent == []
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
@@ -386,18 +265,3 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().err
     assert main(["report", str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
     assert "cannot be made" in capsys.readouterr().err
-
-
-def test_two_tables_have_a_csv_each(values, tmp_path):
-    plan = read_plan(_file(tmp_path, '[[tables]]\nrows = "seed"\nfigures = "bytes_up"\n' * 2))
-    part = make_page(plan, [Run(run, {}, tmp_path) for run in plan.runs], tmp_path)
-    assert [path.name for path in write_page(part, tmp_path, "it", ["csv"])] == [
-        "it-1.csv",
-        "it-2.csv",
-    ]
-
-
-def _file(folder: Path, more: str) -> Path:
-    path = folder / "it.toml"
-    path.write_text('[settings]\nmethod = "fedavg"\nseed = [0, 1]\n' + more)
-    return path

@@ -45,24 +45,12 @@ def test_a_sample_is_sorted_seeded_and_independent_of_order(
     assert sample(shuffled, fraction, seed, round_number) == drawn
 
 
-def test_samples_change_with_round_and_seed_and_reach_everyone():
-    clients = range(20)
-    by_round = [tuple(sample(clients, 0.25, 0, number)) for number in range(1, 41)]
-    assert len(set(by_round)) > 30
-    assert {client for drawn in by_round for client in drawn} == set(clients)
-    assert by_round != [tuple(sample(clients, 0.25, 1, number)) for number in range(1, 41)]
-
-
 def test_samples_are_fair():
     """Each of 10 clients is drawn in 3 of 10 rounds: 5 standard deviations of the binomial at 2,000
     draws."""
     drawn = [client for number in range(2000) for client in sample(range(10), 0.3, 7, number)]
     slack = 5 * (2000 * 0.3 * 0.7) ** 0.5
     assert all(abs(drawn.count(client) - 600) < slack for client in range(10))
-
-
-def test_all_are_drawn_at_fraction_one():
-    assert sample([5, 1, 3], 1.0, 0, 1) == [1, 3, 5]
 
 
 def test_nodes_are_known_by_their_partition():
@@ -306,14 +294,6 @@ def test_nobody_is_nudged_before_its_time():
     ]
 
 
-@pytest.mark.usefixtures("clock")
-def test_nodes_of_a_simulation_are_never_nudged(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.wake_up.MIN_WAIT", 0.0)
-    grid = Network([[good(11)]])
-    ask(grid, (11, 12))
-    assert grid.asked.keys() == {11, 12}
-
-
 def test_clients_of_one_node_answer_nudges_at_one_moment(monkeypatch):
     from curvfed.client_app.app import app
 
@@ -408,7 +388,3 @@ def test_a_reply_that_is_no_reply_fails_its_node():
 
     _, failures, _ = ask(Scripted([[empty, good(12)]]), (11, 12))
     assert failures == {11: 'the record "header" is missing'}
-
-
-def test_nobody_to_ask():
-    assert ask(Scripted([]), ()) == ({}, {}, {})

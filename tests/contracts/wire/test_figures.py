@@ -17,7 +17,6 @@ from curvfed.strategies.base.figures import (
     check_sent,
     find,
     names,
-    register,
 )
 from curvfed.strategies.methods.hull.client import check_hull_counts
 from curvfed.strategies.wire.checks import MessageError
@@ -84,28 +83,3 @@ def test_counts_about_hulls_come_together_or_not_at_all(absent):
         check_hull_counts({name: value for name, value in whole.items() if name != absent})
     with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
         check_hull_counts(whole | {"revealed": 10.0})
-
-
-def test_a_method_registers_figures_of_its_own(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.base.figures.FIGURES", dict(FIGURES))
-    register(Figure("extrapolation", "server's step", digits=2), *FIGURES.values())
-    assert find("rounds.extrapolation").text(1.234) == "1.23"
-    with pytest.raises(ValueError, match="allowed is another name"):
-        register(Figure("loss", "another loss"))
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "text"),
-    [
-        ("personal_accuracy_mean", 0.8125, "81.2%"),
-        ("bytes_up", 63312.0, "63.3 kB"),
-        ("seconds_hulls", 1.25, "1.2 s"),
-        ("clients_left_out", 3, "3"),
-        ("steps", 1200.0, "1,200"),
-        ("curvature", -0.5, "−0.500"),
-        ("hulls_exact", True, "yes"),
-        ("loss", None, ""),
-    ],
-)
-def test_values_in_words(name, value, text):
-    assert find(name).text(value) == text

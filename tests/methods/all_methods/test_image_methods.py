@@ -10,7 +10,6 @@ from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_o
 from errors import refuses
 from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
-from PIL import Image
 from safetensors.numpy import load_file
 
 from curvfed.client_app import clients_in_memory as live
@@ -19,8 +18,6 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.server_app.directory.global_test_file import GlobalTest
-from curvfed.server_app.report import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError
@@ -29,7 +26,6 @@ from curvfed.strategies.config.build_method import build_model, learner_class, m
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS, fedrep
-from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
 
 IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
@@ -235,37 +231,10 @@ def test_running_statistics_are_averaged_with_the_parameters(tmp_path):
         assert np.ptp(arrays, axis=0).max() > 0
 
 
-def test_weights_of_consistent_aggregation_are_in_the_tables(tmp_path):
-    found = small(tmp_path, method="hyperfed", num_rounds=2)
-    for row in (row for row in found.rounds if row["phase"] == "train"):
-        told = dict(pair.split(":") for pair in row["weights"].split())
-        of_clients = {
-            r["partition"]: r["weight"]
-            for r in found.clients
-            if r["phase"] == "train" and r["round"] == row["round"]
-        }
-        assert told.keys() == of_clients.keys() == {"0", "1", "2"}
-        assert math.isclose(sum(map(float, of_clients.values())), 1)
-        assert 0 < float(row["weights_l1"]) <= 0.2 + 1e-9  # at most radius/K at each of K clients
-        assert float(row["norm_ratio"]) > 0
-        assert row["aggregation_note"] == ""
-
-
 def test_radius_zero_is_the_average_to_the_bit(tmp_path):
     one = small(tmp_path, "one", method="hyperfed", hyperfed__radius=0.0)
     other = small(tmp_path, "other", method="hyperfed-averaged")
     assert all(np.array_equal(one.model[name], other.model[name]) for name in other.model)
-
-
-def test_spherefed_on_other_bases(tmp_path):
-    # steps differ
-    settings = {"method": "spherefed", "batch_size": 4, "partition": "dirichlet", "alpha": 0.3}
-    plain = small(tmp_path, "plain", **settings)
-    assert len({row["steps"] for row in plain.clients if row["phase"] == "train"}) > 1
-    for base in ("fednova", "fedopt", "consistent"):
-        found = small(tmp_path, base, aggregation=base, **settings)
-        assert found.summary["status"] == "completed"
-        assert not np.array_equal(found.model["body.0.0.weight"], plain.model["body.0.0.weight"])
 
 
 @pytest.mark.parametrize(
@@ -327,27 +296,6 @@ def test_work_that_a_client_cannot_have_done_is_dropped(change, reason, tmp_path
     assert found.rounds[1]["replies"] == "2"
 
 
-def test_negative_variances_are_dropped(tmp_path):
-    def forge(reply):
-        return replace(
-            reply,
-            arrays={
-                name: -np.array(array) if name.endswith("running_var") else array
-                for name, array in reply.arrays.items()
-            },
-        )
-
-    settings = {
-        "images__norm": "batch",
-        "model": "convnet",
-        "method": "fedavg",
-        "num_rounds": 1,
-        "local_epochs": 1,
-    }
-    found = small(tmp_path, intercept=Fault(1, forged(forge), "train", 1), **settings)
-    assert "negative variances" in found.rounds[0]["reasons"]
-
-
 def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path):
     huge = forged(
         lambda r: replace(r, arrays={n: np.full_like(a, 3e38) for n, a in r.arrays.items()})
@@ -361,25 +309,6 @@ def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path
             intercept=Fault(1, huge, "train", 1),
         )
     assert not list((tmp_path / "run" / "checkpoint" / "server").glob("*"))
-
-
-def test_clients_of_hyperfed_fixed_have_prototypes_of_their_own(tmp_path):
-    found = small(tmp_path, method="hyperfed-fixed", num_rounds=1)
-    heads = [found.personal(partition)["parameter/head.weight"] for partition in range(3)]
-    for one, other in ((0, 1), (1, 2), (0, 2)):
-        assert np.abs(heads[one] - heads[other]).max() > 0.1
-        # As far apart as each other's, and only turned.
-        np.testing.assert_allclose(np.linalg.norm(heads[one], axis=1), math.atanh(0.9), rtol=1e-5)
-
-
-def test_fedprox_is_a_base_by_mu(tmp_path):
-    free, held = (
-        small(tmp_path, f"mu{mu}", method="spherefed", spherefed__mu=mu, num_rounds=1)
-        for mu in (0.0, 20.0)
-    )
-    start = build_model(spec_of(free)[1], 0).get_parameter("body.0.0.weight").detach().numpy()
-    moved, less = (np.linalg.norm(found.model["body.0.0.weight"] - start) for found in (free, held))
-    assert 0 < less < 0.5 * moved
 
 
 def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
@@ -398,26 +327,6 @@ def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "train", watched)
     small(tmp_path, method="fedrep", num_rounds=1, fedrep__head_epochs=3, fine_tune_epochs=0)
     assert trained == [(3, {"head"}), (2, {"body"})] * 3
-
-
-def test_a_schedule_sets_the_rate_of_every_round(tmp_path, monkeypatch):
-    rates, train = [], learner_side.train
-
-    def watched(model, task, optimizer, *rest, **more):
-        rates.append(optimizer.learning_rate)
-        return train(model, task, optimizer, *rest, **more)
-
-    monkeypatch.setattr(learner_side, "train", watched)
-    settings = {"method": "fedavg", "learning_rate": 0.2, "fine_tune_epochs": 0, "num_rounds": 4}
-    small(tmp_path, "steps", schedule="steps", decay=0.5, decay_every=2, **settings)
-    assert rates == [0.2] * 6 + [0.1] * 6
-    rates.clear()
-    small(tmp_path, "cosine", schedule="cosine", **settings)
-    assert rates[::3] == pytest.approx(
-        [0.1 * (1 + math.cos(math.pi * done / 4)) for done in range(4)]
-    )
-    with refuses("changed-key", "num-rounds = 5", error=ConfigError):
-        small(tmp_path, "cosine", schedule="cosine", resume=True, **settings | {"num_rounds": 5})
 
 
 def test_clients_without_images_and_classes_that_nobody_has(tmp_path):
@@ -487,21 +396,6 @@ def test_sums_that_are_none_are_dropped(method, phase, tmp_path):
     assert (row["replies"], row["dropped"]) == ("2", "5")
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        ({"method": "hyperfed", "embedding_dim": 1}, "embedding-dim 1 has room for 2 prototypes"),
-        ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
-        ({"method": "fedavg", "test_data": "nowhere"}, "nowhere"),
-        ({"method": "fedavg", "clients": 40}, "min-client-size"),
-    ],
-)
-def test_bad_settings_are_named(settings, text, tmp_path):
-    with pytest.raises((ConfigError, FederationError)) as caught:
-        small(tmp_path, **settings)
-    assert text in str(caught.value)
-
-
 def folders(tmp_path, *shapes, classes=("cat", "dog")):
     """Real nodes with a folder of images each."""
     nodes = real_nodes(tmp_path / "nodes", [{}] * len(shapes))
@@ -525,48 +419,6 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
         run(tmp_path, "unfit", **settings | {"test_data": str(tmp_path / "more")})
 
 
-def shown_images(found):
-    """The images of a run's `global_test.npz`, by the name of their class; the report has a picture
-    of them."""
-    test = GlobalTest.read(found.path / "global_test.npz")
-    report = write_report(found.path).read_text()
-    assert ("Test images. One test image" in report) == (len(test.images) > 0)
-    names = found.described["facts"]["class_names"]
-    return {
-        names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)
-    }
-
-
-def test_the_report_shows_an_image_per_class_of_the_users_own_folder(tmp_path):
-    for number, name in enumerate("abc"):
-        for place in range(20):
-            image = np.zeros((40, 80, 3), np.uint8)
-            image[:, :40, number] = 255
-            (tmp_path / "own" / name).mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image).save(tmp_path / "own" / name / f"{place}.png")
-    settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "model": "cnn"}
-    found = run(tmp_path, dataset=str(tmp_path / "own"), **settings)
-    shown = shown_images(found)
-    assert list(shown) == ["a", "b", "c"]
-    for number, image in enumerate(shown.values()):
-        assert image.shape == (32, 64, 3)
-        assert image[:, :30, number].min() == 255
-        assert image[:, 36:].max() == 0
-    assert not shown_images(run(tmp_path, "public", **settings | {"dataset": "digits"}))
-
-
-def test_the_report_shows_no_image_of_a_node(tmp_path):
-    nodes = folders(tmp_path, (16, 16), (16, 16))
-    settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "nodes": nodes}
-    found = run(tmp_path, **settings)
-    assert not (found.path / "global_test.npz").exists()
-    assert "Test images. One test image" not in write_report(found.path).read_text()
-    own = write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16))
-    found = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
-    for name, image in shown_images(found).items():
-        assert any((image[..., 0] == one).all() for one in own[name])
-
-
 def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
     nodes = folders(tmp_path, (16, 16, 3), (16, 16), (16, 16, 3))
     found = run(tmp_path, "apart", method="fedavg", nodes=nodes)
@@ -582,13 +434,6 @@ def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
         ]
         == 3
     )
-
-
-def test_a_single_class_has_no_negatives(tmp_path):
-    nodes = folders(tmp_path, (16, 16), (16, 16), classes=("cat",))
-    with refuses("too-few-classes", "hyperfed", 2, error=ConfigError):
-        run(tmp_path, method="hyperfed", nodes=nodes)
-    assert run(tmp_path, "sphere", method="spherefed", nodes=nodes).summary["status"] == "completed"
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,14 @@ limits."""
 
 import math
 import tomllib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from app_runs import CLIENTS, QUICK, Recorder, array_names, partition_of, phase_of, run
+from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
 from curvfed.client_app import clients_in_memory as live
-from curvfed.client_app.node.node import Node
-from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
@@ -203,27 +200,6 @@ def test_a_run_leaves_what_is_promised(method, tmp_path):
         assert np.mean(sizes) == summary[told]
 
 
-def test_last_row_and_summary_say_the_same(tmp_path):
-    found = run(tmp_path, num_rounds=3)
-    last = found.rounds[-1]
-    scores = [float(row["score"]) for row in found.clients if row["round"] == "3"]
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(scores), abs=1e-15)
-    assert found.summary["personal_accuracy_std"] == pytest.approx(np.std(scores), abs=1e-15)
-    assert float(last["personal_accuracy_mean"]) == found.summary["personal_accuracy_mean"]
-    assert (
-        found.summary["personal_accuracy_worst_decile"]
-        == float(last["personal_accuracy_worst_decile"])
-        == min(scores)
-    )
-    validation = {}
-    for row in found.clients:
-        validation.setdefault(int(row["round"]), []).append(float(row["validation"]))
-    means = {number: np.mean(values) for number, values in validation.items()}
-    assert found.summary["best_validation"]["round"] == max(
-        means, key=lambda number: (means[number], -number)
-    )
-
-
 @pytest.mark.parametrize("method", ["fedavg", "adafgl"])
 def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp_path):
     found = run(
@@ -249,26 +225,6 @@ def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp
     assert found.summary["best_validation"]["metrics"]["validation"] == pytest.approx(
         means["2", "fine-tune"], abs=1e-15
     )
-
-
-def test_fine_tuning_has_a_rate_of_its_own(tmp_path):
-    """At rate 0 it changes nothing."""
-    found = run(
-        tmp_path, method="fedavg", num_rounds=2, fine_tune_epochs=3, fine_tune_learning_rate=0
-    )
-    tuned = [row for row in found.clients if row["phase"] == "fine-tune"]
-    assert [row["score"] for row in tuned] == [row["score_before"] for row in tuned]
-
-
-@pytest.mark.parametrize("sizes", [1, 10, 11, 25])
-def test_the_worst_decile_is_the_mean_of_the_worst_tenth(sizes):
-    values = np.random.default_rng(0).random(sizes)
-    about = SimpleNamespace(metric="accuracy", statistics={})
-    figures = personal_figures(
-        {p: {"score": v} for p, v in enumerate(values)}, dict.fromkeys(range(sizes), about)
-    )
-    expected = np.sort(values)[: -(-sizes // 10)].mean()
-    assert figures["personal_accuracy_worst_decile"] == pytest.approx(expected, abs=1e-15)
 
 
 def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
@@ -395,17 +351,6 @@ def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
     assert same(found.personal(0), alone.personal(0))
 
 
-def test_flatland_sends_as_many_bytes_as_fedavg_of_its_width(tmp_path):
-    flatland, fedavg = run(tmp_path, "a"), run(tmp_path, "b", method="fedavg")
-    assert (
-        flatland.summary["bytes_up"] == fedavg.summary["bytes_up"] == fedavg.summary["bytes_down"]
-    )
-    width, words, topics = 8, 300, 6
-    assert fedavg.summary["bytes_up"] == 4 * (
-        words * width + width + width * width + width + width * topics + topics
-    )
-
-
 @pytest.mark.parametrize("method", [name for name, (_, personal) in PARAMETERS.items() if personal])
 def test_personal_parameters_are_trained_and_differ_from_the_neighbours(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=3)
@@ -430,17 +375,6 @@ def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp
         for kind in ("kept", "fresh"):
             moments = {name for name in kinds[kind].personal(1) if name.startswith("optimizer/")}
             assert bool(moments) == (kind == "kept")
-
-
-def test_moments_count_the_steps_of_all_rounds(tmp_path):
-    found = run(tmp_path, num_rounds=3, local_epochs=2)
-    steps = {
-        name: int(array)
-        for name, array in found.personal(2).items()
-        if name.startswith("optimizer/step/")
-    }
-    assert set(steps.values()) == {6}
-    assert len(steps) == sum(map(len, PARAMETERS["flatland"]))
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedprox", "flatland-shared"])
@@ -576,11 +510,6 @@ def test_who_learns_its_curvature(tmp_path):
     assert set(curvatures(shared, 0)) == {-1.0}
 
 
-def test_without_the_gate_there_is_none(tmp_path):
-    found = run(tmp_path, flatland__gate=False)
-    assert parameters(found.personal(0)).keys() == PARAMETERS["flatland"][1] - SHARED["gate"]
-
-
 def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path):
     """Clients with the same data and parameters that do not move: their losses differ by what was
     dropped alone."""
@@ -608,20 +537,6 @@ def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
         assert len(live._clients) == kept
 
 
-def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkeypatch):
-    monkeypatch.setitem(live._limits, "clients", 2)
-    monkeypatch.setattr("curvfed.client_app.clients_in_memory._used_bytes", lambda: taken)
-    live.forget_all()
-    kept = []
-    for number in range(12):
-        taken = 0 if number < 6 else 2**60
-        node = Node(partition=number, num_partitions=12)
-        live.get_client(parse({"dataset": "trees"}), "run", node)
-        kept.append(len(live._clients))
-    assert kept == [1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 2, 2]
-    live.forget_all()
-
-
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 def test_training_learns(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16, schedule="constant")
@@ -630,17 +545,3 @@ def test_training_learns(method, tmp_path):
         > found.summary["metrics"]["majority_accuracy"] + 0.1
     )
     assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])
-
-
-@pytest.mark.parametrize(
-    ("method", "task"),
-    [("fedavg", "nodes"), ("scaffold", "nodes"), ("fedavg", "images"), ("moon", "images")],
-)
-def test_a_learning_rate_of_0_is_one(method, task, tmp_path):
-    """And leaves the model where it starts: it does not stand for the task's own."""
-    settings = QUICK[task] | {"method": method, "learning_rate": 0.0}
-    begun, made = (
-        run(tmp_path, f"after-{rounds}", num_rounds=rounds, **settings) for rounds in (0, 2)
-    )
-    assert made.summary["status"] == "completed"
-    assert same(made.model, begun.model)

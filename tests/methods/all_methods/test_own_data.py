@@ -15,8 +15,6 @@ from tiers import only
 
 import curvfed
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
@@ -170,11 +168,3 @@ def test_settings_that_shape_data_are_the_same_for_nodes_and_for_graphs(method):
     shaping = [name for name in GraphSpec.__dataclass_fields__ if name in nodes]
     # of no account for graphs
     assert {name for name in shaping if nodes[name] != graphs[name]} <= {"batch_size"}
-
-
-@pytest.mark.parametrize("batch_size", [None, 64])
-def test_a_graph_is_cut_as_its_task_is_trained(tmp_path, batch_size):
-    path = write_nodes(tmp_path / "own", 2)
-    keys = {} if batch_size is None else {"batch-size": batch_size}
-    data = load_data(parse({"method": "fedavg"} | keys), Node(partition=0, data_path=path))
-    assert (data.clusters is None) == (batch_size is None)

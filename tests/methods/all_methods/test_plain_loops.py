@@ -2,10 +2,8 @@
 bit."""
 
 import pytest
-import torch
 from app_runs import run
-from one_client import a_client
-from plain_loop import PlainLoop, plain_steps
+from plain_loop import PlainLoop
 
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
@@ -46,18 +44,3 @@ def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
         parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS
     ).run()
     assert told == [scores["score"] for scores in plain]
-
-
-def test_plain_steps_are_as_many_on_as_many_images(own_home):
-    settings = {"dataset": "digits", "partition": "iid", "model": "cnn", "method": "fedavg"}
-    settings |= {"optimizer": "sgd", "images.train-subset": 640, "images.test-subset": 50}
-    client, _ = a_client(settings)
-    batches = list(client.task.batches(client.model))
-    assert len(batches) == client.task.num_steps
-    assert sum(len(batch.labels) for batch in batches) == client.task.num_examples
-    before = [parameter.detach().clone() for parameter in client.model.parameters()]
-    plain_steps(client, mixed=False)()
-    assert not any(
-        torch.equal(one, other)
-        for one, other in zip(before, client.model.parameters(), strict=True)
-    )

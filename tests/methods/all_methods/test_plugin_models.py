@@ -113,13 +113,6 @@ def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
     assert torch.isfinite(found.probabilities).all()
 
 
-def test_a_flat_network_under_flatland_shares_all_as_ours_does(tmp_path):
-    found = run(tmp_path, method="flatland", model="plugin_models:gat")
-    assert found.summary["status"] == "completed"
-    assert not [name for name in found.personal(0) if name.startswith("parameter/")]
-    assert "convs.0.att_src" in found.model
-
-
 def test_whole_graphs(tmp_path):
     write_tu(tmp_path, "MUTAG")
     settings = {

@@ -16,14 +16,11 @@ import pytest
 import torch
 from app_runs import Fault, Recorder, Run, phase_of, real_nodes, run
 from errors import refuses
-from flwr.app import Message
 from graph_fixtures import user_fields
 from tiers import only
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.wire.codec import encode_reply
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Header, Reply
 from curvfed.strategies.wire.store import Store
 
 ROOT = Path(__file__).parents[3]
@@ -92,14 +89,6 @@ def test_interrupted_anywhere_and_resumed(method, after, fraction, tmp_path):
         assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, (
             f"stopped at message {at}"
         )
-
-
-def test_interrupted_twice(tmp_path):
-    settings = {"name": "run", "num_rounds": 4}
-    whole = run(tmp_path / "whole", **settings)
-    interrupted(tmp_path, 12, True, **settings)
-    interrupted(tmp_path, 9, False, resume=True, **settings)
-    assert run(tmp_path, resume=True, **settings).figures == whole.figures
 
 
 KILLED = """
@@ -210,39 +199,6 @@ def test_tables_that_were_just_begun_are_made_anew(content, tmp_path):
     assert run(tmp_path, resume=True).figures == whole.figures
 
 
-def test_a_reason_of_several_lines_is_one_line_of_the_tables(tmp_path):
-    def refuse(request, handle):
-        header = Header(
-            **{key: request.content["header"][key] for key in ("run", "phase", "round")}
-        )
-        return Message(
-            encode_reply(Reply(header, 1, error='one,\n"two"\r\n\n3,three\u2028end')),
-            reply_to=request,
-        )
-
-    fault = Fault(1, refuse)
-    stop = Stop(6 + 5, False)
-    with pytest.raises(KeyboardInterrupt):
-        run(
-            tmp_path,
-            num_rounds=3,
-            intercept=lambda request, handle: stop(request, lambda r: fault(r, handle)),
-        )
-    found = run(tmp_path, num_rounds=3, resume=True)
-    assert [row["dropped"] for row in found.clients] == ["", 'one, "two" 3,three end', *[""] * 7]
-    assert [row["reasons"] for row in found.rounds] == [
-        'partition 1: one, "two" 3,three end',
-        "",
-        "",
-    ]
-
-
-def test_without_a_checkpoint_it_begins_anew(tmp_path):
-    whole = run(tmp_path / "whole")
-    interrupted(tmp_path, 2, True)
-    assert run(tmp_path, resume=True).figures == whole.figures
-
-
 def files_of(folder: Path) -> dict[str, bytes]:
     return {
         str(path): path.read_bytes()
@@ -273,20 +229,6 @@ def test_a_resume_that_cannot_begin_changes_nothing(settings, key, text, tmp_pat
     assert files_of(first.path) == before
     (refused,) = tmp_path.glob("run-refused-*")
     assert text in Run(refused).summary["error"]
-
-
-def test_a_resume_that_is_interrupted_before_it_begins_changes_nothing(tmp_path):
-    first = run(tmp_path, num_rounds=2)
-    before = files_of(first.path)
-    interrupted(tmp_path, 1, False, num_rounds=4, resume=True)
-    assert files_of(first.path) == before
-
-
-def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
-    with refuses("no-run", "resume", error=ConfigError):
-        run(tmp_path, resume=True)
-    assert not (tmp_path / "run").exists()
-    assert run(tmp_path).summary["status"] == "completed"
 
 
 def retell(folder: Path, **changes: object) -> None:
@@ -347,13 +289,6 @@ def test_what_is_damaged_is_refused_and_left_alone(damage, key, fragment, tmp_pa
     assert files_of(first.path) == before
 
 
-def test_an_empty_table_stands_for_one_that_is_lost(tmp_path):
-    first = run(tmp_path, num_rounds=2)
-    (first.path / "rounds.csv").write_text("")
-    again = run(tmp_path, resume=True, num_rounds=3)
-    assert [row["round"] for row in again.rounds] == ["3"]
-
-
 FLOWER = """
 import os, signal, sys, threading, time
 from curvfed.deployments.inprocess import simulate
@@ -387,15 +322,6 @@ def test_a_run_that_flower_stops_leaves_a_summary_and_a_report(tmp_path):
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_a_run_that_is_over_says_the_same_again(tmp_path):
-    for number in (2, 0):
-        settings = {"name": f"run{number}", "num_rounds": number}
-        first = run(tmp_path, **settings)
-        recorder = Recorder()
-        assert run(tmp_path, resume=True, intercept=recorder, **settings).figures == first.figures
-        assert not recorder.requests("train")
-
-
 def test_a_run_that_is_over_goes_on_with_more_rounds(tmp_path):
     whole = run(tmp_path / "whole", num_rounds=4)
     run(tmp_path, num_rounds=2)
@@ -409,11 +335,6 @@ def test_an_existing_name_is_refused_and_left_alone(tmp_path):
     assert Run(first.path).figures == first.figures
     (refused,) = tmp_path.glob("run-refused-*")
     assert Run(refused).summary["status"] == "failed"
-
-
-def test_a_run_that_is_not_there_cannot_be_resumed(tmp_path):
-    with refuses("no-run", "nowhere", error=ConfigError):
-        run(tmp_path, "nowhere", resume=True)
 
 
 @pytest.mark.parametrize(
@@ -431,15 +352,6 @@ def test_another_configuration_is_refused(change, key, value, old_value, tmp_pat
     with refuses("changed-key", f"{key} = {value!r}", repr(old_value), error=ConfigError):
         run(tmp_path, resume=True, **change)
     assert Run(first.path).figures == first.figures
-
-
-@pytest.mark.parametrize(
-    "changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str
-)
-def test_a_schedule_that_goes_by_the_number_of_rounds_keeps_it(changes, tmp_path):
-    run(tmp_path, num_rounds=2, **changes)
-    with refuses("changed-key", "num-rounds = 9", 2, error=ConfigError):
-        run(tmp_path, resume=True, num_rounds=9, **changes)
 
 
 def own_graphs(folder: Path) -> list[dict]:

@@ -2,7 +2,6 @@
 machine.
 """
 
-import logging
 import os
 import time
 from typing import Any
@@ -13,12 +12,10 @@ from equal_runs import figures
 from threadpoolctl import threadpool_info
 from tiers import only
 
-from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
-from curvfed.deployments.sweep.task import CUT_OFF, make
+from curvfed.deployments.sweep.task import make
 from curvfed.server_app import loop
-from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import RunLock
 from curvfed.server_app.one_shot import OneShotRun
 
@@ -124,15 +121,6 @@ def test_a_run_that_another_process_still_writes_is_waited_for(made, monkeypatch
     assert made()[0] == ""
 
 
-def test_a_machine_without_the_folder_is_named(made, tmp_path):
-    for folder, token in ((tmp_path / "runs", "another's"), (tmp_path / "nowhere", "ours")):
-        with pytest.raises(
-            UsageError, match=f"{os.uname().nodename} does not see {folder}; all machines"
-        ):
-            make({"threads": 1}, 2, str(folder), "run", token)
-    assert [path.name for path in (tmp_path / "runs").iterdir()] == [TOKEN_FILE]
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
     found = []
@@ -146,16 +134,3 @@ def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
     assert settings.threads == threads
     assert os.environ["OMP_NUM_THREADS"] == str(threads)
     assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == before
-
-
-def test_the_log_of_this_process_is_as_before(made):
-    log = logging.getLogger("curvfed")
-    before = log.handlers[:], log.level, log.propagate
-    made()
-    assert (log.handlers, log.level, log.propagate) == before
-
-
-def test_words_of_a_run_that_a_signal_ended():
-    assert {reason(KeyboardInterrupt()), reason(SystemExit()), reason(SystemExit(15))} == set(
-        CUT_OFF
-    )

@@ -9,14 +9,10 @@ from app_runs import QUICK, Fault, Recorder, Run, forged, phase_of, run
 from errors import refuses
 from tiers import only
 
-from curvfed.flower import strategy
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.config.masked_vector import MAX_EXAMPLES, sum_encoding
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint
-from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import Precision, decode_arrays, encode_arrays
 
 METHODS = [
@@ -232,36 +228,9 @@ def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatc
     )
 
 
-def test_a_model_that_is_too_large_ends_the_run_and_says_which(tmp_path, monkeypatch):
-    from curvfed.strategies.base.aggregation import Average
-
-    monkeypatch.setattr(
-        Average, "aggregate", lambda self, replies: self._arrays.update({"first.bias": LARGE})
-    )
-    with pytest.raises(MessageError):
-        run(tmp_path, method="fedavg", wire_precision="float16")
-    summary = Run(tmp_path / "run").summary
-    assert (summary["status"], summary["rounds"]) == ("failed", 1)
-    assert summary["error"].startswith("first.bias has values of up to 70000; allowed")
-
-
 @both
 @pytest.mark.parametrize("settings", [{"method": "fedavg", "secure-sum": True}, {"method": "hull"}])
 def test_masked_sums_are_refused(name, settings):
     key = "wire-precision-with-secure-sum-with-method"
     with refuses(key, f'"{name}"', "float32", error=ConfigError):
         parse({"wire-precision": name, **settings})
-
-
-def test_half_the_width_would_leave_a_secure_sum_too_few_digits():
-    """The figures of docs/secure-sums.md: ten clients with 100 examples each."""
-    clip, examples = 1000.0, 10 * 100
-    halved = FixedPoint(clip * MAX_EXAMPLES, 10, 2**31 - 1)
-    assert halved.error / examples == 0.08
-    assert sum_encoding(clip, 10).error / examples == pytest.approx(7.5e-11, rel=0.01)
-
-
-@both
-def test_flower_apps_are_told_that_they_encode_themselves(name):
-    with pytest.raises(ConfigError, match=rf'wire-precision = "{name}": allowed here is "float32"'):
-        strategy("fedavg", wire_precision=name)

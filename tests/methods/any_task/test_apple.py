@@ -6,13 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, array_names, newest, real_nodes, run
+from app_runs import Recorder, array_names, real_nodes, run
 from errors import refuses
 from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
@@ -242,13 +240,6 @@ def test_messages_that_do_not_fit_are_refused(change, reason, cores):
         found.receive(arrays)
 
 
-def test_its_own_core_is_awaited_even_where_only_some_are():
-    found = client(apple__cores=1)
-    (arrays,) = messages(found, 1, chosen=(2, 7))
-    with pytest.raises(MessageError, match=rf"missing \['core/{OWN}/"):
-        found.receive(arrays)
-
-
 def test_who_came_when_the_others_had_begun_is_refused():
     with refuses("new-client", "partition 4", "(2, 5, 7)", error=ConfigError):
         client(own=4)
@@ -293,14 +284,6 @@ def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples()
     assert again.state().keys() == found.state().keys()
 
 
-def test_shares_where_nobody_has_examples():
-    found = server()
-    found.aggregate({partition: update(1.0, 0) for partition in CLIENTS})
-    np.testing.assert_array_equal(found.sent_to(2)["shares"], np.full(3, 1 / 3))
-    with refuses("parameters", error=AggregationError):
-        found.aggregate({2: Statistics({"w": np.zeros((2, 3))}, 1)})
-
-
 def others(found, partition):
     return {
         int(name.split("/")[1]) for name in found.sent_to(partition) if name.startswith("core/")
@@ -332,50 +315,8 @@ def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(most):
     assert orders[0] != orders[1] or orders[0] != orders[2]
 
 
-def test_few_enough_others_are_all_sent():
-    assert others(server(2), 2) == {5, 7}
-    assert others(server(9), 2) == {5, 7}
-    assert others(server(1, (4,)), 4) == set()
-
-
 # --- Whole runs
 # -------------------------------------------------------------------------------------------------------
-
-
-def test_a_run_with_a_few_cores_can_be_stopped_and_resumed(tmp_path):
-    settings = SMALL | {
-        "method": "apple",
-        "clients": 4,
-        "num_rounds": 4,
-        "fraction_train": 0.75,
-        "apple__cores": 1,
-        "evaluate_every": 1,
-        "learning_rate": 0.1,
-    }
-    recorder = Recorder()
-    whole = run(tmp_path, "whole", intercept=recorder, **settings)
-    for asked in recorder.requests("train"):
-        assert (
-            len({name.split("/")[1] for name in asked["arrays"] if name.startswith("core/")}) == 2
-        )
-
-    def stop(request, handle):
-        reply = handle(request)
-        if (request.content["header"]["round"], request.content["header"]["phase"]) == (4, "train"):
-            raise KeyboardInterrupt
-        return reply
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, "stopped", intercept=stop, **settings)
-    resumed = run(tmp_path, "stopped", resume=True, **settings)
-    assert resumed.figures == whole.figures
-    for partition in range(4):
-        one, other = (
-            newest(found.path / "checkpoint" / "clients" / f"{partition:05d}")
-            for found in (whole, resumed)
-        )
-        assert_near(one, other, 0)
-        assert any(name.startswith("parameter/last/") for name in one)
 
 
 def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
@@ -416,47 +357,3 @@ def test_real_nodes_of_any_numbers(tmp_path):
     np.testing.assert_allclose(
         last, np.array([sizes[p] for p in (3, 7, 11)]) / sum(sizes.values()), rtol=1e-15
     )
-
-
-def test_running_statistics_come_back_and_begin_at_those_of_all(tmp_path):
-    recorder = Recorder()
-    found = run(
-        tmp_path,
-        method="apple",
-        model="convnet",
-        images__norm="batch",
-        intercept=recorder,
-        **SMALL | {"num_rounds": 2, "weights": "uniform", "local_epochs": 1},
-    )
-    assert not any(row["dropped"] for row in found.clients)
-    name, *_ = (
-        name for name in found.model if name.startswith("core/1/") and name.endswith("running_var")
-    )
-    assert (found.model[name] != found.model[name.replace("core/1", "core/2")]).all()
-    assert (found.model[name] > 0).all()
-
-
-def test_clients_without_examples_and_one_class_alone(tmp_path):
-    found = run(
-        tmp_path,
-        method="apple",
-        clients=8,
-        **SMALL
-        | {
-            "alpha": 1e-3,
-            "min_client_size": 0,
-            "images__train_subset": 40,
-            "num_rounds": 2,
-        },
-    )
-    sizes = [int(row["num_examples"]) for row in found.clients if row["round"] == "1"]
-    assert 0 in sizes
-    assert not any(row["dropped"] for row in found.clients)
-
-
-def test_a_prediction_is_by_the_clients_own_model(tmp_path):
-    found = run(tmp_path, **SMALL | {"method": "apple", "num_rounds": 2, "learning_rate": 0.1})
-    (row,) = [row for row in found.clients if (row["round"], row["partition"]) == ("2", "1")]
-    told = predict(TrainedRun.read(found.path), "digits", client=1)
-    assert told.notes["accuracy on the test images"] == f"{float(row['score']):.4f}"
-    assert float(row["score"]) > 0.3  # ten classes

@@ -6,7 +6,7 @@ import pytest
 import torch
 from app_runs import Recorder, run
 from errors import refuses
-from tiny_learning import assert_near, descend, learner, state
+from tiny_learning import assert_near, descend, learner
 
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
@@ -244,47 +244,3 @@ def test_a_run_goes_by_the_unweighted_mean_and_all_drift(alpha, tmp_path):
         )
         past = {name: past[name] + 2 / 4 * step[name] for name in past}
         assert_near(after, {name: start[name] + step[name] + past[name] for name in past}, 20 * EPS)
-
-
-def test_without_alpha_the_replies_of_a_runs_first_round_are_fedavgs(tmp_path):
-    recorders = {"feddyn": Recorder(), "fedavg": Recorder()}
-    for method, recorder in recorders.items():
-        run(
-            tmp_path,
-            method,
-            method=method,
-            feddyn__alpha=0.0,
-            num_rounds=1,
-            intercept=recorder,
-            **SMALL,
-        )
-    ((start, came),), ((other_start, other_came),) = (
-        sent_and_come(recorder) for recorder in recorders.values()
-    )
-    assert_near(start, other_start, 0)
-    for one, other in zip(came, other_came, strict=True):
-        assert_near(one, other, 0)
-
-
-def test_running_statistics_are_averaged_and_drift_nowhere(tmp_path):
-    recorder = Recorder()
-    settings = SMALL | {
-        "images__norm": "batch",
-        "model": "convnet",
-        "num_rounds": 2,
-        "local_epochs": 1,
-    }
-    found = run(tmp_path, method="feddyn", intercept=recorder, **settings)
-    statistics = [name for name in found.model if name.endswith(("running_mean", "running_var"))]
-    assert len(statistics) == 14
-    assert not any(name.startswith("drift/") for name in statistics)
-    assert not any("running" in name for name in found.personal(0))
-    came = sent_and_come(recorder)[-1][1]
-    for name in statistics:
-        np.testing.assert_allclose(
-            found.model[name], np.mean([one[name] for one in came], axis=0), rtol=1e-6, atol=1e-8
-        )
-
-
-def test_the_tiny_networks_parameters_are_all_kept_track_of():
-    assert kept(new()).keys() == state(new().scored).keys()

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
-from errors import refuses
 from scipy.linalg import LinAlgWarning, sqrtm
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fedmtl import (
     RIDGE,
@@ -172,20 +169,6 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
     assert_near({name: nobody.sent_to(0)[name] for name in model(0)}, model(0), 0)
 
 
-@pytest.mark.parametrize("relations", ["mean", "learned"])
-def test_a_stored_state_goes_on_as_it_was(relations):
-    found = server(relations, (1, 3), clients=5)
-    found.aggregate({4: Statistics(model(4), 0), 3: Statistics(model(9), 2)})
-    again = FedMtlServer(model(7), Keys(relations=relations), clients=range(5))
-    again.load(dict(reversed(found.state().items())))
-    for partition in (0, 1, 3, 4):
-        assert_near(again.sent_to(partition), found.sent_to(partition), 0)
-        assert again.expected_reply(partition).keys() == model(0).keys()
-    assert_near(again.state(), found.state(), 0)
-    with refuses("parameters", error=AggregationError):
-        found.aggregate({1: Statistics({"w": np.zeros((2, 3))}, 1)})
-
-
 # --- The client
 # -------------------------------------------------------------------------------------------------------
 
@@ -285,34 +268,6 @@ def test_messages_that_do_not_fit_are_refused(change, reason):
 # -------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_without_coupling_is_a_run_of_local(tmp_path):
-    """Whatever a model is related to, and if two of three clients train in a round."""
-    settings = SMALL | {
-        "num_rounds": 3,
-        "fraction_train": 0.67,
-        "optimizer_state": "fresh",
-        "weight_decay": 0.0,
-    }
-    local = run(tmp_path, "local", method="local", **settings)
-    found = run(
-        tmp_path,
-        "fedmtl",
-        method="fedmtl",
-        fedmtl__coupling=0.0,
-        fedmtl__relations="learned",
-        **settings,
-    )
-    for partition in range(3):
-        kept = local.personal(partition)
-        assert kept
-        for name, array in kept.items():
-            np.testing.assert_array_equal(
-                found.model[f"client/{partition}/{name.removeprefix('parameter/')}"], array
-            )
-    assert found.summary["personal_accuracy_mean"] == local.summary["personal_accuracy_mean"]
-    assert found.summary["global_accuracy"] is None
-
-
 @pytest.mark.parametrize(("relations", "strong"), [("mean", 20.0), ("learned", 0.5)])
 def test_the_stronger_the_coupling_the_closer_the_models(relations, strong, tmp_path):
     apart = []
@@ -329,30 +284,3 @@ def test_the_stronger_the_coupling_the_closer_the_models(relations, strong, tmp_
         weights = [found.model[f"client/{partition}/head.weight"] for partition in range(3)]
         apart.append(np.std(weights, axis=0).mean())
     assert apart[2] < 0.7 * apart[1] < 0.7 * apart[0]
-
-
-def test_clients_without_examples_and_one_class_alone(tmp_path):
-    found = run(
-        tmp_path,
-        method="fedmtl",
-        clients=8,
-        **SMALL
-        | {
-            "alpha": 1e-3,
-            "min_client_size": 0,
-            "images__train_subset": 40,
-            "num_rounds": 2,
-        },
-    )
-    sizes = [int(row["num_examples"]) for row in found.clients if row["round"] == "1"]
-    assert 0 in sizes
-    assert not any(row["dropped"] for row in found.clients)
-    assert len(found.model["idle"]) == sizes.count(0)
-
-
-def test_a_prediction_is_by_the_clients_own_model(tmp_path):
-    found = run(tmp_path, **SMALL | {"method": "fedmtl", "num_rounds": 2, "learning_rate": 0.1})
-    (row,) = [row for row in found.clients if (row["round"], row["partition"]) == ("2", "1")]
-    told = predict(TrainedRun.read(found.path), "digits", client=1)
-    assert told.notes["accuracy on the test images"] == f"{float(row['score']):.4f}"
-    assert told.notes["model"] == "client 1's own"

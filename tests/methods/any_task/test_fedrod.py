@@ -5,9 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import run
-from errors import refuses
-from safetensors.numpy import load_file
 from tiny_learning import (
     CLASSES,
     Examples,
@@ -20,14 +17,6 @@ from tiny_learning import (
     softmax_loss,
     state,
 )
-
-from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
-from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.config.build_method import build_model, model_spec
-from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.flower_records import lists_to_tuples
-from curvfed.strategies.wire.messages import Facts
 
 RATE, EPOCHS = 0.3, 2
 SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])
@@ -148,13 +137,6 @@ def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
     np.testing.assert_allclose(found.local.model(x).numpy(force=True), generic, rtol=0, atol=1e-14)
 
 
-def test_a_long_gradient_of_the_own_head_is_shortened():
-    found = with_labels(SOME, local_epochs=1, batch_size=8, clip_norm=1e-3)
-    found.train()
-    moved = np.sqrt(sum(np.square(array).sum() for array in own_head(found).values()))
-    assert moved == pytest.approx(RATE * 1e-3, rel=1e-3)
-
-
 def test_its_own_optimiser_begins_every_round_at_rest():
     """Momentum left over from the first round would show in the second."""
     one, other = with_labels(SOME, momentum=0.9), with_labels(SOME, momentum=0.9)
@@ -168,40 +150,3 @@ def test_its_own_optimiser_begins_every_round_at_rest():
         found.receive(start)
         found.train()
     assert_near(own_head(one), own_head(other), 0)
-
-
-def test_messages_with_a_head_of_another_are_refused():
-    found = with_labels(SOME)
-    arrays = found.share()
-    with refuses("parameters", "own-head/bias", error=MessageError):
-        found.receive(arrays | {"own-head/bias": arrays["head.bias"]})
-
-
-def test_a_prediction_is_by_both_heads(tmp_path):
-    """Of the average of the last round, and the client's own head."""
-    settings = {
-        "dataset": "digits",
-        "images__train_subset": 200,
-        "num_rounds": 2,
-        "local_epochs": 2,
-        "learning_rate": 0.1,
-    }
-    found = run(tmp_path, method="fedrod", **settings)
-    trained = TrainedRun.read(found.path)
-    told = predict(trained, "digits", client=1)
-    (file,) = sorted((found.path / "checkpoint" / "clients" / "00001").glob("*2.safetensors"))
-    kept = {
-        name.removeprefix("parameter/own-head/"): array for name, array in load_file(file).items()
-    }
-    facts = Facts(**lists_to_tuples(found.described["facts"]))
-    model = build_model(model_spec(trained.config, facts), 0).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(torch.from_numpy(found.model[name]))
-        images = load_data(trained.config, Node(partition=1, num_partitions=3))
-        z = model.features((images.images.float() / 255 - 0.5) / 0.25)
-        logits = (
-            model.head(z) + z @ torch.from_numpy(kept["weight"]).T + torch.from_numpy(kept["bias"])
-        )
-    assert told.classes == [str(label) for label in logits.argmax(dim=1).tolist()]
-    assert np.abs(kept["weight"]).max() > 0.01

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, run
+from app_runs import run
 from tiny_learning import (
     Examples,
     assert_near,
@@ -114,15 +114,6 @@ def test_from_the_start_on_the_term_is_log_2_and_moves_nothing():
     assert_near(one.share(), other.share(), 1e-14)
 
 
-def test_a_round_without_training_keeps_the_last_model():
-    found, rng = new(), np.random.default_rng(4)
-    found.receive(drawn(found, rng))
-    found.train()
-    before = kept(found)
-    found.receive(drawn(found, rng))
-    assert_near(kept(found), before, 0)
-
-
 def test_features_of_length_0_have_no_direction_and_do_no_harm():
     found = new()
     sent = {name: np.zeros_like(array) for name, array in found.share().items()}
@@ -196,19 +187,3 @@ def test_the_first_round_of_a_run_is_fedavgs_whatever_the_term(dataset, tmp_path
         np.testing.assert_allclose(one.model[name], array, rtol=0, atol=1e-5)
     losses = [float(found.rounds[0]["loss"]) for found in (one, other)]
     assert losses[0] == pytest.approx(losses[1] + 2 * math.log(2), abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "settings"), [("digits", {}), ("trees", {}), ("trees", {"model": "lorentz"})]
-)
-def test_later_rounds_are_not_and_the_client_keeps_what_it_sent(dataset, settings, tmp_path):
-    """Nor where the classifier is one of distances."""
-    recorder = Recorder()
-    settings = SMALL[dataset] | {"dataset": dataset, "fine_tune_epochs": 0} | settings
-    one = run(tmp_path, "moon", method="moon", intercept=recorder, **settings)
-    other = run(tmp_path, "fedavg", method="fedavg", **settings)
-    assert max(np.abs(one.model[name] - array).max() for name, array in other.model.items()) > 1e-4
-    for partition, reply in enumerate(recorder.replies("train")[3:]):
-        personal = one.personal(partition)
-        for name, array in reply["arrays"].items():
-            assert np.array_equal(personal[f"parameter/previous/{name}"], array.numpy())

@@ -3,16 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, partition_of, run
 from errors import refuses
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.pfedme import Keys, PFedMeServer
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS = 0.3, 2
 
@@ -132,62 +129,6 @@ def test_a_shared_model_that_goes_all_the_way_takes_fedavgs_steps():
     assert_near(state(found.scored), fedavg.share(), 1e-14)
 
 
-def test_a_run_with_one_inner_step_shares_what_a_run_of_fedavg_does(tmp_path):
-    """One batch a round, clients weighed alike, and one of them left out in a round."""
-    settings = {
-        "dataset": "digits",
-        "num_rounds": 3,
-        "local_epochs": 1,
-        "batch_size": 0,
-        "fraction_train": 0.67,
-        "momentum": 0.0,
-        "weight_decay": 0.0,
-    }
-    found = run(
-        tmp_path,
-        "pfedme",
-        method="pfedme",
-        learning_rate=0.5,
-        pfedme__steps=1,
-        pfedme__rate=0.5,
-        pfedme__penalty=2.0,
-        **settings,
-    )
-    fedavg = run(
-        tmp_path, "fedavg", method="fedavg", learning_rate=0.5, weights="uniform", **settings
-    )
-    assert found.model.keys() == fedavg.model.keys()
-    for name, array in fedavg.model.items():
-        np.testing.assert_allclose(found.model[name], array, rtol=0, atol=2e-6)
-    by_size = run(tmp_path, "examples", method="fedavg", learning_rate=0.5, **settings)
-    assert any(
-        np.abs(by_size.model[name] - array).max() > 1e-4 for name, array in fedavg.model.items()
-    )
-
-
-def test_running_statistics_are_those_that_the_own_model_met(tmp_path):
-    recorder = Recorder()
-    found = run(
-        tmp_path,
-        method="pfedme",
-        dataset="digits",
-        model="convnet",
-        images__norm="batch",
-        num_rounds=1,
-        images__train_subset=100,
-        local_epochs=1,
-        learning_rate=0.05,
-        intercept=recorder,
-    )
-    for reply in recorder.replies("train"):
-        kept, sent = found.personal(partition_of(reply)), decode_arrays(reply["arrays"])
-        names = [name for name in sent if name.endswith("running_mean")]
-        assert len(names) == 7
-        for name in names:
-            assert np.abs(sent[name]).max() > 0
-            np.testing.assert_array_equal(kept[f"parameter/own/{name}"], sent[name])
-
-
 def replies(dtype, sizes=(3, 0, 5)):
     rng = np.random.default_rng(3)
     models = [
@@ -220,19 +161,6 @@ def test_the_server_goes_beta_of_the_way_to_the_mean(beta, dtype):
     again = PFedMeServer(start, Keys(beta=beta))
     again.load(found.state())
     assert_near(again.sent_to(4), found.sent_to(4), 0)
-
-
-def test_all_the_way_is_the_average_and_a_round_without_examples_is_none():
-    start = {"w": np.full((2, 3), 4.0), "n.running_var": np.full(2, 9.0)}
-    found, average = PFedMeServer(start, Keys(beta=1.0)), Average(start)
-    for one in (found, average):
-        one.aggregate(replies(np.float64))
-    assert_near(found.global_model(), average.global_model(), 0)
-    half = PFedMeServer(start, Keys(beta=0.5))
-    half.aggregate(replies(np.float64, (0, 0, 0)))
-    assert_near(half.global_model(), start, 0)
-    with refuses("parameters", error=AggregationError):
-        half.aggregate({0: Statistics({"w": start["w"]}, 1)})
 
 
 def test_what_does_not_fit_is_refused(tmp_path):

@@ -234,25 +234,6 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
         server.aggregate({0: Statistics(arrays_of(rng), 2)})
 
 
-def test_a_server_that_goes_on_is_the_same():
-    rng = np.random.default_rng(8)
-    one, other = (
-        ScaffoldServer(
-            arrays_of(np.random.default_rng(0)), Keys(learning_rate=0.5), clients=range(3)
-        )
-        for _ in range(2)
-    )
-    replies = [
-        {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
-    ]
-    one.aggregate(replies[0])
-    other.load(one.state())
-    for server in (one, other):
-        server.aggregate(replies[1])
-    assert_near(one.state(), other.state(), 0)
-    assert_near(one.sent_to(0), other.sent_to(0), 0)
-
-
 # --- Both together
 # ----------------------------------------------------------------------------------------------------
 
@@ -340,15 +321,6 @@ def test_where_nothing_is_to_be_corrected_it_is_fedavg_of_equal_weights(limit, s
     )
 
 
-def test_elsewhere_it_is_not(tmp_path):
-    scaffold = run(tmp_path, "scaffold", method="scaffold", **IMAGES)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", weights="uniform", **IMAGES)
-    assert (
-        max(np.abs(scaffold.model[name] - array).max() for name, array in fedavg.model.items())
-        > 1e-4
-    )
-
-
 @pytest.mark.parametrize("weights", ["auto", "examples"])
 def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
     recorder = Recorder()
@@ -365,33 +337,6 @@ def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
             share * one[name].astype(np.float64) for share, one in zip(shares, came, strict=True)
         )
         np.testing.assert_allclose(array, mean, rtol=0, atol=4 * EPS)
-
-
-def test_running_statistics_have_no_variate(tmp_path):
-    recorder = Recorder()
-    settings = IMAGES | {
-        "images__norm": "batch",
-        "model": "convnet",
-        "num_rounds": 1,
-        "local_epochs": 1,
-    }
-    found = run(tmp_path, method="scaffold", intercept=recorder, **settings)
-    names = decode_arrays(recorder.replies("train")[0]["arrays"]).keys()
-    running = {name for name in names if name.endswith(("running_mean", "running_var"))}
-    assert len(running) == 14
-    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {
-        f"variate/{n}" for n in running
-    }
-    assert found.summary["status"] == "completed"
-
-
-def test_what_a_model_shares_and_does_not_train_keeps_a_variate_of_zero(tmp_path):
-    """The curvature of Lorentz layers under a method that does not learn it."""
-    found = run(tmp_path, method="scaffold", model="lorentz", dataset="trees")
-    assert [row["replies"] for row in found.rounds] == ["3", "3"]
-    assert found.model["k"] == 0
-    assert found.model["variate/k"] == 0
-    assert found.personal(0)["parameter/own-variate/k"] == 0
 
 
 SGD_REFUSED = "optimizer-with-optimizer-state-with-method"

@@ -12,7 +12,7 @@ import torch
 from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from errors import refuses
 from flwr.app import Context, RecordDict
-from graph_fixtures import user_fields, write_user_graph
+from graph_fixtures import user_fields
 
 from curvfed.client_app.app import app as client
 from curvfed.deployments import inprocess, workers
@@ -50,20 +50,6 @@ def test_more_clients_than_nodes(tmp_path):
     assert text in failed(tmp_path / "run")["error"]
 
 
-def test_as_many_clients_as_nodes(tmp_path):
-    """Every client has one node, to train on or not; the score is that of those with a test
-    node.
-    """
-    write_user_graph(tmp_path / "own.pt")
-    found = run(tmp_path, clients=60, dataset=str(tmp_path / "own.pt"), method="flatland")
-    left_out = found.summary["metrics"]["clients_left_out"]
-    tested = [row for row in found.clients if row["round"] == "2" and row["score"]]
-    assert 0 < left_out == 60 - len(tested)
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(
-        np.mean([float(row["score"]) for row in tested])
-    )
-
-
 def test_a_federation_of_one(tmp_path):
     for method in ("flatland", "fedavg"):
         found = run(tmp_path, method, clients=1, method=method)
@@ -89,16 +75,6 @@ def test_a_client_without_training_nodes_weighs_nothing(method, tmp_path):
         assert all(np.array_equal(found.model[name], others.model[name]) for name in others.model)
 
 
-def test_no_client_has_training_nodes(tmp_path, caplog):
-    none = masks(torch.zeros(60, dtype=torch.bool))
-    nodes = real_nodes(tmp_path / "nodes", [graph(1, **none), graph(2, **none)])
-    found = run(tmp_path, nodes=nodes)
-    start = run(tmp_path, "start", nodes=nodes, num_rounds=0)
-    assert found.summary["personal_accuracy_mean"] == start.summary["personal_accuracy_mean"]
-    assert all(np.array_equal(found.model[name], start.model[name]) for name in start.model)
-    assert "no client that answered has training data" in caplog.text
-
-
 def test_a_client_without_test_nodes_is_left_out(tmp_path):
     train = {
         "train_mask": torch.ones(60, dtype=torch.bool),
@@ -114,22 +90,6 @@ def test_a_client_without_test_nodes_is_left_out(tmp_path):
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last))
 
 
-def test_nobody_has_test_or_validation_nodes(tmp_path):
-    train = {
-        "train_mask": torch.ones(60, dtype=torch.bool),
-        "val_mask": torch.zeros(60, dtype=torch.bool),
-        "test_mask": torch.zeros(60, dtype=torch.bool),
-    }
-    found = run(
-        tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, **train), graph(2, **train)])
-    )
-    assert found.summary["status"] == "completed"
-    assert found.summary["personal_accuracy_mean"] is None
-    assert found.summary["personal_accuracy_std"] is None
-    assert found.summary["best_validation"] is None
-    assert found.summary["metrics"]["clients_left_out"] == 2
-
-
 def test_a_client_with_one_class(tmp_path):
     one = torch.zeros(60, dtype=torch.int64)
     found = run(
@@ -141,13 +101,6 @@ def test_a_client_with_one_class(tmp_path):
     assert found.described["clients"][1]["class_names"] == ["0"]
     assert found.described["facts"]["class_names"] == ["0", "1"]
     assert found.model["head.weight"].shape == (2, 8)
-
-
-def test_all_clients_have_the_same_one_class(tmp_path):
-    one = torch.zeros(60, dtype=torch.int64)
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, y=one), graph(2, y=one)]))
-    assert found.summary["personal_accuracy_mean"] == 1
-    assert found.model["head.weight"].shape == (1, 8)
 
 
 def test_roc_auc_of_a_client_with_one_class_is_left_out(minesweeper_dir, tmp_path):
@@ -203,17 +156,6 @@ def test_isolated_nodes_and_a_graph_without_edges(method, tmp_path):
     assert found.described["clients"][1]["statistics"]["forman"] == 0
 
 
-def test_rows_of_zeros(tmp_path):
-    x = graph(1)["x"].clone()
-    x[::2] = 0
-    found = run(
-        tmp_path,
-        nodes=real_nodes(tmp_path / "nodes", [graph(1, x=x), graph(2, x=torch.zeros(60, 8))]),
-    )
-    assert found.summary["metrics"]["replies_dropped"] == 0
-    assert all(np.isfinite(array).all() for array in found.model.values())
-
-
 def test_nan_in_the_file_of_one_node_refuses_that_node_by_name(tmp_path, caplog):
     x = graph(2)["x"].clone()
     x[3, 4] = math.nan
@@ -225,16 +167,6 @@ def test_nan_in_the_file_of_one_node_refuses_that_node_by_name(tmp_path, caplog)
     assert next(iter(found.described["refused"].values())).startswith(reason)
     assert {row["partition"] for row in found.clients} == {"0", "2"}
     assert reason in caplog.text
-
-
-def test_an_absent_file_of_one_node_refuses_that_node_by_name(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)])
-    Path(nodes[2]["data-path"]).unlink()
-    found = run(tmp_path, nodes=nodes)
-    assert [reason.split(";")[0] for reason in found.described["refused"].values()] == [
-        "partition-id 2: no file data-path"
-    ]
-    assert found.summary["num_clients"] == 2
 
 
 def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_path):
@@ -331,24 +263,6 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
     assert found.summary["num_clients"] == 2
 
 
-def test_nobody_is_left(tmp_path):
-    with pytest.raises(
-        FederationError,
-        match=(
-            r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: there is no partition-id"
-        ),
-    ):
-        run(tmp_path, nodes=[{}, {}])
-    assert "0 of 2 nodes can take part" in failed(tmp_path / "run")["error"]
-
-
-def test_fewer_nodes_than_replies_are_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.01)
-    with refuses("too-few-clients", "3 of 3", 5, error=FederationError):
-        run(tmp_path, min_replies=5)
-    assert failed(tmp_path / "run")["rounds"] == 0
-
-
 def test_absent_data_offline(tmp_path, monkeypatch):
     monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
@@ -390,21 +304,6 @@ def test_a_results_folder_that_cannot_be_written(named, tmp_path, own_home):
     (folder,) = (own_home / "curvfed" / "results").iterdir()
     assert "results-dir" in failed(folder)["error"]
     assert (tmp_path / "file").read_text() == "in the way"
-
-
-def test_results_lie_below_the_users_folder_unless_told(own_home):
-    path = inprocess.simulate({"num-rounds": 0, "embedding-dim": 8}, 2)
-    assert path.parent == own_home / "curvfed" / "results"
-    assert path.name.startswith("flatland-trees-0-2")
-
-
-@pytest.mark.parametrize("name", ["gräph mit ÜmläütЖ", "x" * 200])
-def test_a_graph_of_any_name(name, tmp_path):
-    write_user_graph(tmp_path / f"{name[:120]}.pt")
-    path = inprocess.simulate(
-        {"num-rounds": 1, "embedding-dim": 8, "dataset": str(tmp_path / f"{name[:120]}.pt")}, 2
-    )
-    assert Run(path).summary["status"] == "completed"
 
 
 @pytest.mark.parametrize(

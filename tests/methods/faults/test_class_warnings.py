@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import curvfed
 from curvfed.deployments.commands.command import main
@@ -46,29 +45,6 @@ def test_a_client_that_has_both_names_means_two_classes(tmp_path):
     assert 'client 0 "t cell".' in text
 
 
-def test_parts_of_a_data_set_are_not_compared(tmp_path):
-    run = curvfed.simulate(
-        "fedavg",
-        dataset="digits",
-        num_supernodes=3,
-        num_rounds=1,
-        partition="dirichlet",
-        alpha=0.05,
-        quiet=True,
-        results_dir=tmp_path,
-    )
-    assert not any("a single client" in text for text in run.summary["warnings"])
-
-
-def test_nearly_as_many_classes_as_examples_are_told(tmp_path):
-    images = rng.integers(0, 256, (40, 8, 8), dtype=np.uint8)
-    keys = {"num_rounds": 1, "results_dir": tmp_path, "quiet": True}
-    run = curvfed.simulate("fedavg", data=[(images, np.arange(40))] * 2, **keys)
-    assert any("there are 40 classes for" in text for text in run.summary["warnings"])
-    run = curvfed.simulate("fedavg", data=[(images, np.arange(40) % 4)] * 2, **keys)
-    assert not any("classes for" in text for text in run.summary["warnings"])
-
-
 def test_what_marks_a_missing_label_is_no_class_or_is_told(tmp_path, caplog, capsys):
     names = ["a", "b", "Unassigned", "NA"]
     rows = [f"{x},{y},{names[number % 4]}" for number, (x, y) in enumerate(POINTS)]
@@ -87,14 +63,3 @@ def test_what_marks_a_missing_label_is_no_class_or_is_told(tmp_path, caplog, cap
     assert not [text for text in run.summary["warnings"] if "scored as classes" in text]
     assert main(["check", "method=fedavg", f"dataset={tmp_path}/own.csv", "num-supernodes=2"]) == 0
     assert "read: 15 of 60 points have no known class" in capsys.readouterr().out
-
-
-def test_folders_of_one_class_may_be_written_in_two_ways(tmp_path):
-    from curvfed.tasks.images.folder import read_folder
-
-    for place in ("train/M\u00fcller", "train/b", "test/Mu\u0308ller", "test/b "):
-        (tmp_path / place).mkdir(parents=True)
-        Image.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / place / "a.png")
-    raw = read_folder(tmp_path)
-    assert raw.class_names == ("M\u00fcller", "b")
-    assert raw.labels.tolist() == [0, 1, 0, 1]

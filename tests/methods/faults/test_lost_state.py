@@ -172,14 +172,6 @@ def test_a_name_whose_run_never_began_is_not_dead(left, resume, tmp_path):
     assert not list(folder.glob(".*"))
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="exists; allowed is a new name"):
-        run(tmp_path, num_rounds=1)
-    assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
-
-
 class FullDisk:
     """Every write of the app to a file fails from the `at`-th on."""
 
@@ -229,33 +221,3 @@ def test_a_full_disk_ends_the_run_and_the_rest_is_the_same_bits(tmp_path, monkey
     assert failed >= 8
     assert at < 39
     assert not list(tmp_path.glob("*-refused-*"))
-
-
-def test_a_process_that_lives_on_tells_a_loss_once(tmp_path):
-    class LossInOneProcess(Loss):
-        def __call__(self, request, handle):
-            return super().__call__(request, handle) if self.how else handle(request)
-
-    made = nodes(tmp_path / "nodes", lost_state="previous")
-    intercept = LossInOneProcess(tmp_path / "nodes" / "state1", "deleted")
-    found = run(
-        tmp_path,
-        nodes=made,
-        intercept=intercept,
-        num_rounds=ROUNDS,
-        method="flatland",
-        secure_sum=True,
-    )
-    assert all(not row["dropped"] for row in found.clients)
-    (told,) = [text for text in found.summary["warnings"] if "lost its personal" in text]
-    assert (
-        told == "client 1 lost its personal parameters of round 2 and went on from those of round 1"
-    )
-
-
-def test_clients_that_keep_only_fixed_or_tuned_parameters_have_lost_nothing(tmp_path, caplog):
-    settings = {"method": "fedbabu", "num_rounds": 2}
-    run(tmp_path, **settings)
-    assert list((tmp_path / "run" / "checkpoint" / "clients").rglob("*.safetensors"))
-    run(tmp_path, resume=True, **settings | {"num_rounds": 3})
-    assert "trying the previous one" not in caplog.text

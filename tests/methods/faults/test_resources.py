@@ -16,7 +16,6 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import (
     device_of,
     fitting_model,
-    free_memory,
     memory_errors,
 )
 from curvfed.strategies.base.errors import ConfigError
@@ -47,12 +46,6 @@ def on_cuda(monkeypatch, free: int, reserved: int = 0, allocated: int = 0) -> No
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80 * GIB))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: reserved)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: allocated)
-
-
-def test_free_memory(monkeypatch):
-    assert 0 < free_memory(CPU) < 2**50
-    on_cuda(monkeypatch, 3 * GIB, reserved=2 * GIB, allocated=GIB)
-    assert free_memory(CUDA) == 4 * GIB  # what torch keeps without using it is had again
 
 
 @pytest.mark.parametrize("free", [-1, 0])
@@ -202,14 +195,6 @@ def test_memory_that_runs_out_is_told(fail):
     )
 
 
-def test_other_errors_are_left_alone():
-    with (
-        pytest.raises(RuntimeError, match="size of tensor a"),
-        memory_errors(parse({}), Node(partition=0)),
-    ):
-        torch.ones(2) + torch.ones(3)
-
-
 @pytest.mark.parametrize("where", ["batches", "scores"])
 def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
     where, tmp_path, monkeypatch
@@ -231,12 +216,6 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
 
 
 # The device itself
-
-
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "mps", "meta", "CPU", "0"])
-def test_names_of_no_device(name):
-    with refuses("no-such-device", f'"{name}"', "cuda:N", error=ConfigError):
-        device_of(parse({}), Node(partition=0, device=name))
 
 
 @pytest.mark.parametrize(

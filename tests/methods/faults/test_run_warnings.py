@@ -60,13 +60,6 @@ def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, 
         assert about(logged(caplog), sentence) == [sentence]
 
 
-def test_nothing_is_said_of_a_sound_run(tmp_path, caplog):
-    assert (
-        run(tmp_path, method="flatland", num_rounds=10, embedding_dim=16).summary["warnings"] == []
-    )
-    assert logged(caplog) == []
-
-
 @pytest.mark.parametrize(("factor", "number"), [(0.0, 1), (1.0, 0)])
 def test_models_that_answer_one_class_alone_are_named(factor, number, tmp_path, caplog):
     graphs = [graph() | {"x": factor * graph()["x"]}] * 2
@@ -99,26 +92,6 @@ def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog)
         )
         assert without.summary["warnings"] == []
     assert len(about(logged(caplog), "(fedprox.mu = 1.0) has no effect")) == 1
-
-
-@pytest.mark.parametrize(("batch_size", "number"), [(0, 1), (16, 0)])
-def test_images_in_one_batch_are_one_step(batch_size, number, tmp_path):
-    few = {
-        "dataset": "digits",
-        "images__train_subset": 150,
-        "images__test_subset": 50,
-        "num_rounds": 1,
-    }
-    found = run(tmp_path, method="fedprox", local_epochs=1, batch_size=batch_size, **few).summary[
-        "warnings"
-    ]
-    assert len(about(found, "raise local-epochs or lower batch-size")) == number
-
-
-@pytest.mark.parametrize(("coefficient", "said"), [(0.01, False), (0.5, True), (0.0, False)])
-def test_another_method_is_warned_of_only_where_its_term_was_asked_for(coefficient, said, tmp_path):
-    found = run(tmp_path, method="flatland", flatland__proximal=coefficient).summary["warnings"]
-    assert bool(about(found, f"(flatland.proximal = {coefficient}) has no effect")) == said
 
 
 def falling(courses: dict[int, list[float]]):
@@ -164,17 +137,6 @@ def test_falls_are_logged_when_they_happen_and_told_at_the_end(tmp_path, caplog)
     ]
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 5])
-def test_a_resumed_run_tells_the_same_falls(at, tmp_path):
-    whole = run(tmp_path, "whole", method="fedavg", num_rounds=6, intercept=falling(COURSES))
-    run(tmp_path, "part", method="fedavg", num_rounds=at, intercept=falling(COURSES))
-    again = run(
-        tmp_path, "part", method="fedavg", num_rounds=6, resume=True, intercept=falling(COURSES)
-    )
-    assert again.summary["warnings"] == whole.summary["warnings"]
-    assert again.figures == whole.figures
-
-
 def described(num_test: int) -> Federation:
     description = Description(
         "nodes", "", "accuracy", 2, ("a", "b"), "", "", {"num_test": num_test}
@@ -189,19 +151,6 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
         note_training(state, Answer(reply.header, {0: reply}, {}, {}, {}, {}), described(num_test))
     assert bool(warnings(parse({"method": "fedavg"}), described(num_test), state)) == told
-
-
-def test_names_of_classes_are_no_html(tmp_path):
-    fields = graph(classes=1) | {"class_names": ["<b>all</b>"]}
-    found = run(
-        tmp_path,
-        nodes=real_nodes(tmp_path / "nodes", [fields, fields]),
-        method="fedavg",
-        num_rounds=1,
-    )
-    page = write_report(found.path).read_text()
-    assert "&lt;b&gt;all&lt;/b&gt;" in page
-    assert "<b>all" not in page
 
 
 @pytest.mark.parametrize(("points", "sent"), [(40, 3), (3000, 0)])
@@ -246,17 +195,6 @@ def test_a_run_that_measures_nothing_says_so(shares, tmp_path, caplog):
     assert len(about(half, "client 0 has no test examples")) == shares
 
 
-def test_no_test_at_all_is_told_of_an_empty_share_and_of_points_that_only_a_server_scores(tmp_path):
-    assert about(run(tmp_path, "a", test_size=0.0).summary["warnings"], "nothing measures")
-    points = {"dataset": "uniform", "points__num": 300}
-    assert about(
-        run(tmp_path, "b", method="local", **points).summary["warnings"], "nothing measures"
-    )
-    assert not about(
-        run(tmp_path, "c", method="fedavg", **points).summary["warnings"], "nothing measures"
-    )
-
-
 @pytest.mark.parametrize("shares", [True, False])
 def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(
     shares, tmp_path, caplog
@@ -271,10 +209,3 @@ def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(
     assert float(sentence.split()[4].strip(":")) > 1000
     scaled = run(tmp_path, "scaled", normalize="l2", num_rounds=3, **settings).summary["warnings"]
     assert not about(scaled, "norm") + about(scaled, "loss")
-
-
-def test_a_method_of_its_own_does_not_become_fedavg_without_the_proximal_term(tmp_path):
-    summary = run(tmp_path, method="fedhgcn", local_epochs=1, proximal=0.1).summary
-    place = summary["warning_keys"].index("proximal")
-    assert "the run is the same with 0" in summary["warnings"][place]
-    assert "equals fedavg" not in summary["warnings"][place]

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, newest, partition_of, run
-from errors import refuses
 from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
-import curvfed.strategies.methods.adafgl as stage_two
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
@@ -208,14 +205,6 @@ def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
     np.testing.assert_allclose(wide.numpy(force=True), expected, rtol=0, atol=tolerance(dtype))
 
 
-def test_at_one_features_go_along_the_edges_alone():
-    inputs = inputs_of()
-    step = smoothed_features(torch.ones(NODES, NODES, dtype=torch.float64), inputs, 1.0, 1)[
-        :, FEATURES:
-    ]
-    torch.testing.assert_close(step, inputs.adjacency @ inputs.features.matrix)  # what a GCN does
-
-
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_signed_weights_and_what_is_passed_on(beta, dtype):
@@ -238,12 +227,6 @@ def test_signed_weights_and_what_is_passed_on(beta, dtype):
         rtol=0,
         atol=10 * tolerance(dtype),
     )
-
-
-def test_signed_weights_of_nodes_that_are_all_alike_or_alone_are_numbers():
-    for nodes in (1, 4):
-        found = signed_weights(torch.zeros(nodes, nodes), torch.zeros(nodes, 2), 1.0)
-        assert torch.equal(found, torch.eye(nodes))
 
 
 def told_and_masked(rows, seed):
@@ -404,21 +387,6 @@ def test_test_labels_say_nothing():
         found.fine_tune()
         outcomes.append(state(found.tuned))
     assert_near(outcomes[0], outcomes[1], 0)
-
-
-def test_clients_with_one_label_one_class_or_none_at_all():
-    for train, labels in (((3,), None), ((0, 1, 2), [1] * NODES)):
-        found = learner(graph(labels, train), fine_tune_epochs=3)
-        assert np.isfinite(found.fine_tune())
-        assert torch.isfinite(found.tuned.eval()(found.local.task.inputs)).all()
-    assert learner(graph(train=())).tuned is not None
-
-
-def test_a_graph_that_is_too_large_is_refused_before_the_rounds(monkeypatch):
-    monkeypatch.setattr(stage_two, "MAX_NODES", NODES - 1)
-    with refuses("too-many-nodes", NODES - 1, NODES, error=ConfigError):
-        learner(graph())
-    learner(graph(), fine_tune_epochs=0)
 
 
 def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):

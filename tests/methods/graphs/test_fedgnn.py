@@ -10,7 +10,6 @@ from app_runs import Recorder, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, descend, learner, state
 
-import curvfed.strategies.base.noise
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Statistics
@@ -115,14 +114,6 @@ def test_noise_is_laplacian():
     assert noise.laplace((0, 3)).shape == (0, 3)
 
 
-@pytest.mark.parametrize(("byte", "size"), [(b"\x00", 53 * math.log(2)), (b"\xff", 0.0)])
-def test_the_rarest_bytes_make_finite_noise(byte, size, monkeypatch):
-    monkeypatch.setattr(
-        curvfed.strategies.base.noise.secrets, "token_bytes", lambda count: byte * count
-    )
-    np.testing.assert_allclose(np.abs(Noise().laplace((3,))), size, rtol=1e-15, atol=0)
-
-
 def test_noise_without_a_seed_is_nobodys():
     one, other = Noise(), Noise()
     assert (one.laplace((50,)) != other.laplace((50,))).all()
@@ -184,13 +175,6 @@ def test_a_run_without_noise_is_fedavgs_and_its_noise_leaves_the_own_scores_alon
     assert not any(
         np.allclose(array, loud.model[name], atol=1) for name, array in fedavg.model.items()
     )
-
-
-def test_the_summary_tells_what_the_noise_is_worth(tmp_path):
-    found = run(tmp_path, method="fedgnn", num_rounds=3, fedgnn__clip=0.1, fedgnn__noise=0.4)
-    entries = sum(array.size for array in found.model.values())
-    assert found.summary["metrics"]["epsilon_per_weight"] == pytest.approx(0.5)
-    assert found.summary["metrics"]["epsilon_of_run"] == pytest.approx(0.5 * entries * 3)
 
 
 def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Fault, Recorder, array_names, forged, partition_of, real_nodes, run
+from app_runs import Recorder, array_names, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from safetensors.numpy import load, save
 from tiny_learning import local_of
@@ -21,10 +21,8 @@ from curvfed.strategies.methods.fedgta import (
     FedGtaClient,
     FedGtaServer,
     Keys,
-    shares,
 )
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
@@ -226,18 +224,6 @@ def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit(
         np.testing.assert_array_equal(found.sent_to(partition)["w"], update.arrays["w"])
 
 
-def test_clients_that_are_the_same_have_the_plain_mean():
-    rng = np.random.default_rng(0)
-    replies = {
-        partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)
-    }
-    found = FedGtaServer(model(rng), Keys(threshold=0.99, moments=ORDER))
-    found.aggregate(replies)
-    mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
-    for partition in replies:
-        np.testing.assert_allclose(found.sent_to(partition)["w"], mean, rtol=0, atol=1e-15)
-
-
 def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
     rng = np.random.default_rng(0)
     axes = np.eye(CLASSES)
@@ -256,19 +242,6 @@ def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
     before = found.state()
     found.aggregate({2: reply(rng, 0), 3: reply(rng, 0)})
     assert all(np.array_equal(array, before[name]) for name, array in found.state().items())
-
-
-def test_without_confidence_those_alike_count_alike():
-    alike, none = np.array([[True, True, False], [False, False, True]]), np.zeros(3)
-    np.testing.assert_allclose(shares(alike, none, np.ones(3)), [[0.5, 0.5, 0], [0, 0, 1]])
-    np.testing.assert_allclose(
-        shares(alike, np.array([1.0, 3, 0]), np.ones(3)), [[0.25, 0.75, 0], [0, 0, 1]]
-    )
-    rng = np.random.default_rng(0)
-    found = FedGtaServer(model(rng), Keys(threshold=-1.0, moments=ORDER))
-    liar, honest = reply(rng, confidence=-3.0), reply(rng, confidence=2.0)
-    found.aggregate({0: liar, 1: honest})
-    np.testing.assert_array_equal(found.sent_to(0)["w"], honest.arrays["w"])
 
 
 def test_who_does_not_reply_keeps_its_start_and_all_of_it_is_in_the_state():
@@ -309,36 +282,6 @@ def test_a_run_at_threshold_1_is_training_alone(tmp_path):
         (row["score"], row["loss"]) for row in local.clients
     ]
     assert gta.summary["metrics"]["models_per_start"] == 1
-
-
-def test_a_run_at_threshold_minus_1_sends_all_the_average_by_confidence(tmp_path):
-    recorder = Recorder()
-    run(tmp_path, method="fedgta", fedgta__threshold=-1.0, intercept=recorder)
-    sent = [decode_arrays(message["arrays"]) for message in recorder.replies("train")][:3]
-    weights = np.array([float(arrays[CONFIDENCE]) for arrays in sent])
-    assert min(weights) > 0
-    mean = np.tensordot(
-        weights / weights.sum(), [arrays["first.weight"].astype(np.float64) for arrays in sent], 1
-    )
-    for message in recorder.requests("train")[3:]:
-        np.testing.assert_allclose(
-            decode_arrays(message["arrays"])["first.weight"], mean, rtol=0, atol=EPS32
-        )
-
-
-@pytest.mark.parametrize(
-    "bad", [np.zeros((2, 2), np.float32), np.full((13, 3), np.nan, np.float32), None]
-)
-def test_figures_of_another_form_are_dropped_with_the_reason(bad, tmp_path):
-    def change(found):
-        arrays = {name: array for name, array in found.arrays.items() if name != MOMENTS}
-        return replace(found, arrays=arrays if bad is None else arrays | {MOMENTS: bad})
-
-    found = run(tmp_path, method="fedgta", intercept=Fault(1, forged(change)))
-    (row,) = [row for row in found.clients if row["dropped"]]
-    assert (row["round"], row["partition"]) == ("1", "1")
-    assert MOMENTS in row["dropped"]
-    assert found.summary["status"] == "completed"
 
 
 def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_statistics(tmp_path):

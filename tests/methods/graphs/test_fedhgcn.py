@@ -93,15 +93,6 @@ def test_importance_is_the_distance_to_the_neighbours_centroid(dense, scale):
     )
 
 
-def test_a_node_that_its_neighbours_tell_all_of_has_no_importance():
-    graph = random_graph(dense=True)
-    same = replace(graph, features=torch.ones(NODES, FEATURES))
-    found = importance(same.features, same.edge_index)
-    alone = ~adjacency(graph).any(axis=1)
-    assert found[~alone].max() < 1e-6
-    np.testing.assert_allclose(found[alone], np.sqrt(FEATURES), rtol=1e-12, atol=0)
-
-
 @pytest.mark.parametrize(
     ("share", "count"), [(0.01, 10), (0.4, 12), (0.5, 15), (0.55, 17), (0.8, 24), (1.0, 30)]
 )
@@ -130,12 +121,6 @@ def test_of_whole_graphs_each_keeps_its_share_and_at_least_one_node():
             best = start + np.argsort(-scores[one].numpy())[:count]
             assert kept[one].nonzero().squeeze(1).tolist() == sorted((best - start).tolist())
             start += size
-
-
-def test_of_equal_nodes_the_first_stay():
-    graph = random_graph(sizes=[10, 20], edges=0)
-    graph = replace(graph, features=torch.ones(NODES, FEATURES))
-    assert selected(graph, 0.2).nonzero().squeeze(1).tolist() == [0, 1, 10, 11, 12, 13]
 
 
 @pytest.mark.parametrize("sizes", [None, [10, 20]])

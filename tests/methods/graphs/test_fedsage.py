@@ -9,7 +9,6 @@ from errors import refuses
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, local_of, state
 
-from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.aggregation import AggregationError, split_average
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics, named_state
@@ -34,8 +33,6 @@ from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.neighbour_generator import (
-    FeatureGenerator,
-    GeneratorSpec,
     feature_loss,
     hide_nodes,
     impaired,
@@ -162,17 +159,6 @@ def test_the_feature_loss_is_the_distance_to_the_nearest(dtype, limited):
     expected = distances(generated, missing, candidates, linked if limited else None)
     assert found.item() == pytest.approx(expected, rel=1e-12 if dtype == torch.float64 else 1e-5)
     assert found.dtype == dtype
-
-
-def test_the_feature_loss_of_nothing_is_zero_and_has_a_gradient():
-    generated = torch.ones(2, 2, FEATURES, requires_grad=True)
-    for missing, candidates in (
-        ([0, 0], torch.ones(1, FEATURES)),
-        ([1, 1], torch.ones(0, FEATURES)),
-    ):
-        loss = feature_loss(generated, torch.tensor(missing), candidates)
-        assert loss.item() == 0
-        assert not torch.autograd.grad(loss, generated)[0].any()
 
 
 def test_a_mended_graph_has_the_generated_nodes_after_its_own():
@@ -525,16 +511,6 @@ def test_the_mean_is_that_of_all_who_answered():
         assert all((found.sent_to(p)[GRADIENT + name] == expected).all() for name in names)
 
 
-def test_without_generators_and_with_a_client_alone():
-    found = server(learner(), rounds=0)
-    assert found.sent_to(0).keys() == found.expected_reply(0).keys() == found.global_model().keys()
-    alone, client = server(learner(), rounds=2), learner(fedsage__epochs=1)
-    for _ in range(3):
-        alone.aggregate({0: replied(client, alone.sent_to(0))})
-    assert client.local_state()[f"{KEPT}rounds"] == 2
-    assert all(bool(tensor.isfinite().all()) for tensor in client.local_state().values())
-
-
 def test_a_client_without_examples_answers_what_is_awaited():
     found = learner(3, train=())
     hub = server(found)
@@ -615,21 +591,6 @@ def test_without_generators_it_is_fedavg(tmp_path):
     fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
     assert all(np.array_equal(found.model[name], array) for name, array in fedavg.model.items())
     assert found.summary["personal_accuracy_mean"] == fedavg.summary["personal_accuracy_mean"]
-
-
-def test_a_name_of_a_run_has_no_plus():
-    assert default_name(parse({"method": "fedsage+", "dataset": "trees"})).startswith(
-        "fedsageplus-trees-0-"
-    )
-
-
-def test_the_generator_of_features_is_the_one_of_the_program():
-    spec = GeneratorSpec(FEATURES, 4, 2, 0.0)
-    network = FeatureGenerator(spec).double()
-    rows = np.random.default_rng(0).normal(size=(5, 4))
-    np.testing.assert_allclose(
-        network(torch.from_numpy(rows)).numpy(force=True), made(state(network), rows), atol=1e-12
-    )
 
 
 def test_real_nodes_show_their_nodes_only_where_they_share_statistics(tmp_path):

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 from app_runs import Recorder, Run, array_names, partition_of, run
-from errors import refuses
 from graph_fixtures import write_tu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
 from tiers import only
 
-from curvfed.strategies.base.aggregation import AggregationError, Average
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
@@ -118,18 +117,6 @@ def test_updates_are_measured_as_in_plain_numpy(start, models):
     assert weights.min() >= 0
 
 
-def test_the_order_of_the_parameters_tells_nothing():
-    """A model that comes from a checkpoint has its parameters in another order; to the bit the sums
-    are the same."""
-    rng = np.random.default_rng(2)
-    start, *models = (
-        {f"p{i}": rng.normal(size=(i, 7)).astype(np.float32) for i in range(9)} for _ in range(5)
-    )
-    one, other = Updates.of(start, models), Updates.of(dict(reversed(start.items())), models)
-    assert one.products.tobytes() == other.products.tobytes()
-    assert one.mean_norm == other.mean_norm
-
-
 def clusters(eps1=1.0, eps2=1.0, warmup=0, window=0):
     keys = Keys.model_construct(eps1=eps1, eps2=eps2, warmup=warmup, window=window)
     return GcflServer(arrays_of((0, 0, 0)), keys, RunKeys(learning_rate=1.0))
@@ -195,18 +182,6 @@ def test_when_a_cluster_is_split(settings, updates, split):
     assert go(clusters(**settings), updates) == 1 + split
 
 
-def test_the_warm_up_ends():
-    aggregation = clusters(warmup=2)
-    assert [go(aggregation, OPPOSED) for _ in range(4)] == [1, 1, 2, 2]
-
-
-def test_clusters_are_split_again():
-    aggregation = clusters()
-    assert go(aggregation, {p: RIGHT if p < 4 else LEFT for p in range(8)}) == 2
-    assert go(aggregation, {p: UP if p > 3 else (1 - 2 * (p % 2)) * 8 * UP for p in range(8)}) == 3
-    assert members(aggregation) == [{0, 2}, {4, 5, 6, 7}, {1, 3}]
-
-
 @given(st.lists(triples, min_size=1, max_size=5), st.data())
 def test_what_never_splits_is_the_average_to_the_bit(starts, data):
     aggregation, average = clusters(eps2=math.inf), Average(arrays_of((0, 0, 0)))
@@ -228,17 +203,6 @@ def test_clients_that_agree_are_never_parted(update, count, one, other):
         assert go(aggregation, dict.fromkeys(range(count), update)) == 1
 
 
-def test_twins_stay_together():
-    rng = np.random.default_rng(0)
-    pair, third = rng.normal(size=3), rng.normal(size=3)
-    aggregation = clusters(eps1=10, eps2=10)
-    go(
-        aggregation,
-        {0: 20 * pair, 1: -20 * pair + third, 2: 20 * pair, 3: -20 * pair + third, 4: 20 * pair},
-    )
-    assert members(aggregation) == [{0, 2, 4}, {1, 3}]
-
-
 def test_who_has_no_say_stays_with_the_larger_half():
     aggregation = clusters(eps1=2, eps2=2)
     go(aggregation, dict.fromkeys(range(7), UP), {6: 0})
@@ -254,31 +218,6 @@ def test_fewer_than_most_of_the_known_decide_nothing():
     go(aggregation, dict.fromkeys(range(8), UP))
     assert go(aggregation, OPPOSED) == 1
     assert go(aggregation, OPPOSED | {4: LEFT}) == 2
-
-
-def test_a_cluster_that_nobody_tells_of_keeps_its_model():
-    aggregation = clusters()
-    go(aggregation, OPPOSED)
-    before = vector_of(aggregation.sent_to(2))
-    go(aggregation, {0: UP})
-    np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), before)
-    go(aggregation, {2: STILL, 3: RIGHT}, {2: 0, 3: 0})
-    np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), before)
-    assert aggregation.figures() == {
-        "clusters": 2,
-        "mean_update_norm": 0.0,
-        "largest_update_norm": 0.0,
-    }
-
-
-def test_the_figures_are_the_norms_of_the_round():
-    aggregation = clusters(eps2=math.inf)
-    go(aggregation, {0: RIGHT, 1: RIGHT, 2: LEFT})
-    assert aggregation.figures() == {
-        "clusters": 1,
-        "mean_update_norm": 1.0,
-        "largest_update_norm": 3.0,
-    }
 
 
 def test_gcfl_plus_parts_by_the_course_of_the_norms():
@@ -326,11 +265,6 @@ def test_a_stored_state_goes_on_to_the_same_bits(window):
     assert whole.figures()["clusters"] > 2
     assert stored.figures() == whole.figures()
     assert save(stored.state()) == save(whole.state())
-
-
-def test_other_parameters_are_refused():
-    with refuses("parameters", "head.weight", error=AggregationError):
-        clusters().aggregate({0: Statistics(arrays_of(RIGHT) | {"head.weight": np.zeros(2)}, 1)})
 
 
 def test_thresholds_that_would_part_equals_are_refused():
@@ -408,18 +342,6 @@ def test_a_run_averages_within_the_clusters(tmp_path):
         for half in itertools.combinations(range(5), size)
     )
     assert across(weights, next(iter(halves.values()))) == pytest.approx(least, rel=1e-9)
-
-
-def test_the_classifier_stays_with_the_client(tmp_path):
-    recorder = Recorder()
-    found = run(tmp_path, method="gcfl", intercept=recorder)
-    assert set().union(*map(array_names, recorder.replies())) == {
-        "first.weight",
-        "first.bias",
-        "second.weight",
-        "second.bias",
-    }
-    assert {"parameter/head.weight", "parameter/head.bias"} <= found.personal(0).keys()
 
 
 def test_at_its_defaults_clients_that_differ_part_when_their_mean_has_slowed_down(tmp_path):

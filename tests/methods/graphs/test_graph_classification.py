@@ -10,23 +10,18 @@ import numpy as np
 import pytest
 import torch
 from app_runs import (
-    Fault,
     Recorder,
     Run,
     array_names,
-    forged,
     partition_of,
-    phase_of,
     real_nodes,
     run,
     untimed,
 )
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
-from curvfed.server_app.federation import FederationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.tasks.graphs.data.raw import MAX_DEGREE
 
 SETS = "MUTAG,BZR,PROTEINS"
 SPACES = {  # graphs, features, classes, and of a fifth of the graphs those to train on
@@ -315,20 +310,6 @@ def test_a_class_that_a_client_lacks(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
-def test_one_graph_per_client(method, sets, tmp_path):
-    """One to train on, to validate or to test on; some are single nodes or have no edge."""
-    found = run(tmp_path, clients=12, method=method, dataset="proteins", data_dir=str(sets))
-    assert found.summary["status"] == "completed"
-    assert found.summary["metrics"]["replies_dropped"] == 0
-    assert (
-        sorted(row["num_examples"] for row in found.clients if row["round"] == "2")
-        == ["0"] * 10 + ["1"] * 2
-    )
-    tested = [row for row in found.clients if row["round"] == "2" and row["score"]]
-    assert found.summary["metrics"]["clients_left_out"] == 12 - len(tested) == 12 - 5
-
-
-@pytest.mark.parametrize("method", ["flatland", "fedavg"])
 @pytest.mark.parametrize("model", ["auto", "gcn"])
 def test_graphs_without_edges(method, model, tmp_path):
     bare = changed(user_graphs(12), edge_index=torch.zeros(2, 0, dtype=torch.int64))
@@ -339,22 +320,6 @@ def test_graphs_without_edges(method, model, tmp_path):
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert found.described["clients"][0]["statistics"]["num_edges"] == 0
     assert all(np.isfinite(array).all() for array in found.model.values())
-
-
-def test_graphs_without_features_have_those_of_their_degrees(tmp_path):
-    def degrees(graph):
-        return torch.bincount(graph["edge_index"].flatten(), minlength=len(graph["x"]))
-
-    width = MAX_DEGREE + 1
-    without = changed(user_graphs(12), num_nodes=lambda graph: len(graph["x"]), x=None)
-    codes = changed(user_graphs(12), x=lambda graph: torch.eye(width)[degrees(graph)])
-    found = [
-        run(tmp_path, name, nodes=nodes_of(tmp_path / f"nodes {name}", [graphs]))
-        for name, graphs in [("without", without), ("with", codes)]
-    ]
-    assert found[0].described["facts"]["num_features"] == width
-    assert measured(found[0]) == measured(found[1])
-    assert same(found[0].model, found[1].model)
 
 
 def mess(graph: dict) -> torch.Tensor:
@@ -460,49 +425,6 @@ def test_a_node_that_holds_nodes_is_refused_by_name(tmp_path):
     assert (found.summary["num_clients"], found.described["facts"]["task"]) == (2, "graphs")
 
 
-def test_what_a_client_calls_its_data_does_not_part_classifiers_of_nodes(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [user_fields(seed=seed) for seed in range(3)])
-    odd = forged(lambda reply: replace(reply, description=replace(reply.description, space="mine")))
-    found = run(tmp_path, nodes=nodes, method="fedavg", intercept=Fault(1, odd, "describe", 0))
-    assert not found.described["facts"]["own_ends"]
-    assert found.model["head.weight"].shape == (2, 8)
-    assert found.summary["metrics"]["replies_dropped"] == 0
-
-
-def test_a_flat_encoder_asks_nobody_for_curvatures(sets, tmp_path):
-    recorder = Recorder()
-    run(tmp_path, model="gin", dataset="MUTAG", data_dir=str(sets), intercept=recorder)
-    assert {phase_of(content) for content in recorder.requests()} == {"describe", "train"}
-
-
-def failed(folder: Path) -> str:
-    """Why a run failed, as its summary says."""
-    summary = Run(folder).summary
-    assert (summary["status"], summary["rounds"]) == ("failed", 0)
-    return summary["error"]
-
-
-def test_clients_that_are_no_multiple_of_the_data_sets(sets, tmp_path):
-    text = (
-        "4 clients cannot be shared out evenly to 3 data sets (MUTAG, BZR, PROTEINS); their number"
-        " must be a multiple of"
-    )
-    with pytest.raises(FederationError) as caught:
-        run(tmp_path, clients=4, dataset=SETS, data_dir=str(sets))
-    assert text in str(caught.value)
-    assert text in failed(tmp_path / "run")
-
-
-def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkeypatch):
-    # Figures of some of the data sets would be read as those of all that the run names.
-    monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("no_proxy", "*")
-    with pytest.raises(FederationError) as caught:
-        run(tmp_path, clients=4, dataset="MUTAG,AIDS", data_dir=str(sets))
-    assert "2 of 4 clients of MUTAG,AIDS cannot take part" in str(caught.value)
-    assert "the files of AIDS" in failed(tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
@@ -537,37 +459,6 @@ def test_what_does_not_go_together_starts_no_client(settings, text, tmp_path):
     assert text in str(caught.value)
     assert not (tmp_path / "run").exists()
     assert not recorder.pairs
-
-
-@pytest.mark.parametrize(
-    ("fields", "settings", "text"),
-    [
-        (
-            user_graphs(12),
-            {"model": "split"},
-            'model = "split": allowed for data sets of graphs is one of auto, gin, gcn, lorentz',
-        ),
-        (
-            user_fields(),
-            {"model": "gin"},
-            (
-                'model = "gin": allowed for data sets of nodes is one of auto, gcn, gated, lorentz,'
-                " split"
-            ),
-        ),
-        (
-            user_graphs(12),
-            {"method": "flatland-euclidean"},
-            'the clients\' data are graphs, method = "flatland-euclidean" works on nodes',
-        ),
-    ],
-)
-def test_a_file_tells_its_task_when_it_is_opened(fields, settings, text, tmp_path):
-    torch.save(fields, tmp_path / "own.pt")
-    with pytest.raises((ConfigError, FederationError)) as caught:
-        run(tmp_path, dataset=str(tmp_path / "own.pt"), **settings)
-    assert text in str(caught.value)
-    assert text in failed(tmp_path / "run")
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])

@@ -8,7 +8,6 @@ from hull_nodes import hull_run
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.hull.classifier_choice import (
-    COSTS,
     KEYS,
     choose_classifier,
     compare_kinds,
@@ -92,17 +91,6 @@ def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
     assert depths.min() > -1e-12
 
 
-def test_c_is_bounded_or_what_the_key_says(overlapping):
-    bodies, _, found = overlapping
-    costs = {choice.kind: choice.c for choice in found.comparison.choices}
-    assert costs.keys() == set(KEYS)
-    assert costs.pop("depth") == np.inf
-    assert set(costs.values()) <= set(COSTS)
-    assert max(COSTS) <= 1000
-    fixed = {choice.kind: choice.c for choice in compare_kinds(bodies, 0.5, 0).choices}
-    assert fixed == dict.fromkeys(costs, 0.5) | {"depth": np.inf}
-
-
 def test_depth_is_taken_where_nothing_is_better_and_no_kind_disagrees():
     found = learn(hulls_of(split(0.05, 600, 10)[0]), PUBLIC, Settings(kind="auto"))
     assert found.classifier.kind == "depth"
@@ -118,13 +106,6 @@ def test_depth_is_taken_where_no_client_can_be_left_out():
     classifier, comparison = choose_classifier(bodies, 0.0, 0)
     assert classifier.kind == "depth"
     assert comparison.choices == ()
-
-
-def test_many_hulls_get_fewer_points_each():
-    corners = 0.1 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    for count, each in ((10, 40), (1000, 4), (5000, 1)):
-        bodies = GroupedHulls([corners] * count, np.arange(count) % 2, np.arange(count) // 2, -1.0)
-        assert len(draw_points(bodies, 0)[0]) == count * each
 
 
 @pytest.mark.parametrize(("share", "warns"), [(0.0999, False), (0.1, True), (0.4, True)])

@@ -132,13 +132,6 @@ def test_two_classes_in_the_same_place(svm, tmp_path):
 ONE_BIN = {"hull__epsilon": 400.0, "hull__radius": 0.96}
 
 
-def test_all_hulls_are_one_bin(tmp_path):
-    run = hull_run(tmp_path, hull__c="auto", **ONE_BIN)
-    assert run.summary["metrics"]["hull_bins"] == 1
-    assert decoded(run) == [[(1,), (1,)]] * 3
-    assert 0 <= run.summary["global_accuracy"] <= 1
-
-
 @pytest.mark.parametrize(
     ("parts", "settings", "text"),
     [
@@ -164,12 +157,6 @@ def test_what_cannot_be_done_ends_the_run_before_anything_is_sent(parts, setting
     assert Run(tmp_path / "run").summary["error"] == str(caught.value)
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, 1e-8, 1e-18])
-def test_an_epsilon_that_is_no_distance_or_makes_too_many_bins(epsilon, tmp_path):
-    with pytest.raises(ConfigError, match=r"hull\.epsilon"):
-        hull_run(tmp_path, hull__epsilon=epsilon)
-
-
 def test_more_classes_than_the_public_number(tmp_path, caplog):
     run = hull_run(
         tmp_path,
@@ -186,11 +173,6 @@ def test_more_classes_than_the_public_number(tmp_path, caplog):
     )
 
 
-def test_a_simulation_with_another_number_of_classes(tmp_path):
-    with refuses("num-classes", "hull.num-classes = 5", 2, error=ConfigError):
-        hull_run(tmp_path, hull__num_classes=5)
-
-
 def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
     plain = hull_run(tmp_path, "plain", hull__epsilon=0.1)
     thinned = hull_run(tmp_path, "thinned", hull__epsilon=0.1, hull__cap=5)
@@ -202,13 +184,6 @@ def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
     assert thinned.summary["metrics"]["hull_vertices_thinned"] == lost
     assert caplog.text.count("because a hull may have at most 5 (hull.cap)") == 3
     assert thinned.summary["global_accuracy"] > 0.8
-
-
-def test_points_beyond_the_public_radius_are_moved_onto_it(tmp_path, caplog):
-    run = hull_run(tmp_path, hull__radius=0.5)
-    assert run.summary["metrics"]["hull_points_moved"] > 0
-    assert "lie beyond the public radius and were moved onto it (hull.radius)" in caplog.text
-    assert (np.hypot(*arrays_of(run)["points"].T) <= 0.5).all()
 
 
 def test_more_hulls_in_a_bin_than_h_are_noticed(tmp_path):
@@ -258,17 +233,6 @@ def test_a_share_that_is_none(share, tmp_path):
         == f"partition-id 2: hull-max-share is {share!r} in this node's --node-config; allowed is a"
         " share in [0, 1]"
     )
-
-
-def test_too_few_that_can_take_part_are_named_with_their_reasons(tmp_path):
-    nodes = nodes_of(tmp_path / "nodes", PAIR, **{"hull-max-share": 0.0})
-    recorder = Recorder()
-    with pytest.raises(
-        RoundError,
-        match=r"0 of 2 clients can take part, needed are 2 .* partition 0: this node's hull",
-    ):
-        hull_run(tmp_path, nodes=nodes, intercept=recorder)
-    assert phases(recorder) == {"describe", "measure"}
 
 
 def write_keys(folder: Path, nodes: list[dict]) -> None:

@@ -15,8 +15,6 @@ from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.hull.naming import NONE, client_votes, elect_names
 from curvfed.strategies.methods.hull.client import HullClient
 
 SIX = {"clients": 6, "hull__epsilon": 0.1}
@@ -59,11 +57,6 @@ def test_without_any_good_group_the_run_ends(groups, forgers, tmp_path, monkeypa
     nonsense(monkeypatch, forgers)
     with refuses("no-sum", error=RoundError):
         hull_run(tmp_path, hull__groups=groups, **SIX)
-
-
-def test_more_groups_than_clients_allow(tmp_path):
-    with refuses("too-few-clients", "hull.groups = 3", "1 to 2", error=ConfigError):
-        hull_run(tmp_path, hull__groups=3, **SIX)
 
 
 def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch, caplog):
@@ -148,12 +141,3 @@ def test_votes_that_are_none_are_a_bad_reply(tmp_path):
     ]
     assert dropped == ["votes must be 0 or 1, at most one 1 in a row and in a column"]
     assert sorted(arrays_of(run)["names"]) == ["0", "2"]
-
-
-def test_a_vote_is_for_a_group_with_points_and_a_public_name():
-    names = np.array([1, 0, NONE, 2])
-    votes = client_votes(names, np.array([0, 0, 1, 2]), ("a", "b", "c"), ("c", "b"))
-    # "a" is not public, group 3 has no points
-    assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
-    assert elect_names(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
-    assert elect_names(np.zeros((2, 2))).tolist() == [NONE, NONE]

@@ -63,37 +63,11 @@ def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
             )
 
 
-def test_another_seed_is_another_run(tmp_path):
-    assert decoded(hull_run(tmp_path, "one")) != decoded(hull_run(tmp_path, "two", seed=1))
-
-
 def test_switched_labels_change_nothing(tmp_path):
     plain, switched = (
         hull_run(tmp_path, str(flag), hull__switch_labels=flag, seed=2) for flag in (False, True)
     )
     assert figures(plain) == figures(switched)
-
-
-def test_both_codes_decode_the_same(tmp_path):
-    plain = hull_run(tmp_path, "binary", hull__epsilon=0.5)
-    other = hull_run(tmp_path, "b-h", hull__epsilon=0.5, hull__code="bose-chowla", hull__h=6)
-    for run in (plain, other):
-        assert decoded(run) == expected(parts_of(3), 0.5)
-    assert plain.model_bytes == other.model_bytes
-
-
-@pytest.mark.parametrize("grouping", ["assignment", "spectral", "kernighan-lin"])
-def test_every_grouping_finds_the_classes(grouping, tmp_path):
-    run = hull_run(tmp_path, hull__grouping=grouping)
-    assert run.summary["metrics"]["grouping_accuracy"] == 1.0
-    assert run.summary["global_accuracy"] > 0.95
-
-
-def test_the_hard_margin(tmp_path):
-    run = hull_run(tmp_path, hull__svm="hard", hull__c="auto")
-    classifier, stored = Classifier.from_arrays(run.model), arrays_of(run)
-    assert classifier.c == math.inf
-    np.testing.assert_array_equal(classifier.predict(stored["points"]), stored["group"])
 
 
 def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
@@ -155,10 +129,6 @@ def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, c
     assert "hulls_exact" not in run.summary["metrics"]
     assert run.summary["global_accuracy"] > 0.95
     assert ("true_points" in arrays_of(run)) == (len(whose) < 3)
-
-
-def test_two_clients_are_enough(tmp_path):
-    assert decoded(hull_run(tmp_path, clients=2)) == expected(parts_of(2), 0.01)
 
 
 def test_every_message_may_come_to_another_process(tmp_path):
@@ -341,14 +311,6 @@ def test_hulls_that_nothing_can_be_learned_from_are_kept_for_other_settings(tmp_
     assert learned.summary["status"] == "completed"
 
 
-@pytest.mark.parametrize("c", [1e308, 1.1e12, 0.0])
-def test_a_margin_that_no_classifier_takes_is_refused_before_anybody_is_asked(c, tmp_path):
-    counted = Crash()
-    with pytest.raises(ConfigError, match=r"hull\.c"):
-        hull_run(tmp_path, hull__c=c, intercept=counted)
-    assert not any(counted.asked.values())
-
-
 def test_a_finished_run_resumed_is_the_same_run(tmp_path):
     before, counted = figures(hull_run(tmp_path)), Crash()
     after = figures(hull_run(tmp_path, resume=True, intercept=counted))
@@ -361,29 +323,6 @@ def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
         hull_run(tmp_path, clients=4, intercept=Crash("evaluate"))
     with refuses("changed-data", error=ConfigError):
         hull_run(tmp_path, clients=3, resume=True)
-
-
-def test_test_points_of_other_classes_do_not_end_the_run(tmp_path):
-    """They are numbered otherwise than the clients', and some have classes that no client has."""
-    parts = [training(blobs(["a0", "b4"], seed=seed)) for seed in (0, 1)]
-    points, labels = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    np.savez(tmp_path / "all.npz", x_train=points, y_train=np.array(["a0", "b4"])[labels])
-    other = np.array([[0.01, 0.0], [0.0, 0.01]])
-    np.savez(
-        tmp_path / "test.npz",
-        x_train=np.concatenate([other, points]),
-        y_train=np.concatenate([["A stranger"] * 2, np.array(["a0", "b4"])[labels]]),
-    )
-    run = hull_run(
-        tmp_path,
-        dataset=str(tmp_path / "all.npz"),
-        test_data=str(tmp_path / "test.npz"),
-        clients=2,
-        hull__c="auto",
-    )
-    best = len(points) / (len(points) + 2)
-    assert run.summary["global_accuracy"] == pytest.approx(best)
-    assert arrays_of(run)["class_names"].tolist() == ["a0", "b4", "A stranger"]
 
 
 def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):

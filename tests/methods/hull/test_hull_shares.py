@@ -3,7 +3,6 @@
 import re
 
 import numpy as np
-import pytest
 from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, training
 
 
@@ -48,10 +47,3 @@ def test_where_much_would_leave_the_client_proposes_what_would_help(tmp_path, ca
     caplog.clear()
     hull_run(tmp_path, "less", **settings | {"hull__epsilon": epsilon, "hull__cap": int(cap)})
     assert f"{partition:.0f}" not in {one[0] for one in re.findall(told, caplog.text)}
-
-
-@pytest.mark.parametrize("points", [5, 6])
-def test_where_nothing_helps_it_says_so(points, tmp_path, caplog):
-    parts = [blobs("02", per_class=points, seed=seed) for seed in range(3)]
-    hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts))
-    assert "would leave it; it has too few points for hulls that hide any" in caplog.text

@@ -104,22 +104,6 @@ def test_draws_depend_on_the_seed_and_the_class_alone():
     np.testing.assert_allclose(alone, drawn[classes == 2], rtol=1e-6, atol=1e-6)
 
 
-def test_classes_of_equal_statistics_are_drawn_apart():
-    features, _ = data(8, 50, 3, 1)
-    drawn, classes = sample(
-        summed([(np.tile(features, (2, 1)), np.repeat([0, 1], 50))], 3, 2), 10, 0
-    )
-    assert (drawn[classes == 0] != drawn[classes == 1]).all()
-
-
-def test_fewer_examples_than_dimensions_are_no_hindrance():
-    """Half of the eigenvalues of such a covariance are 0, and by rounding negative."""
-    features, labels = data(9, 8, 30, 1)
-    drawn, _ = sample(summed([(features, labels)], 30, 1), 200, 0)
-    across = np.linalg.svd((features - features.mean(axis=0)).astype(float))[2][7:]
-    np.testing.assert_allclose((drawn - features.mean(axis=0)) @ across.T, 0, atol=1e-4)
-
-
 def test_a_single_example_is_drawn_as_it_is_and_few_stay_in_their_span():
     lone = np.array([[1.0, -2, 3]], np.float32)
     drawn, _ = sample(summed([(lone, np.array([1]))], 3, 2), 5, 0)

@@ -230,17 +230,6 @@ def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
         assert not torch.equal(first["weight"], other["weight"])
 
 
-@pytest.mark.parametrize(("num_classes", "dim"), [(1, 1), (1, 4), (2, 1), (3, 2)])
-@pytest.mark.parametrize("kind", HEADS)
-def test_few_classes_and_dimensions(kind, num_classes, dim):
-    head = given_head(HeadSpec(kind, num_classes, dim, fixed=True, start="uniform"))
-    logits = head(features([0.0, 0.5, 3.0], dim, torch.float32))
-    assert logits.shape == (3, num_classes)
-    assert logits.isfinite().all()
-    if (num_classes, dim) == (2, 1):
-        torch.testing.assert_close(head.weight[0], -head.weight[1])
-
-
 @pytest.mark.parametrize(
     ("bad", "message"),
     [

@@ -5,7 +5,6 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
-from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -214,16 +213,6 @@ def test_a_client_without_images():
     assert found["majority_accuracy"] is None
 
 
-def test_scores_leave_out_what_has_no_images():
-    assert task_of(client_of(3, 0, 4), 0).scores(net_of()).keys() == {"score"}
-    assert task_of(client_of(3, 4, 0), 0).scores(net_of()).keys() == {"validation"}
-
-
-def test_an_unknown_class_is_refused_by_name():
-    with refuses("unknown-class"):
-        ImageTask(client_of(3), ("ant", "cat"), CPU, 0, CROSS_ENTROPY)
-
-
 @pytest.mark.parametrize(
     ("num_train", "batch_size", "kept"), [(1, 4, True), (3, 1, True), (5, 4, False)]
 )
@@ -248,12 +237,6 @@ def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, ke
     )
     assert model.training
     assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-def test_batches_of_one_image_are_used_without_batch_normalisation():
-    task, model = task_of(client_of(5), 4), net_of(norm="group", kind="convnet").train()
-    losses = list(task.losses(model))
-    assert [loss.isfinite().item() for loss in losses] == [True, True]
 
 
 def test_mixed_precision_is_of_training_and_keeps_losses_in_float32():
@@ -306,11 +289,6 @@ def test_logits_that_are_not_finite_are_wrong():
     assert predicted.tolist() == [-1] * 6
     assert not (labels == predicted).any()
     assert task_of(client, 0).scores(model) == {"score": 0.0}
-
-
-def test_an_evaluation_without_test_images_is_refused():
-    with refuses("no-test-images"):
-        evaluate(net_of(), client_of(3), FEDERATION, CPU)
 
 
 def test_training_lowers_the_loss_of_every_objective():

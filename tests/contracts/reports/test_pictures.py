@@ -1,0 +1,167 @@
+"""What pictures draw of features and hulls: principal components, directions, the disc, geodesics."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.npz import write_npz
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import model_figures
+from curvfed.server_app.report.hull_figures import geodesic
+from curvfed.server_app.report.model_figures import project
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"labels": np.array(["one"] * 50)},
+        {"labels": np.zeros(3, int)},
+        {"labels": np.full(50, -1)},
+        {"predicted": np.full(50, -2)},
+        {"space": None},
+        {"space": np.array("torus")},
+        {"features": np.zeros((51, 5))},
+        {"prototypes": np.zeros((3, 4))},
+        {"images": np.zeros((1, 4, 4, 1), np.uint8), "image_labels": np.array([99])},
+    ],
+)
+def test_arrays_that_do_not_fit_are_left_out(
+    copies: dict[str, Path], changes: dict[str, Any]
+) -> None:
+    archive = copies["images"] / "global_test.npz"
+    with np.load(archive) as stored:
+        arrays = dict(stored) | changes
+    write_npz(archive, {name: array for name, array in arrays.items() if array is not None})
+    run = RunFiles.read(copies["images"])
+    assert run.absent == ["global_test.npz"]
+    assert model_figures.features(run) is None
+
+
+def given(
+    features: Any, space: str = "flat", prototypes: Any = None, labels: Any = None
+) -> GlobalTest:
+    features = np.asarray(features, dtype=np.float64)
+    labels = np.zeros(len(features), int) if labels is None else np.asarray(labels)
+    return GlobalTest(
+        labels,
+        labels,
+        features,
+        None if prototypes is None else np.asarray(prototypes, float),
+        space,
+    )
+
+
+def stretched(rng: np.random.Generator, count: int = 300) -> np.ndarray:
+    """Points (count, 5) whose spread is far greater along two directions than along others, and
+    unequal along these."""
+    return (
+        rng.normal(size=(count, 5)) * [9, 4, 1, 1, 0.5] @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
+        + 3
+    )
+
+
+def test_flat_features_are_drawn_by_principal_components() -> None:
+    features = stretched(np.random.default_rng(0))
+    view = project(given(features, prototypes=np.eye(5)))
+    assert view is not None
+    left, sizes, _ = np.linalg.svd(features - features.mean(axis=0))
+    expected = left[:, :2] * sizes[:2]
+    expected *= np.sign((expected * view.points).sum(axis=0))
+    np.testing.assert_allclose(view.points, expected, atol=1e-9)
+    assert (
+        f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.1f}% of their squares"
+        in view.how
+    )
+    assert view.prototypes.shape == (0, 2)
+    assert not view.disc
+
+
+def test_features_on_the_sphere_count_by_their_direction() -> None:
+    rng = np.random.default_rng(1)
+    features, lengths = stretched(rng), rng.uniform(0.1, 50, (300, 1))
+    prototypes = rng.normal(size=(4, 5))
+    view, other = (
+        project(given(f, "sphere", w))
+        for f, w in ((features, prototypes), (lengths * features, 7 * prototypes))
+    )
+    assert view is not None
+    assert other is not None
+    np.testing.assert_allclose(view.points, other.points, atol=1e-9)
+    np.testing.assert_allclose(view.prototypes, other.prototypes, atol=1e-9)
+    # Prototypes go where features in their place would.
+    both = np.concatenate([features, prototypes])
+    unit = both / np.linalg.norm(both, axis=1, keepdims=True)
+    basis = np.linalg.lstsq(unit[:300] - unit[:300].mean(axis=0), view.points, rcond=None)[0]
+    np.testing.assert_allclose(
+        (unit[300:] - unit[:300].mean(axis=0)) @ basis, view.prototypes, atol=1e-9
+    )
+
+
+def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
+    rng = np.random.default_rng(2)
+    features, prototypes = rng.normal(size=(50, 2)), 0.9 * np.array([[1, 0], [0, 1]])
+    features[0] = 0
+    view = project(given(features, "poincare", prototypes))
+    assert view is not None
+    assert view.disc
+    lengths = np.linalg.norm(features, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        view.points, np.tanh(lengths) * features / np.where(lengths, lengths, 1), atol=1e-14
+    )
+    np.testing.assert_allclose(view.prototypes, prototypes, atol=1e-14)
+    line = project(given(features[:, :1], "poincare", [[0.5], [-0.5]]))
+    assert line is not None
+    np.testing.assert_allclose(line.points[:, 0], np.tanh(features[:, 0]), atol=1e-14)
+    np.testing.assert_allclose(line.prototypes, [[0.5, 0], [-0.5, 0]], atol=1e-14)
+    assert not line.points[:, 1].any()
+
+
+def test_the_origin_stays_the_centre_of_the_disc() -> None:
+    features = stretched(np.random.default_rng(4)) / 50
+    features[7] = 0
+    view = project(given(features, "poincare"))
+    assert view is not None
+    np.testing.assert_allclose(view.points[7], 0, atol=1e-15)
+    lengths = np.linalg.norm(features, axis=1)
+    assert (np.arctanh(np.linalg.norm(view.points, axis=1)) <= lengths + 1e-12).all()
+
+
+def test_polylines_look_like_geodesics() -> None:
+    """Their points lie on the geodesic: distances add up. What lies between is nearly straight."""
+
+    def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        gaps = (1 - np.square(one).sum(axis=-1)) * (1 - np.square(other).sum(axis=-1))
+        return 2 * np.arcsinh(np.sqrt(np.square(one - other).sum(axis=-1) / gaps))
+
+    rng = np.random.default_rng(2)
+    for radius in (0.01, 0.6, 0.99, 0.9999):
+        for _ in range(20):
+            turns = 2 * np.pi * rng.random(2)
+            start, end = (
+                radius
+                * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+                * rng.uniform(0.5, 1, (2, 1))
+            )
+            line = geodesic(start, end, 2 / 340)
+            assert (line[[0, -1]] == [start, end]).all()
+            whole = distance(start, end)
+            np.testing.assert_allclose(
+                distance(start, line) + distance(line, end), whole, rtol=1e-6, atol=1e-9
+            )
+            fine = geodesic(start, end, 2e-4)
+            assert max(off_line(point, line) for point in fine) < 0.3 * 2 / 340
+            assert len(line) < 60
+
+
+def off_line(point: np.ndarray, line: np.ndarray) -> float:
+    return min(off_segment(point, start, end) for start, end in itertools.pairwise(line))
+
+
+def off_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
+    along = end - start
+    share = np.clip((point - start) @ along / max(float(along @ along), 1e-300), 0, 1)
+    return float(np.hypot(*(start + share * along - point)))
