@@ -172,48 +172,29 @@ WRONG = {
     "": (
         "there is no partition-id in this node's --node-config; needed is a whole number, 0 or more"
     ),
-    "num-partitions=3": "there is no partition-id in this node's --node-config",
     "partition-id=-1 num-partitions=3": "partition-id is -1 in this node's --node-config",
-    "partition-id=1.0 num-partitions=3": "partition-id is 1.0 in this node's --node-config",
     'partition-id="1" num-partitions=3': "partition-id is '1' in this node's --node-config",
-    "partition-id=true num-partitions=3": "partition-id is True in this node's --node-config",
     "partition-id=3 num-partitions=3": (
         "num-partitions is 3 in this node's --node-config; allowed is a whole number above"
     ),
-    "partition-id=0 num-partitions=true": "num-partitions is True in this node's --node-config",
     "partition-id=0": (
         "this node's --node-config has neither data-path (its own data) nor num-partitions"
     ),
     'partition-id=0 data-pth="graph.pt"': (
         'unknown key "data-pth" in this node\'s --node-config; did you mean "data-path"?'
     ),
-    "partition-id=0 num-partitions=1 share-statistic=false": 'did you mean "share-statistics"?',
     'partition-id=0 num-partitions=1 secure-sum="true"': (
         "secure-sum is 'true' in this node's --node-config; allowed are"
-    ),
-    "partition-id=0 num-partitions=1 share-statistics=0": (
-        "share-statistics is 0 in this node's --node-config"
     ),
     "partition-id=0 num-partitions=1 hull-max-share=30": "allowed is a share in [0, 1]",
     "partition-id=0 data-path=7": (
         "data-path is 7 in this node's --node-config; allowed is text in double quotes"
     ),
-    'partition-id=0 data-path=""': (
-        "data-path is '' in this node's --node-config; allowed is text in double quotes"
-    ),
-    "partition-id=0 num-partitions=1 device=0": (
-        "device is 0 in this node's --node-config; allowed is text in double"
-    ),
     'partition-id=0 num-partitions=1 device="gpu"': (
         'device = "gpu": allowed is auto, cpu, cuda or cuda:N'
     ),
-    'partition-id=0 num-partitions=1 device="cuda:99"': 'device = "cuda:99": ',
     'partition-id=0 data-path="nowhere.pt"': "nowhere.pt on this machine",
     'partition-id=0 data-path="notes.txt"': "notes.txt cannot be read",
-    'partition-id=0 data-path="tu"': "holds a data set in the layout of the TU collection",
-    'partition-id=0 num-partitions=1 state-path="notes.txt"': (
-        "notes.txt: File exists; allowed is a folder"
-    ),
     'partition-id=0 num-partitions=1 state-path="notes.txt/x"': (
         "notes.txt/x: Not a directory; allowed is a folder"
     ),
@@ -223,14 +204,8 @@ WRONG = {
     'partition-id=0 num-partitions=1 signing-key="x.pem"': (
         "this node has only signing-key of signing-key and roster"
     ),
-    'partition-id=0 num-partitions=1 roster="keys"': (
-        "this node has only roster of signing-key and roster"
-    ),
     'partition-id=0 num-partitions=1 roster="keys" signing-key="x.pem"': (
         "signing-key in this node's --node-config: there"
-    ),
-    'partition-id=0 num-partitions=1 roster="tu" signing-key="notes.txt"': (
-        "signing-key in this node's --node-config is no"
     ),
 }
 

@@ -37,6 +37,7 @@ print(json.dumps(sizes))
 """
 
 
+@pytest.mark.long
 def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     whole = run(tmp_path, method="flatland", num_rounds=2, embedding_dim=8)
     out = tmp_path / "model.pt2"
@@ -56,6 +57,7 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     assert table["class"].tolist() == [str(number) for number in classes.tolist()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "suffix", [".pt2", pytest.param(".onnx", marks=[needs_onnx, pytest.mark.long])]
 )

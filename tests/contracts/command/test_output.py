@@ -36,7 +36,7 @@ def run(
     ("shell", "variables"),
     [
         pytest.param("set -o pipefail; CURVFED | head -c 9", {}, marks=pytest.mark.long),
-        ("CURVFED > /dev/full 2>&1", {}),
+        pytest.param("CURVFED > /dev/full 2>&1", {}, marks=pytest.mark.long),
         pytest.param("CURVFED >&- 2>&- <&-", {}, marks=pytest.mark.long),
         ("CURVFED", ASCII),
     ],
@@ -60,6 +60,7 @@ def test_a_completed_run_exits_with_0_whatever_becomes_of_its_output(
         assert b"?" not in done.stdout
 
 
+@pytest.mark.long
 def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path: Path) -> None:
     directory = simulate({"method": "fedavg", "num-rounds": 0, "results-dir": str(tmp_path)}, 2)
     words = ["predict", str(directory), "trees", "--client", "0"]

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import tomllib
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -22,7 +21,6 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.model_spec import MODELS
 from curvfed.tasks.images.nets import NETS
 
-PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 FIELDS = dict(all_fields())
 LARGE = 10**9
 
@@ -177,17 +175,7 @@ def refused(raw: dict[str, Any]) -> str:
 # ----------------------------------------------------------------------------------------------------
 
 
-def test_defaults_of_pyproject_are_those_of_the_model():
-    given_to_flower = tables(tomllib.loads(PYPROJECT.read_text())["tool"]["flwr"]["app"]["config"])
-    of_the_model = defaults()
-    assert given_to_flower == of_the_model
-    assert list(given_to_flower) == list(of_the_model)
-    assert set(of_the_model) == set(FIELDS)
-    assert [type(item) for item in given_to_flower.values()] == [
-        type(item) for item in of_the_model.values()
-    ]
-
-
+@pytest.mark.long
 @examples(36)
 @given(FREE, fitting())
 def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
@@ -505,71 +493,22 @@ SGD = ("optimizer-with-optimizer-state-with-method", 'optimizer="sgd" optimizer-
     [
         ("resume-with-run-name", {"resume": True}, ("resume = true", 'run-name = ""')),
         (SGD[0], {"optimizer-state": "kept", "method": "fednova"}, ('"kept"', SGD[1])),
-        (SGD[0], {"aggregation": "fednova"}, ('"adamw"', '"kept"', "flatland", SGD[1])),
-        (
-            SGD[0],
-            {"method": "fedrep", "aggregation": "fednova", "optimizer-state": "personal"},
-            ('"sgd"', '"personal"', SGD[1]),
-        ),
         (
             "learning-rate-with-aggregation",
             {"method": "fedavg", "aggregation": "flower:QFedAvg", "learning-rate": 0.0},
             ("learning-rate = 0.0", "flower.client-learning-rate"),
         ),
-        (
-            "gcfl-eps1-with-gcfl-eps2",
-            {"method": "gcfl", "gcfl.eps1": 200},
-            ("gcfl.eps1 = 200.0", "gcfl.eps2 = 100.0"),
-        ),
         ("train-size-with-test-size", {"train-size": 0.7, "test-size": 0.4}, (0.7, 0.4, 1)),
-        ("train-size-with-test-size", {"train-size": 0.7}, (0.7, 0.4, 1)),
-        ("train-size-with-test-size", {"test-size": 0.3, "method": "ccvr"}, (0.75, 0.3, 1)),
         (
             "secure-threshold-with-secure-sum",
             {"method": "fedavg", "secure.threshold": 3},
             ("secure.threshold = 3", "secure-sum = true"),
         ),
-        (
-            "secure-neighbours-with-secure-sum",
-            {"secure.neighbours": 8},
-            ("secure.neighbours = 8", "secure-sum = true"),
-        ),
-        ("train-size-with-dataset", {"method": "hull", "train-size": 0.5}, (0.5, "auto")),
         ("points-classes", {"method": "hull", "points.classes": "3,3"}, ('"3,3"', "2 classes")),
-        (
-            "points",
-            {"method": "hull", "dataset": "olsson", "points.curvature": -2},
-            (-2.0, -1.0, "olsson"),
-        ),
-        (
-            "hull-grouping-with-hull-num-classes",
-            {"method": "hull", "hull.grouping": "kernighan-lin", "hull.num-classes": 3},
-            ("kernighan-lin", "= 3", "2 classes"),
-        ),
-        (
-            "hull-grouping-with-points-classes",
-            {"method": "hull", "hull.grouping": "kernighan-lin", "points.classes": "0,2,3"},
-            ("kernighan-lin", "0,2,3", "2 classes"),
-        ),
-        (
-            "hull-num-classes-with-points-classes",
-            {"method": "hull", "points.classes": "0,2", "hull.num-classes": 8},
-            ("= 8", '"0,2"', "auto or 2"),
-        ),
         (
             "hull-svm-with-hull-c",
             {"method": "hull", "hull.svm": "hard", "hull.c": 0.1},
             ('"hard"', 0.1, "hull.c = auto"),
-        ),
-        (
-            "hull-svm-with-hull-classifier",
-            {"method": "hull", "hull.svm": "hard", "hull.classifier": "logistic"},
-            ('"hard"', '"logistic"', '"svm"'),
-        ),
-        (
-            "hull-epsilon-with-hull-radius-with-points-curvature",
-            {"method": "hull", "hull.epsilon": 1e-12},
-            (1e-12, 0.999, -1.0),
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """What other packages bring: found by name, typed as ours, and left out with a reason where it will
 not do."""
 
+import pytest
 from plugin_package import package, python
 
 ROW = """
@@ -113,6 +114,7 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
         assert line.startswith(f'refused: method = "{name}" is left out: {reason}')
 
 
+@pytest.mark.long
 def test_what_is_not_installed_here(tmp_path):
     told = python(
         ASK, tmp_path / "home", words=("method=mine", "my-way.kind=b", "dataset=mine", "model=mine")

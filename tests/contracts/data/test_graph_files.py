@@ -169,11 +169,7 @@ AMAZON_DAMAGE = {
     "field": {"adj_indptr": None},
     "pickle": {"labels": np.array([{}] * 640)},
     "column too high": {"attr_indices": lambda array: array + 1},
-    "column negative": {"adj_indices": lambda array: array - 1},
     "rows cut": {"attr_indptr": lambda array: array[:-1]},
-    "rows backwards": {
-        "adj_indptr": lambda array: np.concatenate([array[:1], array[-2:0:-1], array[-1:]])
-    },
     "text": {"labels": lambda array: array.astype(str)},
 }
 
@@ -192,7 +188,7 @@ def test_damaged_amazon_file_is_named(tmp_path, damage):
 @pytest.mark.parametrize(
     "table", ["raw/edge", "raw/node-feat", "raw/node-label", "split/time/valid"]
 )
-@pytest.mark.parametrize("damage", ["empty", "cut", "text", "no table", "ragged"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "no table", "ragged"])
 def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
     write_ogb(tmp_path)
     path = tmp_path / "ogb/ogbn_arxiv" / f"{table}.csv.gz"
@@ -201,7 +197,6 @@ def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
         {
             "empty": b"",
             "cut": content[:-20],
-            "text": b"no archive",
             "no table": gzip.compress(b"nodes\n"),
             "ragged": gzip.compress(gzip.decompress(content) + b"1,2,3\n"),
         }[damage]
@@ -216,36 +211,16 @@ ARXIV_UNFIT = {
         lambda table: table + 0.5,
         ("unreadable", "node-label.csv.gz"),
     ),
-    "labels of two columns": (
-        "raw/node-label",
-        lambda table: np.stack([table, table], 1),
-        ("labels", "(640, 2)"),
-    ),
     "labels too few": (
         "raw/node-label",
         lambda table: table[:-1],
         ("node-range", "0..638"),
     ),
-    "features too few": (
-        "raw/node-feat",
-        lambda table: table[:-1],
-        ("labels", "(639,)"),
-    ),
     "edge too high": ("raw/edge", lambda table: table + 1, ("node-range", "edge_index")),
-    "edges of three columns": (
-        "raw/edge",
-        lambda table: table[:, [0, 1, 1]],
-        ("edge-index", "edge_index", "int64", "(3"),
-    ),
     "split too high": (
         "split/time/test",
         lambda table: table + 640,
         ("node-range", "test.csv.gz", "0..639"),
-    ),
-    "split negative": (
-        "split/time/train",
-        lambda table: table - 640,
-        ("node-range", "train.csv.gz"),
     ),
     "splits overlap": (
         "split/time/valid",

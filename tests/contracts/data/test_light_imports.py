@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pytest
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 
@@ -52,6 +53,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.long
 def test_data_are_read_without_heavy_imports(cora_dir, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "points.csv").write_text("x,y,label\n0.1,0.2,a\n0.1,-0.2,b\n")

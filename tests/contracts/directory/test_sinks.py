@@ -125,7 +125,11 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in warnings if "sink" in text]
 
 
-@pytest.mark.parametrize("settings", [DIGITS | {"num_rounds": 3}, HULL], ids=["rounds", "one shot"])
+@pytest.mark.parametrize(
+    "settings",
+    [DIGITS | {"num_rounds": 3}, pytest.param(HULL, marks=pytest.mark.long)],
+    ids=["rounds", "one shot"],
+)
 def test_what_they_have_is_what_the_run_directory_has(settings, results):
     told = run(results, name=settings["method"], sinks=BOTH, **settings)
     assert told.summary["status"] == "completed"

@@ -66,6 +66,7 @@ def test_a_killed_worker_is_named_once_and_changes_nothing(
     assert output.count("clients are set up anew") == 1
 
 
+@pytest.mark.long
 def test_without_workers_the_run_ends_and_another_number_resumes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

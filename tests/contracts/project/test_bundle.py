@@ -148,6 +148,7 @@ def test_every_key_of_this_installation_is_declared(monkeypatch):
     assert project["tool"]["flwr"]["app"]["components"] == ours["tool"]["flwr"]["app"]["components"]
 
 
+@pytest.mark.long
 def test_a_node_runs_what_was_sent_and_not_what_is_installed_there(tmp_path):
     """Flower puts the bundle before everything else; an installed version of the same name must not
     be mixed into it."""
@@ -187,6 +188,7 @@ print(json.dumps(files))
         assert all(Path(file).is_relative_to(folder) for file in files.values())
 
 
+@pytest.mark.long
 def test_the_client_is_found_while_another_thread_imports_the_server(dirty, tmp_path):
     """In a simulation Flower does both at once. The import of `curvfed` is made slow here, so that
     they always meet."""
@@ -213,6 +215,7 @@ print(*(type(app).__name__ for app in loaded))
     assert done.stdout.splitlines() == ["True None", "ServerApp"], done.stderr
 
 
+@pytest.mark.long
 def test_flowers_hub_would_take_it(tmp_path):
     """By the checks that `flwr app publish` makes of a clone before it sends anything."""
     checks = importlib.import_module("flwr.cli.app_cmd.publish")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 RUNS = """
@@ -26,6 +28,7 @@ UNUSED = {
 }
 
 
+@pytest.mark.long
 def test_a_run_imports_what_it_runs(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", RUNS],

@@ -81,6 +81,7 @@ def python(code, *arguments):
     return done.stdout
 
 
+@pytest.mark.long
 def test_torch_numpy_and_scipy_are_enough():
     python(CALLS, *MODULES)
 

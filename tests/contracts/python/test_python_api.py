@@ -19,6 +19,7 @@ from hull_nodes import blobs
 from image_fixtures import made
 from PIL import Image
 from safetensors.numpy import load_file
+from tiers import only
 from torch_geometric.data import Data
 
 import curvfed
@@ -112,7 +113,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", only(FAMILIES, {"nodes", "images"}.__contains__))
 def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     make, keys = FAMILIES[family]
     items, paths = make(tmp_path)
@@ -485,6 +486,7 @@ def test_the_examples_in_the_docstrings_are_true():
         assert found.failed == 0
 
 
+@pytest.mark.long
 def test_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
