@@ -173,7 +173,7 @@ def _start(resources: Resources) -> int:
     # Ray's own handler would not wait for the end of the runs.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    available: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    available: dict[str, float] = ray.cluster_resources()
     cpus = int(available.get("CPU", 0))
     gpus = int(available.get("GPU", 0))
     slots = cpus // resources.cpus

@@ -84,10 +84,12 @@ def call(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_example_is_documented(project):
     assert "| `fedslow.step` | `0.5` |" in (project / "docs" / "configuration.md").read_text()
 
 
+@pytest.mark.long
 def test_the_command_runs_and_both_halves_work(project):
     """A step of 1 and mu of 0 is fedavg but for rounding; with either half at work it is not."""
     words = shlex.split(block("sh"))

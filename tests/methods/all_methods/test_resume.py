@@ -47,21 +47,6 @@ def interrupted(folder: Path, at: int, after: bool, **settings) -> None:
         run(folder, intercept=Stop(at, after), **settings)
 
 
-@pytest.mark.parametrize("method", ["flatland", "fedavg", "local-lorentz", "fedper"])
-def test_the_same_seed_twice(method, tmp_path):
-    settings = {
-        "method": method,
-        "clients": 4,
-        "num_rounds": 4,
-        "fraction_train": 0.5,
-        "local_epochs": 2,
-        "seed": 7,
-    }
-    one, again = run(tmp_path, "one", **settings), run(tmp_path, "again", **settings)
-    assert one.figures == again.figures
-    assert run(tmp_path, "other", **settings | {"seed": 8}).figures != one.figures
-
-
 @pytest.mark.parametrize(
     ("method", "after", "fraction"),
     only(
@@ -309,6 +294,7 @@ simulate({"results-dir": sys.argv[1], "run-name": "run", "num-rounds": 3, "embed
 `flwr stop`."""
 
 
+@pytest.mark.long
 def test_a_run_that_flower_stops_leaves_a_summary_and_a_report(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", FLOWER, tmp_path],
