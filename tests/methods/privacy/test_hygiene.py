@@ -142,25 +142,27 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
 
 def broken_image(folder: Path) -> Path:
     write_classes(folder / "own", {"cat": 4, "dog": 4})
-    (folder / "own" / "cat" / "smith-4711.png").write_bytes(b"no image")
+    (folder / "own" / "cat" / "smith-47110816.png").write_bytes(b"no image")
     return folder / "own"
 
 
 def smaller_image(folder: Path) -> Path:
     write_classes(folder / "own", {"cat": 4, "dog": 4})
     write_classes(folder / "other", {"dog": 1}, (5, 5))
-    next((folder / "other" / "dog").iterdir()).rename(folder / "own" / "dog" / "zz smith 4711.png")
+    next((folder / "other" / "dog").iterdir()).rename(
+        folder / "own" / "dog" / "zz smith 47110816.png"
+    )
     return folder / "own"
 
 
 def headless_table(folder: Path) -> Path:
     """A first row that holds no number is taken for the names of the columns."""
-    (folder / "own.csv").write_text("smith 4711,F32,female,Mainz\n0.1,0.2,3,4\n")
+    (folder / "own.csv").write_text("smith 47110816,F32.9,female,Mainz\n0.1,0.2,3,4\n")
     return folder / "own.csv"
 
 
 def other_arrays(folder: Path) -> Path:
-    np.savez(folder / "own.npz", smith4711=np.zeros((3, 2)))
+    np.savez(folder / "own.npz", smith47110816=np.zeros((3, 2)))
     return folder / "own.npz"
 
 
@@ -168,20 +170,20 @@ def damaged_collection(folder: Path) -> Path:
     for part, text in (
         ("A", "1, 2\n2, 1\n"),
         ("graph_indicator", "1\n1\n"),
-        ("graph_labels", "F32 of 4711\n"),
+        ("graph_labels", "F32.9 of 47110816\n"),
     ):
-        (folder / f"smith 4711_{part}.txt").write_text(text)
+        (folder / f"smith 47110816_{part}.txt").write_text(text)
     return folder
 
 
 def two_collections(folder: Path) -> Path:
-    for name in ("smith4711", "jones4712"):
+    for name in ("smith47110816", "jones47120816"):
         (folder / f"{name}_A.txt").write_text("")
     return folder
 
 
 def no_graph(folder: Path) -> Path:
-    torch.save({"x": torch.tensor([[4711.0, float("nan")]])}, folder / "own.pt")
+    torch.save({"x": torch.tensor([[47110816.0, float("nan")]])}, folder / "own.pt")
     return folder / "own.pt"
 
 
@@ -232,7 +234,7 @@ def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_fil
     )
     assert not [
         word
-        for word in ("smith", "4711", "4712", "F32", "Mainz", str(folder))
+        for word in ("smith", "47110816", "47120816", "F32.9", "Mainz", str(folder))
         if word.encode() in told
     ]
     assert str(folder) in logged(caplog, "client")
