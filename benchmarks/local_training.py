@@ -32,8 +32,8 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
-from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
-from curvfed.tasks.graphs.lorentz.modules import LorentzConv
+from curvfed.tasks.graphs.lorentz_layers import lorentz_linear
+from curvfed.tasks.graphs.lorentz_modules import LorentzConv
 from curvfed.tasks.links.models import LinkModelSpec
 from curvfed.tasks.registry import tasks_of
 

@@ -19,11 +19,9 @@ from benchmarks import masked_rounds
 from benchmarks.measure import Call, Pair, Place, Row, seconds
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
-from curvfed.strategies.hull.codec import encode_hulls
+from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.roots import prime_above
-from curvfed.strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.hull.symbols import SPARE, decode, encode, prime_above
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 
 BITS = 24  # of the bins' indices: 10⁷ bins, as ε = 0.01 has within a radius of 0.999

@@ -19,12 +19,12 @@ from curvfed.client_app.description import describe, start_figures
 from curvfed.client_app.node.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.client_app.rounds import contribute
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_request, encode_reply

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
-from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local
-from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
+from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.statistics import Arrays, named_state, rounded_names
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
@@ -30,6 +29,7 @@ from curvfed.strategies.base.training import (
 from curvfed.strategies.config.build_method import client_head, is_fixed, learner_class, model_spec
 from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, Facts
@@ -115,7 +115,7 @@ class Client:
         self.signing_key = None
         self.roster = None
         if node.signing_key or node.roster:
-            from curvfed.client_app.node.roster import read_roster, read_signing_key
+            from curvfed.client_app.node.keys import read_roster, read_signing_key
 
             self.signing_key = read_signing_key(node)
             self.roster = read_roster(node)
@@ -293,7 +293,7 @@ class Client:
             self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
             load_arrays(self.fixed_arrays, self.tensors)
         if self.config.dp.clip_quantile is not None:
-            from curvfed.strategies.privacy.adaptive_clip import split_clip
+            from curvfed.strategies.privacy.noise import split_clip
 
             arrays, _ = split_clip(arrays)
         self.learner.receive(arrays)

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
@@ -21,7 +21,7 @@ from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
     from curvfed.tasks.graphs.data.client_graph import ClientGraph
-    from curvfed.tasks.images.client_images import ClientImages
+    from curvfed.tasks.images.clients import ClientImages
     from curvfed.tasks.points.client_points import ClientPoints
 
     Data = ClientGraph | ClientImages | ClientPoints

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from curvfed.client_app import private_sums
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.strategies.config.build_method import learner_class
@@ -18,7 +17,10 @@ def describe(client: Client) -> Description:
         If the run costs more privacy than the node's policy leaves.
     """
     if client.is_private:
-        private_sums.check_budget(client)
+        from curvfed.client_app.private_rounds import check_budget
+
+        num_examples = int(client.data.train.sum())
+        check_budget(client.config, client.run, client.node, client.ledger, num_examples)
     data = client.data
     return Description(
         task=data.task,

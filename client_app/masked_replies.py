@@ -22,11 +22,10 @@ from curvfed.strategies.config.masked_vector import (
     weighted_update,
 )
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
-from curvfed.strategies.privacy import adaptive_clip
-from curvfed.strategies.privacy.noise_shares import add_exact, add_rounded, honest_shares
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint
-from curvfed.strategies.secure_sum.modular import Residues
+from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.privacy import noise
+from curvfed.strategies.privacy.noise import add_exact, add_rounded, honest_shares
+from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import TRAIN, Request
 
@@ -73,13 +72,13 @@ def masked_contribution(
     bound = bound or client.config.update_clip
     dp = client.config.dp
     if dp.clip_quantile is not None:
-        _, bound = adaptive_clip.split_clip(received or {})
+        _, bound = noise.split_clip(received or {})
     if request.header.phase == TRAIN:
         num_values = member_of(request, state).state.session.length - vector_length(0)
         reduced = replace(contribution, weight=weight)
         vector = _update_vector(client, reduced, received or {}, num_values, bound)
         if dp.clip_quantile is not None:
-            variances = adaptive_clip.variances(contribution.arrays, bound)
+            variances = noise.variances(contribution.arrays, bound)
         elif dp.unit == "client":
             variances = np.full(num_values, bound**2)
     else:
@@ -131,7 +130,7 @@ def _update_vector(
         arrays = contribution.arrays
         if client.config.dp.clip_quantile is not None:
             _, length = weighted_update(arrays, received, 1, limit)
-            arrays = arrays | adaptive_clip.within(length, limit)
+            arrays = arrays | noise.within(length, limit)
         values, _ = weighted_update(arrays, received, 1, limit * (1 - ROUNDING))
         return client_vector(values, 1, {}, limit)
     weight = contribution.weight

@@ -2,24 +2,29 @@
 nothing more."""
 
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import nn
 
 from curvfed.client_app.data import Data
 from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.basis import basis_of
-from curvfed.strategies.config.privacy import PRIVATE_TASKS, planned_releases
+from curvfed.strategies.config.masked import basis_of
+from curvfed.strategies.config.privacy import PRIVATE_TASKS, planned_releases, sum_releases
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Request
 from curvfed.strategies.wire.store import LostState, Store
 from curvfed.tasks import plugins
 from curvfed.tasks.images.nets import has_batch_norm
+
+if TYPE_CHECKING:
+    from curvfed.strategies.secure_sum.session import Session
 
 
 class PrivateRounds:
@@ -143,4 +148,61 @@ class PrivateRounds:
             round=number,
             unit=self._config.dp.unit,
             reply=digest.hexdigest(),
+        )
+
+
+def check_budget(
+    config: RunConfig, run: str, node: Node, ledger: Ledger | None, num_examples: int
+) -> None:
+    """Refuse a run whose replies would cost more than the policy leaves.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if ledger is None or node.rules is None:
+        return
+    if sum_releases(config):
+        _check_small_classes(node, node.rules)
+    plan = planned_releases(config, num_examples)
+    ledger.check_budget(run, plan, node.rules.privacy, config.dp.unit)
+
+
+def pay_for_sum(config: RunConfig, node: Node, ledger: Ledger | None, session: "Session") -> None:
+    """Write the cost of a sum into the ledger, before the signature leaves without which the
+    masked vector stays hidden. Each session has noise of its own, and costs once.
+
+    Raises
+    ------
+    ConfigError
+        If the run has had all its sums, or the policy's budget is spent.
+    """
+    if ledger is None or node.rules is None:
+        return
+    _check_small_classes(node, node.rules)
+    release, planned = sum_releases(config)[session.phase]
+    ledger.pay(
+        session.run,
+        release,
+        planned,
+        node.rules.privacy,
+        phase=session.phase,
+        reply=session.digest.hex(),
+        round=session.round,
+        unit=config.dp.unit,
+    )
+
+
+def _check_small_classes(node: Node, rules: Policy) -> None:
+    """Refuse private sums, which have small classes too, of a node that bounds no epsilon.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if rules.privacy.max_epsilon is None and node.min_class_size > 1:
+        raise ConfigError(
+            "dp.unit: in private sums noise alone hides small classes: this node takes part in"
+            " them with a line [privacy] max-epsilon in its policy",
+            key="no-privacy-budget",
         )

@@ -14,12 +14,12 @@ from torch import nn
 
 from curvfed.client_app.data import Data
 from curvfed.client_app.node.node import Node
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.build_method import build_model
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 
 if TYPE_CHECKING:
     from curvfed.strategies.config.build_method import AnyModelSpec

@@ -13,15 +13,13 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.private_sums import pay_for_sum
-from curvfed.strategies.config.basis import basis_of
-from curvfed.strategies.config.masked import TARGETS
+from curvfed.strategies.config.masked import TARGETS, basis_of
 from curvfed.strategies.config.secure_phases import MASKED, Opening
-from curvfed.strategies.hull.client_order import draw_order_number
-from curvfed.strategies.secure_sum import simulation
+from curvfed.strategies.errors import PeerError, SecureSumError
+from curvfed.strategies.hull.local import draw_order_number
+from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.client_state import STEPS, ClientState
-from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
+from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, masked_basis
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.messages import (
     BytesByPartition,
@@ -31,7 +29,6 @@ from curvfed.strategies.secure_sum.messages import (
     Survivors,
     public_keys_in,
 )
-from curvfed.strategies.secure_sum.peers import masked_basis
 from curvfed.strategies.secure_sum.session import Session, checksum
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import HULLS, Request
@@ -212,7 +209,9 @@ def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
     if member.state.has_noise:
-        pay_for_sum(client, member.state.session)
+        from curvfed.client_app.private_rounds import pay_for_sum
+
+        pay_for_sum(client.config, client.node, client.ledger, member.state.session)
     _note(client, member.state)
     _store(member, state)
     return {"parts": Confirmation(signature=signature).as_parts()}
@@ -271,11 +270,11 @@ def _signing_key(client: Client) -> Ed25519PrivateKey | None:
     """The node's own key; a simulated client has a public one."""
     if client.node.is_real:
         return client.signing_key
-    return simulation.signing_key(client.partition)
+    return crypto.signing_key(client.partition)
 
 
 def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] | None:
-    return client.roster if client.node.is_real else simulation.roster(partitions)
+    return client.roster if client.node.is_real else crypto.roster(partitions)
 
 
 def _complaint(error: PeerError) -> Answer:

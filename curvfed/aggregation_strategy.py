@@ -23,8 +23,8 @@ from curvfed.strategies.base.aggregation import (
     AggregationError,
     split_average,
 )
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Arrays, Statistics, not_finite
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fednova import FedNovaServer
 from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.strategies.wire.codec import encode_arrays

@@ -20,12 +20,12 @@ from flwr.serverapp.strategy import FedAvg
 
 from curvfed.aggregation_strategy import AggregationStrategy
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import new_aggregation
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.hyperfed import Consistent, Keys
 from curvfed.tasks.errors import did_you_mean

@@ -26,7 +26,7 @@ averaged; with `fedavg` all are averaged:
 ['k', 'first.time', 'first.gate', 'second.time', 'second.gate']
 """
 
-from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
-from curvfed.tasks.graphs.lorentz.modules import LorentzConv, LorentzLinear, LorentzReadout
+from curvfed.tasks.graphs.lorentz_modules import LorentzConv, LorentzLinear, LorentzReadout
+from curvfed.tasks.graphs.ricci import CurvedNet
 
 __all__ = ["CurvedNet", "LorentzConv", "LorentzLinear", "LorentzReadout"]

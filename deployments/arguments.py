@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import (
     EXTRA,
     dotted,
@@ -33,6 +32,7 @@ from curvfed.strategies.config.run_config import (
     key_hint,
     resolve_defaults,
 )
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, KeyedError

@@ -16,7 +16,7 @@ from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
 from curvfed.server_app.report import Cell, Page, Table, draw_curvature, html_page, number, percent
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.lorentz.ricci import mean_ricci, sampled_distances
+from curvfed.tasks.graphs.ricci import mean_ricci, sampled_distances
 from curvfed.tasks.stored_files import write_atomically
 
 QUADRUPLES = 100_000

@@ -9,10 +9,10 @@ from typing import Any
 
 from curvfed.client_app.node.node import IN_MEMORY
 from curvfed.deployments.arguments import UsageError
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.run_config import defaults, resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import foreign_methods, is_built_in
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError

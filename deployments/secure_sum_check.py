@@ -1,11 +1,10 @@
 """The secure sums of a configuration: their thresholds, and the size of messages."""
 
-from curvfed.client_app.node.policy_tables import Sums
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.client_app.node.policy import Sums
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.privacy import check_enough_clients
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.points.dataset import PointDataset

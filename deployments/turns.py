@@ -10,7 +10,7 @@ import torch
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.output_file import check_working_folder
-from curvfed.strategies.base.process_settings import own_settings
+from curvfed.strategies.config.device import own_settings
 
 
 class _Line:

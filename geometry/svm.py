@@ -13,14 +13,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry import poincare
-from curvfed.geometry.classifiers.linear_classifier import (
+from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.linear_classifiers import (
     Indices,
     LinearClassifier,
     checked_curvature,
     checked_points,
 )
-from curvfed.geometry.classifiers.margin import NotSeparableError, fit_platt, log_platt, margins
-from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.margin import NotSeparableError, fit_platt, log_platt, margins
 
 
 class Estimator:

@@ -22,10 +22,10 @@ from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
 from curvfed.server_app.run import Run
 from curvfed.server_app.sinks import check_installed
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.process_settings import own_settings
+from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.tasks.errors import KeyedError
 

@@ -20,14 +20,14 @@ from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.heads import PoincareHead
-from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
+from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.links.client_links import ClientLinks, split_names
 from curvfed.tasks.links.dataset import LinkDataset
 from curvfed.tasks.links.models import Embedding
-from curvfed.tasks.metrics import predictions
 from curvfed.tasks.registry import source_of
+from curvfed.tasks.task import predictions
 
 if TYPE_CHECKING:
     from curvfed.tasks.points.client_points import ClientPoints

@@ -19,7 +19,6 @@ from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.server_app.server_data import read_server_points
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import (
     Evaluation,
     OneShotServer,
@@ -30,6 +29,7 @@ from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import KeyedError

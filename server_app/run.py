@@ -22,7 +22,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
-from curvfed.strategies.privacy.record import promise
+from curvfed.strategies.privacy.accountant import promise
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     CONFIRM,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import ServerPoints
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from safetensors.numpy import load
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.aggregation import Aggregation
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import HEAD, Arrays
-from curvfed.strategies.config.basis import start_digest
 from curvfed.strategies.config.build_method import (
     fixed_parameters,
     initial_aggregation,
     wire_precision,
 )
+from curvfed.strategies.config.masked import start_digest
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.tasks.stored_files import check_whole, is_whole, metadata_of
 

@@ -245,10 +245,10 @@ class Dataset(ABC):
         cache if it is there."""
         if self.cache is None:
             return next(islice(prepare(), number, None))
-        from curvfed.tasks import prepared  # imports torch, which points do not need
+        from curvfed.tasks import examples  # imports torch, which points do not need
 
-        folder = self.cache / prepared.cache_key(settings, located.files)
-        return prepared.load(self.examples, folder, number, prepare)
+        folder = self.cache / examples.cache_key(settings, located.files)
+        return examples.load_prepared(self.examples, folder, number, prepare)
 
     def sources(self) -> list[PublicData]:
         """The public data sets of the run."""

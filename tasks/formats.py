@@ -7,12 +7,14 @@ import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.links.sniff import is_links
-from curvfed.tasks.points.sources import ENDINGS
+from curvfed.tasks.sources import ENDINGS
 
 if TYPE_CHECKING:
     from curvfed.tasks.public_data import Located
@@ -31,8 +33,8 @@ class Format:
         The name in lists and error texts.
     task : str
         "nodes", "graphs", "images", "points" or "links".
-    module : str
-        The module below `curvfed.tasks` whose `locate(path)` returns the data's `Located`.
+    reader : str
+        The function of a path, below `curvfed.tasks`, that returns the data's `Located`.
     recognises : callable
         Whether an existing path has this format; reads little, and imports no large library.
     has_users : bool
@@ -41,7 +43,7 @@ class Format:
 
     title: str
     task: str
-    module: str
+    reader: str
     recognises: Callable[[Path], bool]
     has_users: bool = False
 
@@ -53,7 +55,7 @@ class Format:
         DataError
             If the files are incomplete.
         """
-        located: Located[Any] = import_module(f"curvfed.tasks.{self.module}").locate(path)
+        located: Located[Any] = resolve_name(f"curvfed.tasks.{self.reader}")(path)
         return replace(located, title=self.title)
 
 
@@ -173,12 +175,120 @@ FILE_ENDINGS = (".pt", ".json", ".obo", *ENDINGS)
 """What the names of data sets that are files end in."""
 
 FORMATS = (
-    Format("a table, OBO file or folder of links", "links", "links.readers", is_links),
-    Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),
-    Format("CIFAR's pickled batches", "images", "images.cifar", _is_cifar),
-    Format("LEAF's JSON", "images", "images.leaf", _is_leaf, has_users=True),
-    Format(OGB, "nodes", "graphs.data.ogb", partial(_is_ogb, labels="node-label")),
-    Format(OGB, "graphs", "graphs.data.ogb", partial(_is_ogb, labels="graph-label")),
-    Format(SAVED, "images", "huggingface", partial(_is_saved, holds_points=False)),
-    Format(SAVED, "points", "huggingface", partial(_is_saved, holds_points=True)),
+    Format("a table, OBO file or folder of links", "links", "links.readers:locate", is_links),
+    Format("MedMNIST's .npz", "images", "images.array_files:locate_medmnist", _is_medmnist),
+    Format("CIFAR's pickled batches", "images", "images.array_files:locate_cifar", _is_cifar),
+    Format("LEAF's JSON", "images", "images.leaf:locate", _is_leaf, has_users=True),
+    Format(OGB, "nodes", "graphs.data.ogb:locate", partial(_is_ogb, labels="node-label")),
+    Format(OGB, "graphs", "graphs.data.ogb:locate", partial(_is_ogb, labels="graph-label")),
+    Format(SAVED, "images", "in_memory:locate", partial(_is_saved, holds_points=False)),
+    Format(SAVED, "points", "in_memory:locate", partial(_is_saved, holds_points=True)),
 )
+
+AS_IMAGES = (
+    "give its images as a folder with a folder of images per class, or in Python as data=[(images,"
+    " labels), …]"
+)
+AS_POINTS = (
+    "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points,"
+    " labels), …]"
+)
+AS_TABLES = f"its content is unknown; {AS_IMAGES}; or {AS_POINTS}"
+UNPACK = "unpack it, and give the folder"
+
+FOREIGN = {
+    ".h5": ("an HDF5 file", AS_TABLES),
+    ".hdf5": ("an HDF5 file", AS_TABLES),
+    ".mat": ("a MATLAB file", AS_TABLES),
+    ".parquet": ("a Parquet file", AS_TABLES),
+    ".arrow": ("an Arrow file", AS_TABLES),
+    ".feather": ("a Feather file", AS_TABLES),
+    ".pkl": ("a pickle, which is not opened, as it could run code", AS_TABLES),
+    ".pickle": ("a pickle, which is not opened, as it could run code", AS_TABLES),
+    ".npy": ("one NumPy array without classes", AS_TABLES),
+    ".xlsx": ("an Excel file", AS_POINTS),
+    ".rds": ("an R object", AS_POINTS),
+    ".loom": ("a loom file of cells", AS_POINTS),
+    ".tfrecord": ("a TFRecord file", AS_IMAGES),
+    ".json": ("a JSON file other than LEAF's", AS_TABLES),
+    ".jsonl": ("a file of JSON lines", AS_TABLES),
+    ".dcm": ("a DICOM image", AS_IMAGES),
+    ".nii": ("a NIfTI volume", AS_IMAGES),
+    ".nii.gz": ("a NIfTI volume", AS_IMAGES),
+    ".gpickle": (
+        "a pickled graph, which is not opened, as it could run code",
+        "save it by torch.save as .pt",
+    ),
+    ".zip": ("an archive", UNPACK),
+    ".tar": ("an archive", UNPACK),
+    ".tgz": ("an archive", UNPACK),
+    ".gz": ("a compressed file", UNPACK),
+}
+"""Kinds of files by the end of their names, with alternatives."""
+
+PEEK_FILES = 1000
+"""The maximum number of files to check in a folder."""
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file or folder of another tool; accept an absent path, or a possible data set.
+
+    Raises
+    ------
+    DataError
+        Names the kind and the alternative.
+    """
+    kind = None
+    if path.is_dir():
+        kind = _kind_of_folder(path)
+    elif path.is_file():
+        kind = _kind_of_file(path)
+    if kind is not None:
+        raise DataError(
+            f"{path} is {kind[0]}, which is not supported; {kind[1]}", key="foreign-format"
+        )
+
+
+def is_tu_folder(path: Path) -> bool:
+    """Whether a folder holds a file of the TU collection, as published or as stored by PyTorch
+    Geometric."""
+    return any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt"))
+
+
+def _kind_of_file(path: Path) -> tuple[str, str] | None:
+    if path.suffix.lower() == ".npz":
+        return _kind_of_arrays(path)
+    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
+    return next((FOREIGN[ending] for ending in endings if ending in FOREIGN), None)
+
+
+def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
+    from numpy.lib.format import read_array_header_1_0, read_magic
+
+    try:
+        with zipfile.ZipFile(path) as stored:
+            names = stored.namelist()
+            if "x_train.npy" in names:
+                with stored.open("x_train.npy") as array:
+                    read_magic(array)
+                    shape = read_array_header_1_0(array)[0]
+                if len(shape) > 2:
+                    return "a file of images, as Keras's mnist.npz", AS_IMAGES
+    # Reading a damaged file raises a better error later.
+    except (OSError, ValueError, zipfile.BadZipFile):
+        pass
+    return None
+
+
+def _kind_of_folder(path: Path) -> tuple[str, str] | None:
+    """The kind of a folder without images, by files of certain names, or by the first file of a
+    known kind."""
+    if is_tu_folder(path):
+        return None
+    if (path / ".zgroup").is_file() or (path / "zarr.json").is_file():
+        return "a zarr store", AS_POINTS
+    for file in islice(path.rglob("*"), PEEK_FILES):
+        kind_of_file = _kind_of_file(file)
+        if kind_of_file is not None:
+            return f"a folder that holds {kind_of_file[0]}", kind_of_file[1]
+    return None

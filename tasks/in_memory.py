@@ -1,19 +1,218 @@
-"""Check data in memory as files are checked."""
+"""Data that Python holds, and data sets of Hugging Face's datasets, in memory or in a folder of
+save_to_disk."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.tasks.class_names import number_labels
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.class_names import names_listed, number_labels
+from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.formats import IMAGE_COLUMNS, column_type, point_column, saved_files
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.user_file import check_graphs
-from curvfed.tasks.huggingface import from_datasets, is_dataset
+from curvfed.tasks.images.folder import picture, read_images
+from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
-from curvfed.tasks.points.raw_points import RawPoints, raw_points
+from curvfed.tasks.points.client_points import RawPoints, raw_points
+from curvfed.tasks.public_data import Located
+
+LABELS = ("label", "labels", "y", "target", "class", "fine_label")
+"""The names of the column of labels, where there is not exactly one of class labels."""
+
+COLUMNS = (
+    "a column of images (Image, Array2D or Array3D) or of points (a list of 2 floats), and a column"
+    f" of classes (a ClassLabel, or one named {', '.join(LABELS)})"
+)
+
+Features = Mapping[str, Any]
+"""The type of each column by name, as `Features.to_dict` has them."""
+
+
+def locate(path: Path) -> Located[RawImages | RawPoints]:
+    """The files of a data set that was saved to disk, and their reader."""
+    return Located(saved_files(path), partial(read, path))
+
+
+def read(path: Path) -> RawImages | RawPoints:
+    """Read a data set that was saved by `save_to_disk`, with its splits.
+
+    Raises
+    ------
+    DataError
+        If `datasets` is not installed, a file is damaged, or columns are absent or unfit.
+    """
+    try:
+        import datasets
+    except ImportError:
+        raise DataError(
+            f"{path} was saved by Hugging Face's datasets, which is not installed here: pip install"
+            " 'curvfed[huggingface]'",
+            key="no-package",
+        ) from None
+    try:
+        stored = datasets.load_from_disk(str(path))
+    except Exception as error:  # its readers may raise anything
+        raise unreadable(path, error, "folder of save_to_disk") from error
+    return from_datasets(str(path), stored)
+
+
+def is_dataset(item: object) -> bool:
+    """Whether an object is a `Dataset` or a `DatasetDict`."""
+    splits = item.values() if isinstance(item, dict) and item else [item]
+    return all(hasattr(split, "features") and hasattr(split, "column_names") for split in splits)
+
+
+def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
+    """The images or points of a `Dataset`, or of the splits of a `DatasetDict`.
+
+    Splits are the training, validation and test part by their names; a single one is the training
+    part. Other splits are left out, and those whose labels are all missing, -1. Without a labelled
+    test split the validation split is the test part; with one, points have no validation part, and
+    the split is left out.
+
+    Raises
+    ------
+    DataError
+        If columns are absent, or labels or values unfit.
+    """
+    splits = _splits(where, stored)
+    features: Features = splits[TRAIN].features.to_dict()
+    label = _label_column(where, features)
+    numbers = {role: np.asarray(list(split[label])) for role, split in splits.items()}
+    points_column = point_column(features)
+    labelled = [role for role in splits if role == TRAIN or not _is_missing(numbers[role])]
+    if points_column is not None and TEST in labelled:
+        labelled = [role for role in labelled if role != VAL]
+    final_roles = [TEST if role == VAL and TEST not in labelled else role for role in labelled]
+    roles = np.repeat(final_roles, [len(numbers[role]) for role in labelled])
+    labels = np.concatenate([numbers[role] for role in labelled])
+    class_names = tuple(features[label].get("names") or ())
+    if class_names:
+        labels = _checked_labels(where, label, labels, len(class_names))
+    else:
+        labels, class_names = number_labels(where, labels, len(labels), label)
+    rows = [(splits[role], number) for role in labelled for number in range(len(splits[role]))]
+    if points_column is not None:
+        points = np.array([split[number][points_column] for split, number in rows])
+        raw = raw_points(where, points, np.array(class_names)[labels], (points_column, label))
+        return replace(raw, test=roles == TEST if len(labelled) > 1 else None)
+    column = _image_column(where, features)
+    return RawImages(
+        labels=labels,
+        class_names=class_names,
+        roles=roles if len(labelled) > 1 else None,
+        read=partial(
+            read_images,
+            where,
+            lambda index: f"{index}, of column {column}",
+            partial(_pixels, where, column, features[column].get("dtype"), rows),
+        ),
+    )
+
+
+def _splits(where: str, stored: Any) -> dict[int, Any]:
+    """The splits by role, without the formats that a user gave them."""
+    split_of_name = dict(stored) if isinstance(stored, dict) else {"train": stored}
+    splits: dict[int, Any] = {}
+    for role, pattern in ROLES.items():
+        names = [name for name in split_of_name if re.fullmatch(pattern, name.lower())]
+        if len(names) > 1:
+            raise DataError(
+                f"{where} has the splits {names_listed(names)}; allowed is one of them",
+                *names,
+                key="several-parts",
+            )
+        if names:
+            splits[role] = split_of_name[names[0]].with_format(None)
+    if TRAIN not in splits and len(split_of_name) == 1:
+        (split,) = split_of_name.values()
+        return {TRAIN: split.with_format(None)}
+    if TRAIN not in splits:
+        raise DataError(
+            f"{where} has the splits {names_listed(list(split_of_name))}; required is one called"
+            " train",
+            *split_of_name,
+            key="no-training-part",
+        )
+    return splits
+
+
+def _label_column(where: str, features: Features) -> str:
+    """The column of the classes."""
+    columns = [name for name, kind in features.items() if column_type(kind) == "ClassLabel"]
+    if len(columns) != 1:
+        columns = [name for name in LABELS if name in (columns or features)]
+    if not columns:
+        raise _no_column(where, "classes", features)
+    return columns[0]
+
+
+def _image_column(where: str, features: Features) -> str:
+    columns = [name for name, kind in features.items() if column_type(kind) in IMAGE_COLUMNS]
+    if len(columns) != 1:
+        raise _no_column(where, "images", features)
+    return columns[0]
+
+
+def _no_column(where: str, content: str, features: Features) -> DataError:
+    columns = ", ".join(
+        f"{name} ({column_type(kind) or 'nested'})" for name, kind in features.items()
+    )
+    return DataError(
+        f"{where}: not exactly one column holds {content}; it has {columns}, required are"
+        f" {COLUMNS}",
+        *features,
+        key="no-column",
+    )
+
+
+def _is_missing(labels: NDArray[Any]) -> bool:
+    """Whether no example has a label."""
+    return labels.dtype.kind in "iu" and bool((labels == -1).all())
+
+
+def _checked_labels(
+    where: str, label: str, labels: NDArray[Any], num_classes: int
+) -> NDArray[np.int64]:
+    """Numbers of classes that have names."""
+    num_bad = sum(
+        type(number) is not int or not 0 <= number < num_classes for number in labels.tolist()
+    )
+    if num_bad:
+        raise DataError(
+            f"{where}: {num_bad} of {len(labels)} entries of {label} are missing, or outside"
+            f" 0..{num_classes - 1}, the classes with names",
+            label,
+            key="labels",
+        )
+    return labels.astype(np.int64)
+
+
+def _pixels(
+    where: str, column: str, dtype: str | None, rows: Sequence[tuple[Any, int]], index: int
+) -> Tensor:
+    """The image (1, c, h, w) of a row; `dtype` is that of a column of arrays."""
+    split, number = rows[index]
+    value = split[number][column]
+    if hasattr(value, "convert"):
+        return picture(value)
+    array = np.asarray(value, dtype)
+    lowest = array.min()
+    highest = array.max()
+    if array.dtype.kind == "f" and lowest >= 0 and highest <= 1:
+        array = np.rint(255 * array).astype(np.uint8)
+    if array.dtype.kind in "iu" and lowest >= 0 and highest <= 255:
+        array = array.astype(np.uint8)
+    return torch.from_numpy(pixels_of(where, array[None]))
+
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints
 

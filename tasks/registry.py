@@ -8,8 +8,7 @@ from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.foreign import is_tu_folder, refuse_foreign
-from curvfed.tasks.formats import FILE_ENDINGS, FORMATS, format_of
+from curvfed.tasks.formats import FILE_ENDINGS, FORMATS, format_of, is_tu_folder, refuse_foreign
 from curvfed.tasks.graphs.data.sources import (
     GROUPS,
     LISTED,
@@ -20,24 +19,17 @@ from curvfed.tasks.graphs.data.sources import (
     tu_files,
 )
 from curvfed.tasks.graphs.data.sources import SOURCES as NODES
-from curvfed.tasks.images.sources import ALIASES
-from curvfed.tasks.images.sources import SOURCES as IMAGES
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.links.sources import SOURCES as LINKS
-from curvfed.tasks.points.sources import ENDINGS
-from curvfed.tasks.points.sources import SOURCES as POINTS
 from curvfed.tasks.public_data import PublicData, explain_reading
+from curvfed.tasks.sources import ALIASES, ENDINGS, IMAGE_SOURCES, POINT_SOURCES
 
-SOURCES: dict[str, PublicData] = {
-    **NODES,
-    **{name.lower(): tu_files(name) for name in NAMES},
-    **IMAGES,
-    **POINTS,
-    **LINKS,
-}
+OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES, **LINKS}
+
+SOURCES = NODES | {name.lower(): tu_files(name) for name in NAMES} | OTHERS
 """The public and generated data sets, by name in small letters."""
 
-BUILT_IN = (*NODES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS, *LINKS)
+BUILT_IN = (*NODES, *GROUPS, *NAMES, *OTHERS, *ALIASES)
 """The names of curvfed's data sets."""
 
 PATHS = (
@@ -236,7 +228,7 @@ def catalogue() -> list[tuple[str, str, str]]:
         ),
         ("BIO-CHEM-SN", "graphs", f"{ORIGIN}: the sets of BIO, CHEM and SN"),
         ("of the TU collection, one or several", "graphs", f"{ORIGIN}: {LISTED}"),
-        *((name, source.task, source.origin) for name, source in (IMAGES | POINTS | LINKS).items()),
+        *((name, source.task, source.origin) for name, source in OTHERS.items()),
         *(
             (name, "see its package", f"{entry.value}, of another package")
             for name, (entry, *_) in plugins.registered("datasets").items()

@@ -21,16 +21,16 @@ from curvfed.client_app.node.ledger_memory import (
     RUN,
     SUM,
     Memory,
+    head_in,
     refusal_name,
+    stated_head,
 )
-from curvfed.client_app.node.ledger_statements import head_in, stated_head
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.node.policy_tables import Privacy
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.secure_phases import groups
+from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
 from curvfed.strategies.privacy.accountant import Release, epsilon_of
-from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.session import Session
 

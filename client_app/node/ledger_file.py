@@ -22,7 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.stored_files import (
     UNSEALED,
     is_whole,

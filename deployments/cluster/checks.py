@@ -28,8 +28,8 @@ from curvfed.deployments.cluster.link import (
 )
 from curvfed.deployments.cluster.node_config import check_folder, gib
 from curvfed.deployments.processes import LOOPBACK, is_open
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, StoreError
 
 MIN_MEMORY = 2**30

@@ -158,12 +158,12 @@ def regroup(
     """Let a node be summed with other nodes than before, after a change of its roster, or of the
     nodes of a cluster without rosters. Says what this reveals, and asks. The policy's
     regroups-per-quarter limits how often."""
+    from curvfed.client_app.node.keys import read_roster
     from curvfed.client_app.node.ledger import ledger_of
     from curvfed.client_app.node.node import Node
     from curvfed.client_app.node.policy import Policy
-    from curvfed.client_app.node.roster import read_roster
     from curvfed.deployments.cluster.node_config import read_config
-    from curvfed.strategies.base.errors import ConfigError
+    from curvfed.strategies.errors import ConfigError
 
     folder = ServerFolder(ctx.obj).find_node(node)
     settings = Node.read(read_config(node_config, folder.policy))

@@ -115,9 +115,8 @@ def chosen_app(bundle: bytes, node_config: Mapping[str, Any], is_first: bool = F
     """
     from curvfed.client_app.app import app, refuse
     from curvfed.client_app.node.node import Node
-    from curvfed.client_app.node.policy import Policy
-    from curvfed.client_app.node.policy_tables import ANY
-    from curvfed.strategies.base.errors import ConfigError
+    from curvfed.client_app.node.policy import ANY, Policy
+    from curvfed.strategies.errors import ConfigError
 
     digest = f"sha256:{sha256(bundle).hexdigest()}"
     try:
@@ -137,7 +136,7 @@ def chosen_app(bundle: bytes, node_config: Mapping[str, Any], is_first: bool = F
 
 def installed_code() -> str:
     """The installed curvfed: its version, and the digest of its code."""
-    from curvfed.strategies.config.basis import code_digest
+    from curvfed.strategies.config.masked import code_digest
 
     return f"{NAME} {version(NAME)} (sha256:{code_digest().hex()})"
 
@@ -153,7 +152,7 @@ def _check_version(bundle: bytes, digest: str) -> None:
     """
     from flwr.common.config import get_fab_config
 
-    from curvfed.strategies.base.errors import ConfigError
+    from curvfed.strategies.errors import ConfigError
 
     try:
         project = get_fab_config(bundle)["project"]
@@ -170,7 +169,7 @@ def _check_version(bundle: bytes, digest: str) -> None:
 
 
 def _log_difference(bundle: bytes, digest: str) -> None:
-    from curvfed.strategies.config.basis import ROOMS, code_digest, digest_of_code
+    from curvfed.strategies.config.masked import ROOMS, code_digest, digest_of_code
     from curvfed.strategies.run_log import log_to_stdout
 
     code = {}

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.client_app.node.node import KEYS, PATHS, Node, absolute
-from curvfed.client_app.node.policy import Policy
-from curvfed.client_app.node.policy_tables import ANY, INSTALLED
+from curvfed.client_app.node.policy import ANY, INSTALLED, Policy
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 
 MIN_FREE = 512 * 2**20
 """Free bytes on the disk of a node's personal state: two rounds of the largest network and its
@@ -190,7 +189,7 @@ def check_roster(node: Node) -> str:
     """The number of keys in the roster, once this node's own matches its signing key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    from curvfed.client_app.node.roster import read_roster, read_signing_key
+    from curvfed.client_app.node.keys import read_roster, read_signing_key
 
     key = read_signing_key(node)
     roster = read_roster(node) or {}

@@ -21,9 +21,9 @@ from curvfed.deployments.cluster.options import open_folder
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import has_begun, is_written
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError
 
 POLL = 1.0
 """Seconds between two queries of a run's status."""

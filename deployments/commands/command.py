@@ -96,7 +96,7 @@ def _status(arguments: Sequence[str]) -> int:
         return failure.status
     except Exception as error:
         from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-        from curvfed.strategies.base.errors import ConfigError  # takes a while to import
+        from curvfed.strategies.errors import ConfigError  # takes a while to import
 
         if not isinstance(error, UsageError | ConfigError | ClusterError):
             raise

@@ -20,8 +20,8 @@ from curvfed.deployments.compare.keys import (
 from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.sweep.plan import DEFAULTS, combinations, data_places, plan_run
 from curvfed.server_app.report import SUPERNODES, known_name
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_points_file, source_of

@@ -22,8 +22,8 @@ from curvfed.deployments.predict.prediction import (
     write_prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import logged_from
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import StoreError
@@ -33,8 +33,8 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import KINDS, Raw
 from curvfed.tasks.kinds import KINDS as TASKS
-from curvfed.tasks.metrics import score
-from curvfed.tasks.points.raw_points import RawPoints
+from curvfed.tasks.points.client_points import RawPoints
+from curvfed.tasks.task import score
 
 __all__ = ["LinkOptions", "PredictError", "Prediction", "TrainedRun", "main", "predict"]
 

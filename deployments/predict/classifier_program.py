@@ -68,7 +68,7 @@ class ClassifierProgram(PointProgram):
         return self._features(points) @ self.normals.t() + self.intercepts
 
     def _features(self, points: Tensor) -> Tensor:
-        """Features (n, d), as the estimators of `curvfed.geometry.classifiers.logistic`."""
+        """Features (n, d), as the estimators of `curvfed.geometry.linear_classifiers`."""
         if self.kind == "plane":
             return points
         if self.kind == "lorentz":
@@ -123,7 +123,7 @@ class ClassifierProgram(PointProgram):
 
     def _outside(self, points: Tensor) -> Tensor:
         """Whether points lie outside the disc, are NaN, or lie outside the outlines of all groups
-        (n,), as `curvfed.strategies.hull.outlines.Outlines`."""
+        (n,), as `curvfed.strategies.hull.grouped_hulls.Outlines`."""
         disc = points * math.sqrt(-self.curvature)
         outside = ~(disc.square().sum(dim=1) < 1)
         if not hasattr(self, "outlines"):

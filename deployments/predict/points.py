@@ -20,12 +20,11 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.points.client_points import ClientPoints, Floats
+from curvfed.tasks.points.client_points import ClientPoints, Floats, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
-from curvfed.tasks.points.raw_points import RawPoints, check_inside
 from curvfed.tasks.points.readers import READERS, read_points
-from curvfed.tasks.points.sources import OLSSON
+from curvfed.tasks.sources import OLSSON
 
 KINDS = {
     "poincare": "SVM in the disc",

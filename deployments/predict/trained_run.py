@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from curvfed.client_app.data import load_data
-from curvfed.client_app.node.data_digest import matches
+from curvfed.client_app.node.keys import matches
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.arguments import UsageError
@@ -21,8 +21,7 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation, is_fixed, personal_patterns
 from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.wire.flower_records import lists_to_tuples
-from curvfed.strategies.wire.messages import Description, Facts
+from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples
 from curvfed.strategies.wire.store import read
 from curvfed.tasks.errors import KeyedError
 

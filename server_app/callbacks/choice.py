@@ -15,10 +15,10 @@ from curvfed.server_app.client_history import note_absences, note_answers, note_
 from curvfed.server_app.cohort import Cohort, Question, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.run import ROUND_SILENCE, Run
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.statistics import HEAD, Statistics
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
-from curvfed.strategies.wire.flower_records import lists_to_tuples
-from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.wire.messages import Facts, lists_to_tuples
 from curvfed.strategies.wire.store import Store, StoreError
 
 FIXED = "fixed/"

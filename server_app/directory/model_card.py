@@ -12,7 +12,7 @@ from typing import Any
 from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.privacy.record import promise
+from curvfed.strategies.privacy.accountant import promise
 from curvfed.tasks.kinds import KINDS
 
 FLAT = "none: the model's space is flat"

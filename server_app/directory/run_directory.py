@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_lock import RunLock, has_begun
 from curvfed.server_app.directory.tables import TABLES, append, check_table, text_cell, truncate
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import SEALED_HEADING, parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, file_parts
 from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically

@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 PATIENCE = 60.0
 """Seconds to wait for an earlier server of the run, which may learn only by Flower's next heartbeat

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import CLIENT, ROUND, names
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import

@@ -25,8 +25,8 @@ from curvfed.server_app.report.panels import (
 )
 from curvfed.server_app.report.selection import Run, grouped, keys_of, matching, settings_of
 from curvfed.server_app.report.study import FIGURE, Place, Plan
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import TRAIN
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from curvfed.server_app.report.selection import (
     values_of,
 )
 from curvfed.server_app.report.study import Names, Place
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 LINES = {"x", "figures", "lines", "panels", "log"}
 """`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of

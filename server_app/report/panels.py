@@ -13,7 +13,7 @@ from curvfed.server_app.report.charts import key
 from curvfed.server_app.report.selection import as_list, keys_of, known_name, split
 from curvfed.server_app.report.study import FIGURE, Names, Place
 from curvfed.server_app.report.style import SOFT, Look
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 
 # In rows of as many methods as there are colours, so that methods that papers compare differ in

@@ -13,10 +13,10 @@ import pandas as pd
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report.study import FIGURE, SUPERNODES, Place, Planned
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEST, FIGURES, find
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import TRAIN
 
 OPEN = ("metrics.", "settled.", f"{BEST}.metrics.")

@@ -20,8 +20,8 @@ from curvfed.server_app.report.selection import (
     values_of,
 )
 from curvfed.server_app.report.study import FIGURE, SUPERNODES, Names, Place
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
+from curvfed.strategies.errors import ConfigError
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""

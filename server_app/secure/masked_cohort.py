@@ -10,14 +10,13 @@ from curvfed.server_app.cohort import Check, Cohort, Question
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
 from curvfed.server_app.secure.sums_of_run import SumsOfRun
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.checks import check_groups
+from curvfed.strategies.config.masked import basis_of
 from curvfed.strategies.config.masked_vector import check_mean, mean_update
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
-from curvfed.strategies.privacy.adaptive_clip import CLIP, split_clip
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.strategies.privacy.noise import CLIP, split_clip
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
 

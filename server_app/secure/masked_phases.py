@@ -13,17 +13,14 @@ from curvfed.server_app.answer import Answer
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, secure_sum
 from curvfed.server_app.secure.sums_of_run import START_ALL, SumsOfRun
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
-from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.privacy.noise_shares import honest_shares
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
+from curvfed.strategies.privacy.noise import honest_shares
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
 from curvfed.strategies.secure_sum.messages import Basis
-from curvfed.strategies.secure_sum.modular import add
 from curvfed.strategies.wire.messages import Header
 
 log = logging.getLogger("curvfed")

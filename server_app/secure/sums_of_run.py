@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.secure_phases import groups
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import SecureSumError
 
 START_ALL = "start all nodes of a group, then start or resume the run"
 """The remedy of an incomplete group."""

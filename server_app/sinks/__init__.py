@@ -18,9 +18,9 @@ from typing import Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.tables import TEXTS
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.errors import ConfigError
 
 log = logging.getLogger("curvfed")
 

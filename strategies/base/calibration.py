@@ -121,7 +121,7 @@ class Calibration(ABC):
     ) -> tuple[Any, Any]:
         """The sums over the training images, without those of smaller classes, and the features
         (n, l), shortened to `reach`."""
-        from curvfed.strategies.base.classifier_inputs import classifier_inputs
+        from curvfed.tasks.images.client_task import classifier_inputs
 
         features, labels = classifier_inputs(model, task)
         is_large = in_large_classes(labels.numpy(), min_class_size)

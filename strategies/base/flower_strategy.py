@@ -11,8 +11,8 @@ from flwr.serverapp import Grid, strategy
 
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, split_average
 from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import encode_arrays
 
 STORED = "flower/"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
+from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.tensors import load_arrays

@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
 if TYPE_CHECKING:

@@ -18,8 +18,14 @@ from curvfed.strategies.base.one_shot import (
     ServerPoints,
 )
 from curvfed.strategies.base.statistics import Arrays, in_large_classes
-from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.hull.naming import NONE, accuracy, client_votes, elect_names, name_groups
+from curvfed.strategies.hull.classifier import (
+    NONE,
+    Classifier,
+    accuracy,
+    client_votes,
+    elect_names,
+    name_groups,
+)
 from curvfed.strategies.wire.checks import MessageError, check_votes
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints

@@ -9,8 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer
-from curvfed.strategies.base.riemannian import Riemannian
+from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer, Riemannian
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task

@@ -12,7 +12,6 @@ from torch import nn
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.aggregation_keys import FLOWER
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method, half_class
@@ -23,6 +22,7 @@ from curvfed.strategies.config.run_config import (
     ROBUST_NAMES,
     RunConfig,
 )
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
@@ -239,7 +239,7 @@ def initial_aggregation(
     aggregation = new_aggregation(shared, config, clients)
     if config.dp.clip_quantile is None:
         return aggregation
-    from curvfed.strategies.privacy.adaptive_clip import AdaptiveClip
+    from curvfed.strategies.privacy.noise import AdaptiveClip
 
     return AdaptiveClip(aggregation, config.dp)
 

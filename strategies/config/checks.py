@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.privacy import privacy_conflict
 from curvfed.strategies.config.run_config import (
@@ -15,6 +14,7 @@ from curvfed.strategies.config.run_config import (
     RunConfig,
     resolve_defaults,
 )
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError

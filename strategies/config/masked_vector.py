@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 
 MAX_EXAMPLES = 2**20

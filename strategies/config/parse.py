@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import (
     AUTO,
     EXTRA,
@@ -36,6 +35,7 @@ from curvfed.strategies.config.checks import (
     tasks_of_dataset,
 )
 from curvfed.strategies.config.run_config import RunConfig, config_class, defaults, key_hint
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, foreign_methods, table_of, tables
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean

@@ -5,10 +5,16 @@ from itertools import chain
 
 from curvfed.strategies.base.aggregation_keys import NEED_ONLY_MEAN
 from curvfed.strategies.base.calibration import MAX_REACH
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
-from curvfed.strategies.privacy.record import epsilon_spent, promise, round_release
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.privacy.accountant import (
+    Release,
+    epsilon_of,
+    epsilon_spent,
+    noise_multiplier,
+    promise,
+    round_release,
+)
 from curvfed.tasks import plugins
 
 MIN_CLIENTS = 100

@@ -8,7 +8,7 @@ import numpy as np
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.masked import is_masked
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Message
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import Header

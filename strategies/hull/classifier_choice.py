@@ -10,12 +10,11 @@ from operator import itemgetter
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from curvfed.geometry.classifiers.cross_validation import GRID
 from curvfed.geometry.hull import points_within
+from curvfed.geometry.linear_classifiers import GRID
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.depth import MedianDepth
-from curvfed.strategies.hull.grouped_hulls import Array, Booleans, GroupedHulls, Integers
-from curvfed.strategies.hull.outlines import Outlines
+from curvfed.strategies.hull.grouped_hulls import Array, Booleans, GroupedHulls, Integers, Outlines
 
 log = logging.getLogger("curvfed")
 

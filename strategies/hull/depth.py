@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.geometry.classifiers.linear_classifier import checked_points
 from curvfed.geometry.hull import convex_hull, to_klein
+from curvfed.geometry.linear_classifiers import checked_points
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from curvfed.strategies.hull.classifier_choice import (
     draw_points,
     train_classifier,
 )
-from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.codec import DecodedHulls, PublicParameters
 from curvfed.strategies.hull.grouped_hulls import (
     GroupedHulls,
     outlying_clients,
@@ -24,7 +24,6 @@ from curvfed.strategies.hull.grouped_hulls import (
     without_clients,
 )
 from curvfed.strategies.hull.grouping import group_hulls
-from curvfed.strategies.hull.public_parameters import PublicParameters
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import train
-from curvfed.tasks.graphs.models.adaptive import (
+from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.graphs.adaptive import (
     UNKNOWN,
     AdaptiveNet,
     AdaptiveSpec,
@@ -75,7 +75,7 @@ class AdaFglClient(Learner):
     """Rounds as in FedAvg, whose model is the federated knowledge extractor; then
     `fine-tune-epochs` passes of stage 2.
 
-    Stage 2 is `curvfed.tasks.graphs.models.adaptive`. Every fine-tuning starts from the same
+    Stage 2 is `curvfed.tasks.graphs.adaptive`. Every fine-tuning starts from the same
     initial weights at all clients, and uses the run's optimiser, learning rate and dropout. The
     result is the network after the last pass; the authors take the best one by validation.
 

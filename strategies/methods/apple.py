@@ -11,15 +11,15 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.own_model import OWN, OwnModel
+from curvfed.strategies.base.personal import OWN, OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, is_buffer, join_groups, split_groups
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Trained, make_optimizer, train
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError, check_arrays
 
 

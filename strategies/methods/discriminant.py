@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
+from curvfed.geometry.linear_classifiers import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import (
     on_grid,
     pack_symmetric,

@@ -11,11 +11,11 @@ from curvfed.strategies.base.aggregation import Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, Method, Network
-from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.personal import Matrix, PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
-from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed
+from curvfed.tasks.graphs.functional_embedding import EMBEDDING, embed
 
 
 class Keys(Table):
@@ -69,7 +69,7 @@ class FedPubServer(PersonalAverages):
     round, including i. Numbers of examples have no influence.
 
     As in the authors' code, the client computes the embedding
-    (`curvfed.tasks.graphs.models.functional_embedding`) and sends it with the shared parameters;
+    (`curvfed.tasks.graphs.functional_embedding`) and sends it with the shared parameters;
     the masks that it depends on stay at the client. In the paper all clients take part in every
     round. As in the authors' code, a client that does not reply keeps its average, and one that
     never replied starts from the plain average by examples. A client without examples gets an

@@ -15,11 +15,11 @@ from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.personal import Matrix, PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
+from curvfed.tasks.graphs.sparse import moments, propagate, smoothing_confidence
 
 
 class Keys(Table):
@@ -183,7 +183,7 @@ class FedGtaClient(Learner):
     the clients.
 
     Y⁰ are the model's probabilities, and the labels at training nodes; Yᵏ is Y⁰ after k steps of
-    propagation (`curvfed.tasks.graphs.label_propagation`). The client sends the moments of
+    propagation (`curvfed.tasks.graphs.sparse`). The client sends the moments of
     softmax(Yᵏ) up to order K for each class over all nodes, and the local smoothing confidence of
     softmax(Yᵏ/T), whose degrees count no self-loops. In both, training nodes have their labels.
 

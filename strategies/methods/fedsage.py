@@ -26,9 +26,9 @@ from curvfed.strategies.base.statistics import (
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.tasks.graphs import neighbour_generator as generators
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models import neighbour_generator as generators
-from curvfed.tasks.graphs.models.neighbour_generator import (
+from curvfed.tasks.graphs.neighbour_generator import (
     MISSING,
     REPRESENTATIONS,
     GeneratorSpec,

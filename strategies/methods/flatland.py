@@ -116,7 +116,7 @@ class CurvatureClient(Learner):
             If the data are not a graph.
         """
         from curvfed.tasks.graphs.data.client_graph import ClientGraph
-        from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
+        from curvfed.tasks.graphs.ricci import mean_ricci
 
         if not isinstance(data, ClientGraph):
             raise DataError(
@@ -129,13 +129,13 @@ class CurvatureClient(Learner):
     def start(self, facts: Any) -> None:
         """Set k: with "literal" to the raw curvature, with "fit" by the curvature that fits the
         graph, otherwise to the standardised one."""
-        from curvfed.tasks.graphs.lorentz.curvature import (
+        from curvfed.tasks.graphs.ricci import (
             CURVATURE_MAPS,
             REACH,
+            fitted_curvature,
             graph_statistics,
             start_of_fit,
         )
-        from curvfed.tasks.graphs.lorentz.ricci import fitted_curvature
 
         local = self.local
         chosen = CURVATURE_MAPS[self.keys.curvature_map]

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.one_shot import (
@@ -27,6 +26,7 @@ from curvfed.strategies.base.one_shot import (
     Vectors,
 )
 from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.class_names import names_in
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import MAX_LOGARITHM, ClientCells, client_cells

@@ -7,29 +7,33 @@ from collections.abc import Callable, Collection, Mapping
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from curvfed.strategies.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum import crypto, shamir
-from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, Step
-from curvfed.strategies.secure_sum.encrypted_shares import (
+from curvfed.strategies.secure_sum.client_state import (
+    STEPS,
+    ClientState,
+    Step,
+    check_signatures,
+    checked_session,
+    masked_basis,
+    signers,
+)
+from curvfed.strategies.secure_sum.fixed_point import Residues, add, check_residues, subtract
+from curvfed.strategies.secure_sum.masks import (
     SHARES_BYTES,
     checked_shares,
+    commitment,
     decrypt,
     encrypt,
+    pairwise_mask,
+    self_mask,
 )
-from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
-from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import (
     KEY_TAG,
     SEED_TAG,
     Basis,
     EncryptedShares,
     PublicKeys,
-)
-from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
-from curvfed.strategies.secure_sum.peers import (
-    check_signatures,
-    checked_session,
-    masked_basis,
-    signers,
 )
 from curvfed.strategies.secure_sum.session import Session
 

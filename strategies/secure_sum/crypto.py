@@ -5,11 +5,13 @@ Every derived key is bound to a context: its purpose, the session and its client
 therefore useless in another context.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
+from hashlib import sha256
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -90,3 +92,21 @@ def is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+@lru_cache(maxsize=4096)
+def signing_key(partition: int) -> Ed25519PrivateKey:
+    """The signing key of a simulated client. It protects nothing."""
+    return Ed25519PrivateKey.from_private_bytes(
+        sha256(f"curvfed simulated client {partition}".encode()).digest()
+    )
+
+
+def roster(partitions: Iterable[int]) -> dict[int, bytes]:
+    """Raw public signing keys of simulated clients."""
+    return {partition: _public(partition) for partition in partitions}
+
+
+@lru_cache(maxsize=4096)
+def _public(partition: int) -> bytes:
+    return signing_key(partition).public_key().public_bytes_raw()

@@ -6,8 +6,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.crypto import KEY_BYTES, SIGNATURE_BYTES
-from curvfed.strategies.secure_sum.errors import SecureSumError
 
 Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
 """A message in the types of Flower's records."""

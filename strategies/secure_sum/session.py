@@ -7,10 +7,10 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import neighbours
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import Residues, check_modulus
 from curvfed.strategies.secure_sum.messages import Basis, PublicKeys
-from curvfed.strategies.secure_sum.modular import Residues, check_modulus
 
 _NAME = "curvfed secure sum 4"
 _LARGEST = 2**32  # partitions and rounds are below this

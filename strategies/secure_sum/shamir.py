@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import SecureSumError
 
 PRIME = 2**264 - 275
 SECRET_BYTES = 32

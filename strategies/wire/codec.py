@@ -26,13 +26,6 @@ from curvfed.strategies.wire.checks import (
     check_texts,
     one_line,
 )
-from curvfed.strategies.wire.flower_records import (
-    build_dataclass,
-    config_of,
-    entry,
-    record_of,
-    tuples_to_lists,
-)
 from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
     DESCRIBE,
@@ -42,6 +35,11 @@ from curvfed.strategies.wire.messages import (
     Parts,
     Reply,
     Request,
+    build_dataclass,
+    config_of,
+    entry,
+    record_of,
+    tuples_to_lists,
 )
 
 _HEADER = "header"

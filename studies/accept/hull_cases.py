@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull
-from curvfed.strategies.hull.codec import encode_hulls
-from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
 
 Words = NDArray[np.uint64]
 

@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 from curvfed.geometry.hull import from_klein
-from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.hull.classifier import Classifier, accuracy, name_groups
 from curvfed.strategies.hull.classifier_choice import (
     KEYS,
     choose_classifier,
@@ -30,12 +30,10 @@ from curvfed.strategies.hull.classifier_choice import (
     rank,
     train_classifier,
 )
-from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.codec import DecodedHulls, PublicParameters
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls, outlying_clients, without_clients
 from curvfed.strategies.hull.grouping import group_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull.server import DISAGREEMENT
 from studies.accept.hull_more import Table
 from studies.accept.lab import Lab, Outcome

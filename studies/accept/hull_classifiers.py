@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from liars import lied
 
+from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.learn import Settings
-from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.tasks.points.client_points import ClientPoints
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.hull.client_order import client_position, draw_order_number, draw_slots
-from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
+from curvfed.strategies.hull.classifier import accuracy, name_groups
+from curvfed.strategies.hull.codec import PublicParameters, decode_hulls, encode_hulls
 from curvfed.strategies.hull.learn import Learned, Settings, learn
-from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.hull.local import (
+    LocalHulls,
+    client_position,
+    draw_order_number,
+    draw_slots,
+    local_hulls,
+)
 from curvfed.strategies.secure_sum.session import Session
 from studies.accept.sum_in_memory import sum_in_memory
 

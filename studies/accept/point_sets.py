@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.tasks.generated import two_classes
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
-from curvfed.tasks.points.uniform import two_classes
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 
 from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.secure_sum.fixed_point import Residues
 from curvfed.strategies.secure_sum.messages import Basis
-from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session, checksum
 

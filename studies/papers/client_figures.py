@@ -22,8 +22,8 @@ from curvfed.server_app.report.panels import (
 )
 from curvfed.server_app.report.selection import Run, grouped, keys_of, split
 from curvfed.server_app.report.study import Names
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 CLIENTS = {"bars", "panels", "at", "column", "base"}

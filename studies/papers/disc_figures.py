@@ -12,8 +12,8 @@ from curvfed.server_app.report.hull_figures import Disc, everything, perpendicul
 from curvfed.server_app.report.panels import Keys, NothingToDraw
 from curvfed.server_app.report.selection import Run, grouped, keys_of
 from curvfed.server_app.report.study import Names, Place
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.tasks.points.uniform import two_classes
+from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.generated import two_classes
 
 PARTS = {"panels", "points", "hulls", "geodesics", "truth"}
 """`panels`: keys that tell them apart, hull.epsilon if left out. Of several seeds the first is

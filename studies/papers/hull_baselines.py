@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry import EuclideanSVM, PoincareSVM
+from curvfed.geometry.hull import convex_hull
 
 # C as the runs choose theirs, the logistic model of tangent vectors, and hulls by index: what the
 # runs themselves use, so that nothing but the baseline differs. No public function has them.
-from curvfed.geometry.classifiers.cross_validation import best_c
-from curvfed.geometry.classifiers.logistic import Log0Logistic
-from curvfed.geometry.hull import convex_hull
+from curvfed.geometry.linear_classifiers import Log0Logistic, best_c
 
 # The figures have words and units in tables, as those of a plug-in.
 from curvfed.strategies.base.figures import METRIC, Figure, register

@@ -14,7 +14,7 @@ from curvfed.strategies.config.build_method import build_model, fixed_head, mode
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.dataset import ImageDataset
 
 Labelled = tuple[Tensor, Tensor]

@@ -141,7 +141,7 @@ class SelectedNodeTask(NodeTask):
     graph, class_names, device
         As `GraphTask`.
     node_share : float
-        In (0, 1]: the share of the nodes used in training (`curvfed.tasks.graphs.data.selection`),
+        In (0, 1]: the share of the nodes used in training (`client_graph.selected`),
         always including the labelled training nodes.
     """
 
@@ -153,7 +153,7 @@ class SelectedNodeTask(NodeTask):
         node_share: float,
     ) -> None:
         super().__init__(graph, class_names, device)
-        from curvfed.tasks.graphs.data.selection import induced, selected
+        from curvfed.tasks.graphs.data.client_graph import induced, selected
 
         smaller = induced(graph, selected(graph, node_share))
         self._training_inputs = GraphInputs.of(smaller, device)
@@ -303,7 +303,7 @@ def client_task(
     their neighbours.
     """
     if graph.clusters is not None:
-        from curvfed.tasks.graphs.data.selection import selected
+        from curvfed.tasks.graphs.data.client_graph import selected
 
         selection = selected(graph, node_share) if node_share < 1 else None
         return ClusteredNodeTask(graph, class_names, device, batch_size, selection)
@@ -312,7 +312,7 @@ def client_task(
             return SelectedNodeTask(graph, class_names, device, node_share)
         return NodeTask(graph, class_names, device)
     if node_share < 1:
-        from curvfed.tasks.graphs.data.selection import induced, selected
+        from curvfed.tasks.graphs.data.client_graph import induced, selected
 
         graph = induced(graph, selected(graph, node_share))
     return WholeGraphTask(graph, class_names, device, batch_size)

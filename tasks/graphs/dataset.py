@@ -19,11 +19,15 @@ from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.clients import own_graph, partition_graph, tree
-from curvfed.tasks.graphs.data.graph_sets import own_graphs, partition_graphs
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.clients import (
+    own_graph,
+    own_graphs,
+    partition_graph,
+    partition_graphs,
+    tree,
+)
+from curvfed.tasks.graphs.data.graph_spec import ROLES, GraphSpec
 from curvfed.tasks.graphs.data.ogb import read_nodes
-from curvfed.tasks.graphs.data.own_split import ROLES
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
 from curvfed.tasks.graphs.data.sources import (
     PLANETOID_ENDINGS,

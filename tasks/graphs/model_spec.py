@@ -1,29 +1,78 @@
-"""The settings of the networks for graphs, and their common linear maps."""
+"""The settings of the networks for graphs, and their common parts: linear maps and dropout."""
 
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks import plugins
 
+_LEVELS = 1 << 16
+
+
+def is_transformed() -> bool:
+    """Whether `torch.func` is at work, as for gradients of single graphs: it takes neither
+    operations with a backward pass of their own nor this file's random numbers."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Set entries to 0 with a probability and divide the others by 1 − probability, as
+    `torch.nn.functional.dropout`.
+
+    Dropout with random numbers ten times faster than torch's on the CPU, which take a sixth of a
+    GCN's step.
+    """
+    return x * dropout_factors(x, probability) if training and probability else x
+
+
+def dropout_factors(like: Tensor, probability: float) -> Tensor:
+    """The factors of dropout: 0 with a probability, else a constant, with mean 1.
+
+    On the CPU four entries share one 64-bit number of torch's generator. The probability is thus
+    rounded to 1/65,536, and the constant belongs to the rounded probability.
+
+    Parameters
+    ----------
+    like : Tensor
+        Has the shape, dtype (float32 or float64) and device of the result.
+    probability : float
+        In [0, 1).
+
+    Returns
+    -------
+    Tensor
+        Without a gradient.
+    """
+    if like.device.type != "cpu" or is_transformed():
+        return F.dropout(torch.ones_like(like), probability)
+    numbers = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    levels = numbers.view(torch.int16)[: like.numel()].view(like.shape).to(like.dtype)
+    num_dropped = min(round(probability * _LEVELS), _LEVELS - 1)
+    # Levels are whole numbers in [-32768, 32767], so the factors are 0 or 1 without a comparison,
+    # which is slow.
+    factors = levels.sub_(num_dropped - _LEVELS // 2 - 1).clamp_(0, 1)
+    return factors.mul_(_LEVELS / (_LEVELS - num_dropped))
+
+
 MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     "nodes": {
-        "gcn": ("lorentz_gcn", "GCN"),
-        "gated": ("lorentz_gcn", "GatedGCN"),
-        "lorentz": ("lorentz_gcn", "LorentzGCN"),
-        "split": ("lorentz_gcn", "SplitGCN"),
+        "gcn": ("GCN",),
+        "gated": ("GatedGCN",),
+        "lorentz": ("LorentzGCN",),
+        "split": ("SplitGCN",),
     },
     "graphs": {
-        "gin": ("graph_models", "FlatGraphNet", "GINLayer"),
-        "gcn": ("graph_models", "FlatGraphNet", "GCNLayer"),
-        "lorentz": ("graph_models", "LorentzGIN"),
+        "gin": ("FlatGraphNet", "GINLayer"),
+        "gcn": ("FlatGraphNet", "GCNLayer"),
+        "lorentz": ("LorentzGIN",),
     },
 }
-"""By task and name: the module in `curvfed.tasks.graphs.models`, imported only for its models, the
-class, and the class of its layers."""
+"""By task and name: the class in `curvfed.tasks.graphs.graph_models`, and that of its
+layers."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +94,7 @@ class ModelSpec:
     learns_curvature : bool
         Whether k is trained; otherwise the curvature keeps its initial value.
     curvature_map : str
-        A key of `curvfed.tasks.graphs.lorentz.curvature.CURVATURE_MAPS`.
+        A key of `curvfed.tasks.graphs.ricci.CURVATURE_MAPS`.
     estimates_curvature : bool
         Whether a small network adds to k, from statistics of the client's graph.
     mask_threshold : float or None
@@ -86,15 +135,14 @@ class ModelSpec:
             torch.default_generator.manual_seed(seed)
             model = self._built_in() if self.kind in MODELS[self.task] else self._from_package()
         if self.mask_threshold is not None:
-            from curvfed.tasks.graphs.models.functional_embedding import add_embedding, add_masks
+            from curvfed.tasks.graphs.functional_embedding import add_embedding, add_masks
 
             add_embedding(add_masks(model, self.mask_threshold), self.width)
         return model
 
     def _built_in(self) -> nn.Module:
-        file, *names = MODELS[self.task][self.kind]
-        module = import_module(f"{__package__}.models.{file}")
-        make, *layers = (getattr(module, name) for name in names)
+        module = import_module(f"{__package__}.graph_models")
+        make, *layers = (getattr(module, name) for name in MODELS[self.task][self.kind])
         model: nn.Module = make(self, *layers)
         return model
 

@@ -11,11 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.heads import PoincareHead, unit
-from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.heads import PoincareHead, SphereHead, unit
+from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.metrics import predictions
-from curvfed.tasks.task import Batch, Task
+from curvfed.tasks.task import Batch, Task, predictions
 
 Objective = Callable[[ImageNet, Tensor, Tensor], Tensor]
 """(model, images (n, c, h, w), labels (n,)) -> the mean loss over the batch, of shape (); n ≥ 1."""
@@ -307,3 +306,24 @@ def crop_and_flip(images: Tensor) -> Tensor:
     cropped = crops[torch.arange(num, device=device), :, down, right]
     flipped = torch.rand(num, 1, 1, 1, device=device) < 0.5
     return torch.where(flipped, cropped.flip(3), cropped)
+
+
+def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
+    """Inputs of the classifier (n, l) and labels (n,) for all training images.
+
+    Raises
+    ------
+    DataError
+        If the data are not images.
+    """
+    if not isinstance(model, ImageNet) or not isinstance(task, ImageTask):
+        raise DataError(
+            "the data are not images; only classifiers of images are calibrated", key="no-images"
+        )
+    batches = [(features.cpu(), labels.cpu()) for features, labels in task.features(model)]
+    dim = model.get_parameter("head.weight").shape[1]
+    features = torch.cat([torch.empty(0, dim), *(features for features, _ in batches)])
+    labels = torch.cat([torch.empty(0, dtype=torch.int64), *(labels for _, labels in batches)])
+    if isinstance(model.head, SphereHead):
+        features = model.head.inputs(features)
+    return features, labels

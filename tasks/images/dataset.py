@@ -15,17 +15,22 @@ from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask, objective
-from curvfed.tasks.images.clients import ImageSpec, global_test, own_images, share_images
+from curvfed.tasks.images.clients import (
+    ClientImages,
+    ImageSpec,
+    global_test,
+    own_images,
+    share_images,
+)
 from curvfed.tasks.images.folder import located_folder
 from curvfed.tasks.images.image_files import class_folders
 from curvfed.tasks.images.label_partition import Integers, PartitionSpec
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, read_layout
 from curvfed.tasks.images.nets import has_batch_norm, torchvision_module
 from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.images.sources import TINY, Source
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.sources import TINY, Source
 
 DIGITS = tuple("0123456789")
 

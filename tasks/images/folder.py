@@ -1,26 +1,201 @@
-"""The images of a folder: one folder per class, or parts of such folders."""
+"""Read the images of a folder: which files, and their pixels, upright, in 8 bits, grey or
+colour."""
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.label_partition import Integers
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, read_layout
-from curvfed.tasks.images.pixels import common_bits, decoded
 from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.public_data import Located
 
+log = logging.getLogger("curvfed")
+
+UPRIGHT = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+"""The value of `PIL.Image.Transpose` that turns an image upright, by EXIF's orientation."""
+
+ORIENTATION = 0x0112
+
+PHOTOMETRIC = 262
+WHITE_IS_ZERO = 0
+"""TIFF's photometric value for negatives, such as radiographs."""
+
+DEPTHS = {8: range(128, 256), 12: range(2048, 4096), 16: range(4096, 2**16)}
+"""The bits of the values in 16-bit files, by the highest value. Values between the ranges are
+ambiguous."""
+
+
+class PixelError(ValueError):
+    """Pixels with an ambiguous meaning."""
+
+
+def decoded(path: str, bits: Callable[[], int]) -> Tensor:
+    """The first frame of an image file, (1, c, h, w), uint8: one channel if the file is grey, else
+    three.
+
+    EXIF's orientation turns images upright. For 16 bits per channel the result has the upper 8 of
+    the bits in use. An image of one colour whose picture is only in the opacity is drawn on white,
+    or on black if the colour is bright.
+
+    Parameters
+    ----------
+    path : str
+    bits : callable
+        The number of bits in use in 16-bit files; called only for such a file.
+
+    Raises
+    ------
+    PixelError
+        If the meaning of the pixels is ambiguous.
+    Exception
+        Any error of Pillow.
+    """
+    from PIL import Image
+
+    # Reading a pipe would wait forever.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError("no regular file")
+    # Given a path, Pillow would map an uncompressed file into memory, and garble an image that
+    # needs a turn by a right angle.
+    with open(path, "rb") as file, Image.open(file) as image:
+        has_16_bits = _has_16_bits(image)
+        image.load()
+        turn = UPRIGHT.get(_orientation(image))
+        upright = image if turn is None else image.transpose(Image.Transpose(turn))
+        # In these modes Pillow's conversion to 8 bits clips values above 255.
+        if upright.mode.startswith("I"):
+            pixels = (_values(upright) >> (bits() - 8)).astype(np.uint8)
+            # Pillow inverts only negatives of 8 bits.
+            if getattr(image, "tag_v2", {}).get(PHOTOMETRIC) == WHITE_IS_ZERO:
+                pixels = 255 - pixels
+        elif has_16_bits and bits() < 16:
+            raise PixelError(
+                f"its colours have 16 bits per channel and use {bits()} of them; save it with 8"
+                " bits"
+            )
+        else:
+            pixels = _8_bit_pixels(upright)
+    return _as_tensor(pixels)
+
+
+def picture(image: Any) -> Tensor:
+    """The pixels of an opened image of Pillow, as `decoded` returns those of a file with 8 bits.
+
+    Raises
+    ------
+    PixelError
+        If the image has more bits.
+    """
+    from PIL import ImageOps
+
+    if _has_16_bits(image):
+        raise PixelError("it has 16 bits per channel; save it with 8 bits")
+    return _as_tensor(_8_bit_pixels(ImageOps.exif_transpose(image)))
+
+
+def _as_tensor(pixels: NDArray[np.uint8]) -> Tensor:
+    """(1, c, h, w) of (h, w) or (h, w, c)."""
+    return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)[None]
+
+
+def common_bits(paths: Iterable[str]) -> int:
+    """The number of bits in use in 16-bit files, by their highest value: 8, 12 or 16; 16 without
+    such files.
+
+    Raises
+    ------
+    PixelError
+        If the highest value fits none of `DEPTHS`.
+    """
+    highest = 0
+    for path in paths:
+        highest = max(highest, _highest(path))
+        if highest in DEPTHS[16]:
+            break
+    for bits, values in DEPTHS.items():
+        if highest in values:
+            if bits < 16:
+                log.warning(
+                    "16-bit images hold values up to %d: they are read as %d bits", highest, bits
+                )
+            return bits
+    if highest:
+        raise PixelError(
+            f"it has 16 bits per channel, but no value in the folder is above {highest}, so the"
+            " value of white is ambiguous; save the images with 8 bits, or with values up to 65535"
+        )
+    return 16
+
+
+def _highest(path: str) -> int:
+    """The highest value of a 16-bit file; 0 for any other file, also a damaged one."""
+    from PIL import Image
+
+    try:
+        with open(path, "rb") as file, Image.open(file) as image:
+            if not _has_16_bits(image):
+                return 0
+            if image.mode.startswith("I"):
+                return int(_values(image).max())
+            # Pillow reads the upper half of the bits of colours.
+            return 256 * int(np.asarray(image).max()) + 255
+    except Exception:
+        return 0
+
+
+def _has_16_bits(image: Any) -> bool:
+    return image.mode.startswith("I") or any(
+        ";16" in str(tile[3]) for tile in getattr(image, "tile", ())
+    )
+
+
+def _values(image: Any) -> NDArray[Any]:
+    values = np.asarray(image)
+    if values.min() < 0 or values.max() >= 2**16:
+        raise PixelError("it has negative values, or more than 16 bits")
+    return values
+
+
+def _orientation(image: Any) -> int:
+    try:
+        return int(image.getexif().get(ORIENTATION, 1))
+    except Exception:  # a complete image may have damaged EXIF data
+        return 1
+
+
+def _8_bit_pixels(image: Any) -> NDArray[np.uint8]:
+    if image.mode == "F":
+        raise PixelError("its pixels are not integers")
+    is_grey = image.mode in ("1", "L", "LA", "La")
+    if image.mode in ("LA", "PA", "RGBA", "P"):
+        transparent = np.array(image.convert("RGBA"))
+        colours = transparent[..., :3]
+        opacity = transparent[..., 3:]
+        has_one_colour = not np.ptp(colours, axis=(0, 1)).any()
+        if np.ptp(opacity) and has_one_colour:
+            ground = 255 if colours[0, 0].mean() < 128 else 0
+            shares = opacity / 255
+            flat = np.rint(shares * colours + (1 - shares) * ground)
+            pixels: NDArray[np.uint8] = flat.astype(np.uint8)
+            return pixels[..., 0] if is_grey else pixels
+    # Pillow warns of a direct conversion of palettes with transparency.
+    image = image.convert("RGBA") if image.mode == "P" else image
+    return np.array(image.convert("L" if is_grey else "RGB"))
+
+
 LOGGED_IMAGES = 10_000
 """Reading more images is logged, as it takes a while."""
-
-log = logging.getLogger("curvfed")
 
 
 def located_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> Located[RawImages]:

@@ -3,12 +3,12 @@
 import hashlib
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,15 +20,70 @@ from curvfed.tasks.formats import leaf_files
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.image_files import is_image
 from curvfed.tasks.images.layout import TEST, TRAIN
-from curvfed.tasks.images.raw import (
-    RawImages,
-    StoredPixels,
-    raw_images,
-    scaled_pixels,
-    stored_pixels,
-)
+from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.stored_files import file_stamps
+
+
+class StoredPixels(NamedTuple):
+    """Images of one user, before it is known how the pixels of all users are scaled.
+
+    Attributes
+    ----------
+    pixels : (n, c, h, w), uint8
+        Whole numbers as they are stored; fractions of 1 times 255.
+    has_fractions : bool
+        Whether the stored numbers are from 0 to 1, and not all whole.
+    """
+
+    pixels: NDArray[np.uint8]
+    has_fractions: bool
+
+
+def stored_pixels(where: str, values: NDArray[Any]) -> StoredPixels:
+    """Images of numbers from 0 to 1, or of whole numbers up to 255.
+
+    Raises
+    ------
+    DataError
+        If there are other values, or the shape is not `ALLOWED`.
+    """
+    lowest = values.min(initial=0)
+    highest = values.max(initial=0)
+    is_whole = values.dtype.kind in "biu" or bool((values % 1 == 0).all())
+    if not (lowest >= 0 and highest <= (255 if is_whole else 1)):
+        raise DataError(
+            f"{where}: images have values other than 0 to 1, and other than whole numbers from 0"
+            " to 255; allowed are these two",
+            key="pixel-values",
+        )
+    whole = values if is_whole else np.rint(255 * values)
+    return StoredPixels(pixels_of(where, whole.astype(np.uint8)), not is_whole)
+
+
+def scaled_pixels(where: str, parts: Sequence[StoredPixels]) -> NDArray[np.uint8]:
+    """The images of all users (n, c, h, w) in one scale, 0 to 255.
+
+    A user whose numbers are only 0 and 1 has the scale of the others.
+
+    Raises
+    ------
+    DataError
+        If some users have fractions of 1, and others whole numbers above 1.
+    """
+    has_fractions = any(part.has_fractions for part in parts)
+    highest = max((part.pixels.max() for part in parts if not part.has_fractions), default=0)
+    if has_fractions and highest > 1:
+        raise DataError(
+            f"{where}: some users have images of fractions of 1, others of whole numbers up to"
+            f" {highest}; allowed is one scale for all users",
+            key="pixel-values",
+        )
+    factor = np.uint8(1 if highest > 1 else 255)
+    return np.concatenate(
+        [part.pixels if part.has_fractions else factor * part.pixels for part in parts]
+    )
+
 
 ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}
 """The role of the files of a part; "" are files outside of train/ and test/."""

@@ -14,14 +14,20 @@ from curvfed.tasks.class_names import row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.generated import two_classes
 from curvfed.tasks.graphs.data.partition import membership_digest
-from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
+from curvfed.tasks.points.client_points import (
+    Booleans,
+    ClientPoints,
+    Integers,
+    RawPoints,
+    check_inside,
+    client_points,
+)
 from curvfed.tasks.points.point_spec import PointSpec, partition_points
-from curvfed.tasks.points.raw_points import RawPoints, check_inside
 from curvfed.tasks.points.readers import read_points
-from curvfed.tasks.points.sources import CURVATURES
-from curvfed.tasks.points.uniform import two_classes
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.sources import CURVATURES
 from curvfed.tasks.stored_files import file_stamps
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import label_partition
 from curvfed.tasks.points.client_points import Integers
-from curvfed.tasks.points.sources import CURVATURES
+from curvfed.tasks.sources import CURVATURES
 
 STRATIFIED_STREAM = 13
 LACKING_STREAM = 14
@@ -132,7 +132,7 @@ class PointSpec(Spec):
         Names of the classes to keep, as `curvfed.tasks.class_names.names_in` reads them; "" means
         all.
     num_points, sample_radius, margin, reference
-        For "uniform": see `curvfed.tasks.points.uniform.two_classes`. The radius is a share of the
+        For "uniform": see `curvfed.tasks.generated.two_classes`. The radius is a share of the
         disc's.
     embedding_key, label_key : str
         See `curvfed.tasks.points.readers.read_points`.

@@ -14,8 +14,8 @@ import numpy as np
 from curvfed.tasks.class_names import in_order
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.points.raw_points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
-from curvfed.tasks.points.sources import ENDINGS
+from curvfed.tasks.points.client_points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
+from curvfed.tasks.sources import ENDINGS
 
 NPZ_KEYS = (
     "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label"

@@ -10,7 +10,7 @@ from flwr.app import Message
 
 from curvfed.client_app import secure
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.secure_sum import simulation
+from curvfed.strategies.secure_sum import crypto
 
 pytestmark = pytest.mark.usefixtures("own_home", "clock")
 
@@ -120,15 +120,15 @@ def test_training_does_not_start_before_the_letters_are_read(tmp_path, monkeypat
 
 
 def test_a_member_whose_key_is_not_the_rosters(tmp_path, caplog, monkeypatch):
-    key = simulation.signing_key
+    key = crypto.signing_key
     monkeypatch.setattr(
-        simulation, "signing_key", lambda partition: key(99 if partition == 4 else partition)
+        crypto, "signing_key", lambda partition: key(99 if partition == 4 else partition)
     )
-    simulation._public.cache_clear()
+    crypto._public.cache_clear()
     roster = {
         partition: key(partition).public_key().public_bytes_raw() for partition in range(CLIENTS)
     }
-    monkeypatch.setattr(simulation, "roster", lambda partitions: roster)
+    monkeypatch.setattr(crypto, "roster", lambda partitions: roster)
     recorder = Recorder()
     found = run(tmp_path, secure_sum=True, intercept=recorder, **SETTINGS)
     assert "left out partition 4 for the rest of this run: 5 of its 5 neighbours" in caplog.text
@@ -138,7 +138,7 @@ def test_a_member_whose_key_is_not_the_rosters(tmp_path, caplog, monkeypatch):
 
 
 def test_a_member_whose_own_roster_is_off(tmp_path, caplog, monkeypatch):
-    roster = simulation.roster
+    roster = crypto.roster
 
     def off(client, partitions):
         return {p: bytes(32) for p in partitions} if client.partition == 3 else roster(partitions)

@@ -18,7 +18,7 @@ from curvfed.server_app.directory.tables import frame_csv, from_text_cell, text_
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import check_mean
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import SecureSumError
 
 MASKED: dict[str, Any] = {"method": "fedavg", "secure_sum": True}
 

@@ -37,11 +37,10 @@ from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
 from curvfed.server_app.secure.sums_of_run import SumsOfRun, complete_groups
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.secure_phases import groups
+from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec

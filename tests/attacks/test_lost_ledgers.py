@@ -18,7 +18,7 @@ from secure_sums import session as session_of
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
+from curvfed.strategies.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.exchange import FederationError
 

@@ -19,14 +19,13 @@ from errors import refuses
 from secure_sums import BASIS, Run, entropy, plain_sum, session, vectors
 
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
 from curvfed.strategies.secure_sum import client as client_module
-from curvfed.strategies.secure_sum import shamir, simulation
+from curvfed.strategies.secure_sum import crypto, shamir
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import Residues, add, subtract
 from curvfed.strategies.secure_sum.masks import pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG
-from curvfed.strategies.secure_sum.modular import Residues, add, subtract
 from curvfed.strategies.secure_sum.session import Session
 
 Answers = Mapping[int, Mapping[int, bytes]]
@@ -159,8 +158,7 @@ def test_keys_of_the_servers_own():
     what = session(9)
     run = Run(what, vectors(what)).until("keys")
     own = {
-        p: SecureSumClient.begin(what, p, simulation.signing_key(99)).advertise_keys()
-        for p in (2, 5)
+        p: SecureSumClient.begin(what, p, crypto.signing_key(99)).advertise_keys() for p in (2, 5)
     }
     for p in set(what.clients) - own.keys():
         with pytest.raises(PeerError) as caught:
@@ -186,8 +184,8 @@ class Liar:
         self.what = session(
             num, run=str(seed), neighbours=4 if sparse and num > 8 else 0, threshold=threshold
         )
-        self.clients, self.roster = self.what.clients, simulation.roster(self.what.clients)
-        self.signers = {p: simulation.signing_key(p) for p in self.clients}
+        self.clients, self.roster = self.what.clients, crypto.roster(self.what.clients)
+        self.signers = {p: crypto.signing_key(p) for p in self.clients}
         self.members = {
             p: SecureSumClient.begin(self.what, p, self.signers[p], entropy(num + p))
             for p in self.clients

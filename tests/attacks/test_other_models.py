@@ -21,14 +21,14 @@ from secure_sums import BASIS, Run, session, vectors
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort, masked_phases
-from curvfed.strategies.config import basis
+from curvfed.strategies.config import masked
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum import server as server_module
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import subtract
 from curvfed.strategies.secure_sum.messages import Basis
-from curvfed.strategies.secure_sum.modular import subtract
 from curvfed.strategies.secure_sum.session import checksum
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN
@@ -179,15 +179,15 @@ def test_masks_of_two_bases_hide_the_vector_without_signatures(field, monkeypatc
     assert ((counts - expected) ** 2 / expected).sum() < 32.9
 
 
-@pytest.mark.parametrize("room", basis.ROOMS)
+@pytest.mark.parametrize("room", masked.ROOMS)
 def test_another_file_of_the_app_is_other_code(room, tmp_path, monkeypatch):
     """In a copy of the rooms, each file counts, by its name and its content."""
-    digest = basis.code_digest.__wrapped__
+    digest = masked.code_digest.__wrapped__
     installed = digest()
-    for name in basis.ROOMS:
+    for name in masked.ROOMS:
         place = Path(str(files(f"curvfed.{name}")))
         shutil.copytree(place, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(basis, "files", lambda name: tmp_path / name.rpartition(".")[2])
+    monkeypatch.setattr(masked, "files", lambda name: tmp_path / name.rpartition(".")[2])
     assert digest() == installed
     changed = sorted((tmp_path / room).rglob("*.py"))[-1]
     changed.write_text(changed.read_text() + "\n")

@@ -23,12 +23,11 @@ from curvfed.client_app.node.node import Node, is_real
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.discriminant import DiscriminantServer
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.codec import encode_arrays, encode_request
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts, Header, Request

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from policies import with_policy
 from safetensors.numpy import save_file
 
-from curvfed.client_app.node import start_check
+from curvfed.client_app import rounds
 from curvfed.client_app.node.policy import Policy
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import CALIBRATE, Header
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -126,13 +126,13 @@ def test_a_permuted_start_is_a_start_from_outside(tmp_path):
 
 def test_a_run_without_rounds_has_no_later_round(monkeypatch):
     """By another number of the round a calibration summed the features of a crafted model."""
-    monkeypatch.setattr(start_check, "_is_seeded", lambda *arguments: False)
+    monkeypatch.setattr(rounds, "_is_seeded", lambda *arguments: False)
     client = SimpleNamespace(
         node=SimpleNamespace(rules=Policy()), config=SimpleNamespace(num_rounds=0)
     )
     request = SimpleNamespace(header=Header("run", CALIBRATE, 3), required_facts=None)
     with refuses("other-start", "[runs] starts", error=ConfigError):
-        start_check.check_start(client, request, {"weight": np.ones(2)})
+        rounds.check_start(client, request, {"weight": np.ones(2)})
 
 
 @pytest.mark.long

@@ -11,9 +11,8 @@ import pytest
 from errors import refuses
 from tiers import only
 
-from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
-from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.hull.public_parameters import MAX_LENGTH, PublicParameters
+from curvfed.strategies.errors import HullError
+from curvfed.strategies.hull.codec import MAX_LENGTH, PublicParameters, decode_hulls, encode_hulls
 from curvfed.strategies.hull.symbols import SPARE
 from studies.accept.hull_cases import HullCase, hull_case
 

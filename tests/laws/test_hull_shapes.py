@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.hull.codec import DecodedHulls, without_forged
+from curvfed.strategies.hull.codec import DecodedHulls, PublicParameters, without_forged
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.public_parameters import PublicParameters
 
 CLIENTS, CLASSES = 4, 3
 

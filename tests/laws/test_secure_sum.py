@@ -17,12 +17,11 @@ from scipy import stats
 from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 from tiers import examples
 
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint
+from curvfed.strategies.secure_sum.fixed_point import FixedPoint, add, subtract
 from curvfed.strategies.secure_sum.masks import self_mask, uniform
-from curvfed.strategies.secure_sum.modular import add, subtract
 from curvfed.strategies.secure_sum.neighbours import (
     COMPLETE,
     FAILURE,

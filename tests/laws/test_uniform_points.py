@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kstest
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.uniform import MIN_SIDE, Hyperplane, two_classes, uniform_points
+from curvfed.tasks.generated import MIN_SIDE, Hyperplane, two_classes, uniform_points
 
 EPS = np.finfo(np.float64).eps
 CURVATURES = [-1.0, -0.0015, -4.0]

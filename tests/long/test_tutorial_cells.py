@@ -15,9 +15,9 @@ from cell_files import SITES
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import curvfed
+from curvfed.tasks.points.client_points import raw_points
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
-from curvfed.tasks.points.raw_points import raw_points
 
 ROOT = Path(__file__).parents[2]
 RUNS = ("cells", "moments", "rounds")

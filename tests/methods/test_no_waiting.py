@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.graphs.lorentz import modules as lorentz_ops
+from curvfed.tasks.graphs import lorentz_modules as lorentz_ops
 
 READS = (
     "item",

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.strategies.secure_sum import simulation
+from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import ClientState
+from curvfed.strategies.secure_sum.fixed_point import Residues
 from curvfed.strategies.secure_sum.messages import Basis, EncryptedShares, PublicKeys
-from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session, checksum
 
@@ -62,9 +62,9 @@ class Run:
 
     def __post_init__(self) -> None:
         self.signers = {
-            p: simulation.signing_key(p) if self.signed else None for p in self.session.clients
+            p: crypto.signing_key(p) if self.signed else None for p in self.session.clients
         }
-        self.roster = simulation.roster(self.session.clients) if self.signed else None
+        self.roster = crypto.roster(self.session.clients) if self.signed else None
         self.clients = {
             p: SecureSumClient.begin(
                 self.session, p, self.signers[p], entropy(1000 * self.seed + i)

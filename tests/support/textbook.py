@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from curvfed.tasks.points.uniform import uniform_points
+from curvfed.tasks.generated import uniform_points
 
 Points = Any  # NumPy arrays (..., 2), whose operators are typed as anything
 

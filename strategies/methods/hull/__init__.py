@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.shared_tables import Points
+from curvfed.strategies.errors import ConfigError
 
 if TYPE_CHECKING:
-    from curvfed.strategies.hull.public_parameters import PublicParameters
+    from curvfed.strategies.hull.codec import PublicParameters
 
 
 class Keys(Table):
@@ -146,7 +146,7 @@ class Keys(Table):
             If they are out of range or do not fit together.
         """
         # This takes torch, which takes seconds to import.
-        from curvfed.strategies.hull.public_parameters import PublicParameters
+        from curvfed.strategies.hull.codec import PublicParameters
 
         try:
             return PublicParameters(

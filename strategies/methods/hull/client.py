@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import HULL_COUNTS
 from curvfed.strategies.base.one_shot import Figures, Half, Vectors
 from curvfed.strategies.base.point_classifier import ClassifierClient
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.hull.client_order import client_position, draw_slots
-from curvfed.strategies.hull.codec import encode_hulls
-from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
+from curvfed.strategies.hull.local import LocalHulls, client_position, draw_slots, local_hulls
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import Parts
 from curvfed.tasks.errors import DataError

@@ -21,8 +21,8 @@ from curvfed.geometry import poincare
 from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
 from curvfed.strategies.base.point_classifier import ClassSumsClient, NamedClassesServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.errors import HullError
 from curvfed.strategies.hull.classifier_choice import KEYS, calibrate, train_classifier
-from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls
 
 REACH = 4.0

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import HULL_COUNTS
 from curvfed.strategies.base.one_shot import (
     Evaluation,
@@ -27,12 +26,16 @@ from curvfed.strategies.base.point_classifier import (
     point_arrays,
 )
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.errors import ConfigError, HullError
+from curvfed.strategies.hull.classifier import NONE, accuracy, name_groups, names_by_votes
 from curvfed.strategies.hull.classifier_choice import KEYS
-from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls, without_forged
-from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.hull.codec import (
+    DecodedHulls,
+    PublicParameters,
+    decode_hulls,
+    without_forged,
+)
 from curvfed.strategies.hull.learn import Learned, Settings, learn
-from curvfed.strategies.hull.naming import NONE, accuracy, name_groups, names_by_votes
-from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.methods.hull.client import HullHalf, check_hull_counts
 from curvfed.strategies.methods.hull.true_hulls import (

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.hull.classifier import accuracy, name_groups
+from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.learn import Learned
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.tasks.points.client_points import ClientPoints
 
 

@@ -1,18 +1,23 @@
-"""The graph of one client: a part of a graph, a generated tree, or a graph of its own."""
+"""The data of one client: a part of a graph, a generated tree, a graph of its own, or a part of a
+set of graphs."""
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
-from curvfed.tasks.graphs.data.own_split import PURPOSES, ROLES, VALIDATION
+from curvfed.tasks.graphs.data.graph_spec import (
+    PURPOSES,
+    ROLES,
+    VALIDATION,
+    GraphSpec,
+    normalize_rows,
+)
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
     Integers,
@@ -23,118 +28,10 @@ from curvfed.tasks.graphs.data.partition import (
     mean_weights,
     membership_digest,
     metis_parts,
+    random_parts,
 )
-from curvfed.tasks.graphs.data.raw import RawGraph
-from curvfed.tasks.graphs.sparse import select_rows
-
-NUM_TOPICS = 6
-TOPIC_NAMES = tuple(str(topic) for topic in range(NUM_TOPICS))
-NUM_WORDS = 300
-TOPIC_WORDS = 50
-WORDS_PER_NODE = 12
-ON_TOPIC = 0.25
-DRIFT = 0.25
-CONCENTRATION = 2.0
-FEWEST_NODES = 150
-MOST_NODES = 300
-LEAST_BRANCHING = 2.0
-MOST_BRANCHING = 8.0
-MOST_SIBLING_LINKS = 0.2
-GOLDEN = (5**0.5 - 1) / 2
-
-
-@dataclass(frozen=True, eq=False)
-class Tree:
-    """features (N, NUM_WORDS) float32 of 0 and 1; edge_index (2, E) int64, clean; labels (N,)
-    int64; branching."""
-
-    features: NDArray[np.float32]
-    edge_index: NDArray[np.int64]
-    labels: NDArray[np.int64]
-    branching: float
-
-
-def generate_tree(seed: int, client: int) -> Tree:
-    """The graph of client number `client`, 0 or more, in the data set `trees`: a hierarchy whose
-    branching differs from client to client. The same arguments give the same graph.
-
-    The graph is a random tree of 150 to 300 nodes, the branching between 2 (deep) and 8 (flat),
-    with a few siblings linked, so that there are triangles. Mean Forman-Ricci curvature is
-    therefore about -2 at some clients and -7 at others.
-
-    A node's label is one of `NUM_TOPICS` topics. A child has its parent's topic, or, with
-    probability `DRIFT`, one drawn from the client's own distribution of topics (Dirichlet), so that
-    clients differ in which topics they hold. A node's features are the words it uses: a few of its
-    topic's words, which all clients share, among frequent words without meaning. The words alone,
-    or the few labelled nodes of one client alone, predict a topic poorly: neighbours help, and so
-    do other clients. Ten clients, a fifth of the nodes labelled, mean over seeds 0-2: majority
-    class 41%, words alone 53%, a GCN of width 64 at each client 73%, the same GCN under FedAvg 78%.
-    """
-    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(client + 1,)))
-    # Multiples of the golden ratio are spread evenly over the unit interval, whatever the number of
-    # clients.
-    spread = (np.random.default_rng(seed).random() + client * GOLDEN) % 1
-    branching = LEAST_BRANCHING + (MOST_BRANCHING - LEAST_BRANCHING) * spread
-    num_nodes = int(rng.integers(FEWEST_NODES, MOST_NODES + 1))
-    parents = _grow(num_nodes, branching, rng)
-    labels = _topics(parents, rng)
-    return Tree(_words(labels, seed, rng), _tree_edges(parents, rng), labels, branching)
-
-
-def tree_digest(seed: int, num_clients: int) -> str:
-    """SHA-256 of the settings that determine all clients' graphs."""
-    return hashlib.sha256(f"trees {seed} {num_clients}".encode()).hexdigest()
-
-
-def _grow(num_nodes: int, branching: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Parents, level by level: each node has one child or more, `branching` on average; the root is
-    its own parent."""
-    parents = np.zeros(num_nodes, dtype=np.int64)
-    num_made = 1
-    node = 0
-    while num_made < num_nodes:
-        children = 1 + rng.poisson(branching - 1)
-        parents[num_made : num_made + children] = node
-        num_made = num_made + children
-        node = node + 1
-    return parents
-
-
-def _topics(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    shares = rng.dirichlet(np.full(NUM_TOPICS, CONCENTRATION))
-    fresh = rng.choice(NUM_TOPICS, size=len(parents), p=shares)
-    drifts = rng.random(len(parents)) < DRIFT
-    drifts |= parents == 0  # the root's children start subtrees of their own
-    topics = fresh.copy()
-    for node in np.flatnonzero(~drifts):  # ascending: a parent comes before its children
-        topics[node] = topics[parents[node]]
-    return topics
-
-
-def _tree_edges(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """The edges of the tree, and links between neighbouring siblings at a rate of the client's
-    own.
-    """
-    nodes = np.arange(1, len(parents))
-    siblings = nodes[1:][parents[2:] == parents[1:-1]]
-    linked = siblings[rng.random(len(siblings)) < rng.uniform(0, MOST_SIBLING_LINKS)]
-    links = np.stack([np.concatenate([nodes, linked]), np.concatenate([parents[1:], linked - 1])])
-    return clean_edges(links, len(parents))
-
-
-def _words(labels: NDArray[np.int64], seed: int, rng: np.random.Generator) -> NDArray[np.float32]:
-    shared = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
-    vocabulary = np.stack(
-        [shared.choice(NUM_WORDS, TOPIC_WORDS, replace=False) for _ in range(NUM_TOPICS)]
-    )
-    frequency = 1 / np.arange(1, NUM_WORDS + 1)
-    shape = (len(labels), WORDS_PER_NODE)
-    common = rng.choice(NUM_WORDS, size=shape, p=shared.permutation(frequency / frequency.sum()))
-    topical = vocabulary[labels[:, None], rng.integers(TOPIC_WORDS, size=shape)]
-    features = np.zeros((len(labels), NUM_WORDS), dtype=np.float32)
-    np.put_along_axis(features, np.where(rng.random(shape) < ON_TOPIC, topical, common), 1, axis=1)
-    return features
-
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.sparse import csr, select_rows
 
 CLUSTERS_PER_BATCH = 8
 """Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
@@ -142,19 +39,15 @@ CLUSTERS_PER_BATCH = 8
 
 def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
     """A node's own graph, split by its masks or at random."""
-    edges = torch.from_numpy(clean_edges(raw.edge_index.numpy(), len(raw.labels)))
-    masks = _split(raw, np.arange(len(raw.labels)), spec)
-    features = normalize_rows(raw.features, spec.normalize)
-    weights = _weights(raw, edges.numpy())
+    edges = clean_edges(raw.edge_index.numpy(), len(raw.labels))
     graph = client_graph(
-        features=features,
-        edge_index=edges,
+        features=normalize_rows(raw.features, spec.normalize),
+        edge_index=torch.from_numpy(edges),
         labels=raw.labels,
-        masks=masks,
+        masks=_split(raw, np.arange(len(raw.labels)), spec),
         class_names=raw.class_names,
         metric=raw.metric,
-        partition_digest="",
-        edge_weights=weights,
+        edge_weights=_weights(raw, edges),
     )
     return replace(clustered(graph, spec), history=_history(raw, spec))
 
@@ -243,13 +136,7 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
 
 def _history(raw: RawGraph, spec: GraphSpec) -> str:
     """How a file is used and how its graph is split, in words."""
-    steps = list(raw.notes)
-    num_unknown = int((raw.labels < 0).sum())
-    if num_unknown:
-        steps.append(
-            f"{num_unknown} of {len(raw.labels)} nodes have no known class; losses and scores"
-            " leave them out"
-        )
+    steps = [*raw.notes, *_unknown(raw.labels, "nodes")]
     if raw.split is None:
         steps.append("it has no split, so the seed draws one")
     else:
@@ -285,7 +172,124 @@ def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph
         labels=labels,
         masks=spec.split(labels, partition_id),
         class_names=TOPIC_NAMES,
-        metric="accuracy",
         partition_digest=tree_digest(spec.seed, num_partitions),
     )
     return clustered(graph, spec)
+
+
+def partition_graphs(
+    raw: RawGraphs, spec: GraphSpec, num_clients: int, partition_digest: str = "", space: str = ""
+) -> Iterator[ClientGraph]:
+    """Split all graphs of one data set and partition them at random; the clients' numbers of graphs
+    differ by at most one.
+
+    Clients of several data sets agree on a `partition_digest`; the default is the digest of each
+    graph's client.
+
+    Raises
+    ------
+    DataError
+        If there are more clients than graphs.
+    """
+    num_graphs = len(raw.labels)
+    if num_clients > num_graphs:
+        raise DataError(
+            f"{num_clients} clients are more than the {num_graphs} graphs of"
+            f" {space or spec.dataset}; every client needs one",
+            key="too-many-clients",
+        )
+    masks = spec.split_graphs(raw.split, raw.labels)
+    parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
+    partition_digest = partition_digest or membership_digest(parts)
+    for client in range(num_clients):
+        graphs = np.flatnonzero(parts == client)
+        yield _graphs_of_client(raw, graphs, masks[:, graphs], spec, partition_digest, space)
+
+
+def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
+    """All of a node's own graphs, split by their own parts, or else at random."""
+    masks = spec.split_graphs(raw.split, raw.labels)
+    return _graphs_of_client(raw, np.arange(len(raw.labels)), masks, spec)
+
+
+def _unknown(labels: Tensor, kind: str) -> list[str]:
+    num_unknown = int((labels < 0).sum())
+    if not num_unknown:
+        return []
+    return [
+        f"{num_unknown} of {len(labels)} {kind} have no known class; losses and scores leave them"
+        " out"
+    ]
+
+
+def _graphs_of_client(
+    raw: RawGraphs,
+    graphs: Integers,
+    masks: Tensor,
+    spec: GraphSpec,
+    partition_digest: str = "",
+    space: str = "",
+) -> ClientGraph:
+    """The client with the graphs of these numbers, ascending, and masks (3, len(graphs))."""
+    position = np.full(len(raw.labels), -1)
+    position[graphs] = np.arange(len(graphs))
+    owner = position[raw.graph_of_node.numpy()]
+    nodes = np.flatnonzero(owner >= 0)
+    owner = owner[nodes]
+    train = masks[0] if masks[0].any() else torch.ones(len(graphs), dtype=torch.bool)
+    edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
+    graph_of_node = torch.from_numpy(owner)
+    split_words = [] if raw.split is None else [raw.split.describe(spec.seed)]
+    return client_graph(
+        features=_features(raw, torch.from_numpy(nodes), train[graph_of_node], spec.normalize),
+        edge_index=torch.from_numpy(edges),
+        labels=raw.labels[graphs],
+        masks=masks,
+        class_names=raw.class_names,
+        metric=raw.metric,
+        partition_digest=partition_digest,
+        graph_of_node=graph_of_node,
+        space=space,
+        history="; ".join([*raw.notes, *split_words, *_unknown(raw.labels, "graphs")]),
+    )
+
+
+def _features(raw: RawGraphs, nodes: Tensor, reference: Tensor, norm: str) -> Tensor:
+    """The feature rows of `nodes`, (n, A + num_codes), CSR if there are codes; the `reference`
+    nodes set the scale of measurements."""
+    attributes = raw.attributes[nodes]
+    codes = raw.codes[nodes]
+    if raw.measured:
+        attributes = standardize(attributes, reference)
+    # The norm of a row is the norm of its non-zero entries.
+    entries = normalize_rows(torch.cat([attributes, torch.ones(codes.shape)], dim=1), norm)
+    if not raw.num_codes:
+        return entries
+    width = attributes.shape[1]
+    columns = torch.cat([torch.arange(width).expand(len(nodes), -1), width + codes], dim=1)
+    crow = torch.arange(len(nodes) + 1) * entries.shape[1]
+    return csr(crow, columns.flatten(), entries.flatten(), width + raw.num_codes)
+
+
+def standardize(attributes: Tensor, reference: Tensor) -> Tensor:
+    """Scale columns to mean 0 and standard deviation 1 over the `reference` rows; a column that is
+    constant there becomes 0.
+
+    Parameters
+    ----------
+    attributes : Tensor, (N, A), float32, finite
+    reference : Tensor, (N,), bool
+        At least one is True.
+
+    Returns
+    -------
+    Tensor, (N, A), float32
+        Finite: clipped to the range of float32.
+    """
+    rows = attributes[reference].double()
+    mean = rows.mean(dim=0)
+    spread = (rows - mean).square().mean(dim=0).sqrt()
+    # Exactly 0 in a constant column: float64 holds the sum of many equal float32.
+    scaled = torch.where(spread > 0, (attributes - mean) / torch.where(spread > 0, spread, 1), 0)
+    largest = torch.finfo(torch.float32).max
+    return scaled.clamp(-largest, largest).float()

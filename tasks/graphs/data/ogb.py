@@ -13,7 +13,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import checked_parts as parts
-from curvfed.tasks.graphs.data.own_split import own_split
+from curvfed.tasks.graphs.data.graph_spec import own_split
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.data.raw import (
     MAX_DEGREE,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import checked_parts as parts
-from curvfed.tasks.graphs.data.own_split import OwnSplit, own_split
+from curvfed.tasks.graphs.data.graph_spec import OwnSplit, own_split
 from curvfed.tasks.graphs.data.partition import clean_edges
 
 MAX_NODES = 10**8

@@ -42,7 +42,7 @@ from curvfed.deployments.cluster.setup import POLICY, add_node, make_cluster
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.server_app.directory.run_lock import RunLock, is_written
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 LONG = 600.0
 """Seconds that a wait takes at most which ends by itself, on a busy machine too."""

@@ -4,7 +4,7 @@ import pytest
 
 import curvfed
 from curvfed.deployments.commands.command import main
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import public_data
 
 

@@ -18,10 +18,10 @@ from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import catalogue, tasks_of

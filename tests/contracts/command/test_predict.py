@@ -23,7 +23,7 @@ import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.strategies.base.run_keys import home
-from curvfed.tasks.graphs.data import clients
+from curvfed.tasks import generated
 
 CLIENTS, ROUNDS = 3, 12
 TRAINED = {"embedding_dim": 32, "num_rounds": ROUNDS}
@@ -98,14 +98,14 @@ def gcn(arrays, features, edges) -> np.ndarray:
 
 def test_predictions_are_those_of_the_model(runs, capsys):
     code, rows, said = ask(capsys, runs["fedavg"].path, "trees", "--client", 1)
-    tree = clients.generate_tree(seed=0, client=1)
+    tree = generated.generate_tree(seed=0, client=1)
     features = tree.features / np.linalg.norm(tree.features, axis=1, keepdims=True)
     logits = gcn(load_file(runs["fedavg"].path / "model.safetensors"), features, tree.edge_index)
     chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert code == 0
     assert [int(row["node"]) for row in rows] == list(range(len(tree.labels)))
     assert [row["class"] for row in rows] == [
-        clients.TOPIC_NAMES[index] for index in chances.argmax(axis=1)
+        generated.TOPIC_NAMES[index] for index in chances.argmax(axis=1)
     ]
     # Sums of at most `width` terms in float32, and six digits in the file.
     bound = features.shape[1] * np.finfo(np.float32).eps * max(1, np.abs(logits).max()) + 5e-7
@@ -543,7 +543,7 @@ def test_the_note_on_scaling_is_for_runs_that_scaled(kind, tmp_path, capsys):
 
 
 def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, capsys):
-    graph = clients.generate_tree(5, 0)
+    graph = generated.generate_tree(5, 0)
     fields = {
         "x": torch.from_numpy(graph.features),
         "edge_index": torch.from_numpy(graph.edge_index),

@@ -45,7 +45,7 @@ POINTS = {
 
 ASK = """
 import sys
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.config.parse import allowed, fields, parse
 from curvfed.strategies.config.run_config import flatten
 for word in sys.argv[1:]:

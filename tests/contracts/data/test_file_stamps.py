@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from curvfed.tasks import stored_files
+from curvfed.tasks.examples import cache_key
 from curvfed.tasks.images import layout
-from curvfed.tasks.prepared import cache_key
 from curvfed.tasks.stored_files import file_stamps
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from errors import refuses
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.tasks.foreign import KINDS
+from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.formats import KINDS
 from curvfed.tasks.registry import kind_of_path, tasks_of
 
 IMAGES = np.zeros((4, 8, 8), dtype=np.uint8)

@@ -14,8 +14,8 @@ from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, installed, save  # noq
 
 import curvfed
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.huggingface import from_datasets
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
+from curvfed.tasks.in_memory import from_datasets
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 

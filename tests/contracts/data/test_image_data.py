@@ -13,6 +13,8 @@ from PIL import Image
 
 from curvfed.tasks.images.client_images import client_images
 from curvfed.tasks.images.clients import ImageSpec
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.clients import ImageSpec, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.registry import tasks_of

@@ -13,7 +13,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import read_points
-from curvfed.tasks.points.sources import OLSSON, OLSSON_SHA256, OLSSON_URL
+from curvfed.tasks.sources import OLSSON, OLSSON_SHA256, OLSSON_URL
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.0]])
 CLASSES = np.array(["b", "a", "b", "c"])

@@ -9,7 +9,7 @@ import torch
 
 from curvfed.geometry import curvature
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
+from curvfed.tasks.graphs.ricci import mean_ricci
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
 OLLIVIER = (3 * 3 / 4 + 1) / 4

@@ -7,9 +7,9 @@ from importlib.metadata import version
 import pytest
 
 from curvfed.deployments.commands.command import main
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.dataset import read_named
 from curvfed.tasks.images.nets import resnet18

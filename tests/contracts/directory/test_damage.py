@@ -15,21 +15,21 @@ import torch
 from errors import refuses
 from graph_fixtures import same, user_fields
 
-from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import FixedFile
 from curvfed.server_app.directory.npz import read_npz, write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory, check_name
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse, read_settings
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, read
-from curvfed.tasks import prepared
+from curvfed.tasks import examples
+from curvfed.tasks.graphs import ricci
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
-from curvfed.tasks.graphs.lorentz import ricci
 from curvfed.tasks.stored_files import DamagedError
 
 ARRAYS = {
@@ -93,14 +93,14 @@ def hulls(folder: Path) -> Stored:
 
 def cache(folder: Path) -> Stored:
     graph = GraphDataset(GraphSpec("own", folder), folder / "cache").own(_graph(folder))
-    prepared.load(ClientGraph, folder / "kept", 0, lambda: [graph])
+    examples.load_prepared(ClientGraph, folder / "kept", 0, lambda: [graph])
 
     def make() -> list[ClientGraph]:
         raise MadeAnewError
 
     return Stored(
         folder / "kept" / "0.safetensors",
-        lambda: prepared.load(ClientGraph, folder / "kept", 0, make),
+        lambda: examples.load_prepared(ClientGraph, folder / "kept", 0, make),
         same,
     )
 

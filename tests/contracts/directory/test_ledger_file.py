@@ -14,7 +14,7 @@ from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.commands.command import main
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from errors import refuses
 
 from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 OURS = ",".join(TABLES["rounds.csv"])
 

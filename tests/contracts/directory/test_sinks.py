@@ -19,10 +19,10 @@ from curvfed.server_app.sinks.mlflow_sink import (
     MlflowClient,  # by way of our module, which keeps MLflow from reporting its use
 )
 from curvfed.server_app.sinks.tensorboard_sink import TensorBoard
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.errors import ConfigError
 
 pytestmark = [
     # MLflow's own, of SQLAlchemy

@@ -8,9 +8,9 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 
 from curvfed.deployments.arguments import UsageError, read_pairs
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import HEADING
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, StoreError, file_parts
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, sealed
 

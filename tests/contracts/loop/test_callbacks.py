@@ -7,7 +7,7 @@ from app_runs import run
 from errors import refuses
 
 from curvfed.server_app.callbacks import Callback
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from curvfed.deployments.commands.command import main
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError, KeyedError
 
 ROOT = Path(__file__).parents[3]

@@ -18,7 +18,7 @@ from curvfed.deployments import turns
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict import predict
 from curvfed.deployments.turns import turn
-from curvfed.strategies.base.process_settings import own_settings
+from curvfed.strategies.config.device import own_settings
 
 
 def simulate(folder: Path, seed: int = 0, quiet: bool = True, **keys: Any) -> curvfed.Run:

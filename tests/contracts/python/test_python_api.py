@@ -31,9 +31,9 @@ from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page
 from curvfed.server_app.report.run_page import run_page
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import check_data

@@ -18,7 +18,7 @@ from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import kinds, panels, style
 from curvfed.server_app.report.panels import NothingToDraw
 from curvfed.server_app.report.selection import Run
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 SOURCE = "sweep.toml"
 ACCURACY = {"kind": "lines", "x": "local-epochs", "figures": ["global_accuracy"]}

@@ -21,7 +21,7 @@ from curvfed.deployments.sweep.results import Results
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.sweep_page import as_text, csv_text
 from curvfed.server_app.report.sweep_table import SweepTable, make_table
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)

@@ -13,11 +13,11 @@ from flwr.app import ConfigRecord
 from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 
 from curvfed.strategies.config.secure_phases import Opening
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import STEPS as CLIENT_STEPS
 from curvfed.strategies.secure_sum.client_state import ClientState
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.messages import (
     Advertisement,

@@ -21,11 +21,11 @@ from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, fedrep
 from curvfed.strategies.wire.messages import Facts
 

@@ -14,7 +14,7 @@ from flwr.clientapp import ClientApp
 from curvfed.deployments.inprocess import InProcessGrid, simulated_nodes
 from curvfed.flower import ConsistentAggregation, SplitAggregation, strategy
 from curvfed.strategies.base.aggregation import AggregationError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 
 CLIENTS, ROUNDS = 4, 3

@@ -9,7 +9,7 @@ from graph_fixtures import write_tu
 from test_resume import interrupted
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
 
 # PyTorch Geometric's, where it is imported.

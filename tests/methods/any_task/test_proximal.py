@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from app_runs import run
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.training import Proximal
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import fedbabu
 
 MU = 0.5

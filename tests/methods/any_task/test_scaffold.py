@@ -10,9 +10,9 @@ from errors import refuses
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.strategies.base.aggregation import AggregationError
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.scaffold import Keys, ScaffoldServer
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_arrays

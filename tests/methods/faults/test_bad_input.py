@@ -20,7 +20,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.facts import DIFFERENT_PARTITION
 from curvfed.server_app.federation import FederationError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import public_data
 
 

@@ -14,7 +14,7 @@ from tiers import only
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.server_app.report import write_report
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 
 ROUNDS = 4
 

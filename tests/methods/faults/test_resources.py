@@ -18,11 +18,11 @@ from curvfed.client_app.resources import (
     fitting_model,
     memory_errors,
 )
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask
 from curvfed.tasks.kinds import KINDS

@@ -8,16 +8,14 @@ import torch
 from app_runs import Recorder, newest, partition_of, run
 from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
+import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.adafgl import AdaFglClient
-from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.data.client_graph import client_graph
-from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.adaptive import (
+from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,
     UNKNOWN,
     AdaptiveNet,
@@ -28,6 +26,10 @@ from curvfed.tasks.graphs.models.adaptive import (
     signed_weights,
     smoothed_features,
 )
+from curvfed.tasks.graphs.client_task import NodeTask
+from curvfed.tasks.graphs.data.client_graph import client_graph
+from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 9, 4, 3

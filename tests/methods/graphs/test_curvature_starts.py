@@ -26,8 +26,8 @@ from graph_fixtures import tu_graphs, write_tu
 import curvfed.geometry.curvature
 from curvfed.geometry.distortion import fit
 from curvfed.server_app.run import RoundError
-from curvfed.tasks.graphs.data import clients
-from curvfed.tasks.graphs.lorentz.ricci import DIMENSIONS, NODES, sampled_distances
+from curvfed.tasks import generated
+from curvfed.tasks.graphs.ricci import DIMENSIONS, NODES, sampled_distances
 
 SETS = ("MUTAG", "BZR", "PROTEINS")
 SIZES = (24, 16, 12)
@@ -47,7 +47,7 @@ def sets(tmp_path_factory):
 def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
     """Both directions of the edges of a client, and its number of nodes."""
     if task == "nodes":
-        tree = clients.generate_tree(seed=0, client=client)
+        tree = generated.generate_tree(seed=0, client=client)
         return torch.from_numpy(tree.edge_index), len(tree.labels)
     found, start = [], 0
     for graph in tu_graphs(SIZES[client], seed=client):

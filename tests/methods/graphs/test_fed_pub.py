@@ -15,13 +15,13 @@ from curvfed.strategies.base.aggregation import split_average
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fed_pub import FedPubServer, Keys, mixing_weights
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.functional_embedding import (
+from curvfed.tasks.graphs.functional_embedding import (
     EMBEDDING,
     MaskedLinear,
     embed,
     random_graph,
 )
+from curvfed.tasks.graphs.model_spec import ModelSpec
 
 EPS32 = float(np.finfo(np.float32).eps)
 FLAT = [("nodes", "gcn"), ("graphs", "gin"), ("graphs", "gcn")]

@@ -14,8 +14,13 @@ from curvfed.strategies.config.build_method import build_model
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods import flatland as flatland_file
 from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
-from curvfed.tasks.graphs.data.client_graph import client_graph
-from curvfed.tasks.graphs.data.selection import MAX_RADIUS, importance, induced, selected
+from curvfed.tasks.graphs.data.client_graph import (
+    MAX_RADIUS,
+    client_graph,
+    importance,
+    induced,
+    selected,
+)
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
 NODES, FEATURES = 30, 6

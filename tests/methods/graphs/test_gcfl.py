@@ -16,10 +16,12 @@ from tiers import only
 
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.gcfl import (
     GcflServer,
     Keys,

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tiers import examples
 from torch import Tensor, nn
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.clients import CLUSTERS_PER_BATCH, clustered

@@ -7,6 +7,7 @@ from hull_nodes import hull_run
 
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.hull.classifier import accuracy, name_groups
 from curvfed.strategies.hull.classifier_choice import (
     KEYS,
     choose_classifier,
@@ -14,12 +15,10 @@ from curvfed.strategies.hull.classifier_choice import (
     draw_points,
     train_classifier,
 )
-from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.codec import DecodedHulls, PublicParameters
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls
 from curvfed.strategies.hull.learn import Settings, learn
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.public_parameters import PublicParameters
 
 CLASSES, CLIENTS = 8, 6
 PUBLIC = PublicParameters(

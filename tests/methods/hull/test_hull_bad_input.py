@@ -21,7 +21,7 @@ from policies import with_policy
 from tiers import only
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 
 PAIR = [blobs("02"), blobs("20", seed=1)]

@@ -28,7 +28,7 @@ from safetensors import safe_open
 import curvfed.client_app.clients_in_memory
 from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.secure_sum.messages import Basis
 

@@ -8,11 +8,10 @@ import pytest
 from hull_nodes import blobs, hull_run, nodes_of
 from liars import lied
 
-from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.classifier import accuracy, name_groups
+from curvfed.strategies.hull.codec import DecodedHulls, PublicParameters
 from curvfed.strategies.hull.learn import Learned, Settings, learn
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.public_parameters import PublicParameters
 
 CLASSES, CLIENTS, TRAIN, TEST = 10, 10, 3000, 3000
 PUBLIC = PublicParameters(

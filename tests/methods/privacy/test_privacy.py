@@ -36,9 +36,9 @@ from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays, encode_reply
 from curvfed.strategies.wire.exchange import FederationError

@@ -9,10 +9,10 @@ from graph_fixtures import write_tu
 from policies import with_policy
 
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.client_app.node.policy_tables import Privacy
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.feddyn import FedDynClient
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.strategies.wire.exchange import FederationError

@@ -12,7 +12,6 @@ from graph_fixtures import user_fields
 from tiers import only
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import (
@@ -25,7 +24,7 @@ from curvfed.strategies.config.masked_vector import (
     weighted_update,
 )
 from curvfed.strategies.config.secure_phases import groups
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.errors import ConfigError, SecureSumError
 
 CLIENTS = 4
 

@@ -13,8 +13,8 @@ from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
+from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import shamir
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.shamir import (
     PRIME,
     SHARE_BYTES,

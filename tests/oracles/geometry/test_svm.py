@@ -15,9 +15,8 @@ from scipy.sparse import csc_array, eye_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from curvfed.geometry.classifiers.cross_validation import best_c, stratified_folds
-from curvfed.geometry.classifiers.logistic import Log0Logistic
-from curvfed.geometry.classifiers.margin import (
+from curvfed.geometry.linear_classifiers import Log0Logistic, best_c, stratified_folds
+from curvfed.geometry.margin import (
     NotSeparableError,
     fit_platt,
     hard_margin,

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from curvfed.strategies.base.optimizer import Adam
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.lorentz.curvature import (
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.ricci import (
     CURVATURE_MAPS,
     ESTIMATOR_WIDTH,
     NUM_STATISTICS,
@@ -25,7 +26,6 @@ from curvfed.tasks.graphs.lorentz.curvature import (
     graph_statistics,
     start_of_fit,
 )
-from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 12, 6, 3

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from curvfed.tasks.graphs.dropout import dropout, dropout_factors
+from curvfed.tasks.graphs.model_spec import dropout, dropout_factors
 
 SIDE = 700
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from curvfed.geometry import lorentz
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks.graphs.graph_models import DEPTH, MAX_RADIUS
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import MODELS, ModelSpec
-from curvfed.tasks.graphs.models.graph_models import DEPTH, MAX_RADIUS
 from curvfed.tasks.graphs.sparse import Constant
 
 FEATURES, WIDTH, CLASSES = 4, 5, 3

@@ -10,13 +10,14 @@ from torch_geometric.nn import GCNConv
 
 from curvfed import nn as curved
 from curvfed.geometry import lorentz
-from curvfed.tasks.graphs.lorentz import curvature, modules
+from curvfed.tasks.graphs import lorentz_modules as modules
+from curvfed.tasks.graphs import ricci
 
 NODES, WIDTH, RADIUS = 7, 5, 1.3
 EDGES = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 3, 4, 0, 4]])
 
 
-@pytest.mark.parametrize("module", [curved, modules, curvature])
+@pytest.mark.parametrize("module", [curved, modules, ricci])
 def test_examples(module):
     found = doctest.testmod(module)
     assert (found.failed, found.attempted > 0) == (0, True)

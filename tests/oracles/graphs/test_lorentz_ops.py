@@ -10,10 +10,10 @@ from torch import Tensor
 
 from curvfed.geometry.lorentz import exp0, inner, lift, normalize
 from curvfed.geometry.safe_math import max_radius
-from curvfed.tasks.graphs.dropout import dropout_factors
-from curvfed.tasks.graphs.lorentz.layers import distance_logits, exp0_factor, lorentz_linear
-from curvfed.tasks.graphs.lorentz.layers import lift as lift_features
-from curvfed.tasks.graphs.lorentz.modules import convolve
+from curvfed.tasks.graphs.lorentz_layers import distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.lorentz_layers import lift as lift_features
+from curvfed.tasks.graphs.lorentz_modules import convolve
+from curvfed.tasks.graphs.model_spec import dropout_factors
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 NODES, WIDTH, CLASSES = 9, 5, 3

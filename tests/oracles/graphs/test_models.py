@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.data.client_graph import client_graph
+from curvfed.tasks.graphs.graph_models import GCN, GatedGCN, LorentzGCN, SplitGCN
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.lorentz_gcn import GCN, GatedGCN, LorentzGCN, SplitGCN
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")

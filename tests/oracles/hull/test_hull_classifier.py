@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
-from curvfed.geometry.classifiers.cross_validation import best_c
-from curvfed.geometry.classifiers.logistic import Log0Logistic
-from curvfed.geometry.classifiers.margin import NotSeparableError
+from curvfed.geometry.linear_classifiers import Log0Logistic, best_c
+from curvfed.geometry.margin import NotSeparableError
 from curvfed.geometry.svm import PoincareSVM
 from curvfed.strategies.hull.classifier import Classifier
 

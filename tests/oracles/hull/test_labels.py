@@ -9,9 +9,8 @@ import pytest
 from errors import refuses
 from flint import fmpz
 
-from curvfed.strategies.hull.bose_chowla import BoseChowla
-from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.hull.labels import MAX_BITS, BinaryCode
+from curvfed.strategies.errors import HullError
+from curvfed.strategies.hull.label_codes import MAX_BITS, BinaryCode, BoseChowla
 
 bose_chowla = lru_cache(BoseChowla)
 

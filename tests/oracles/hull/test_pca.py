@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.report import write_report
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.pca import moments, reference
 from curvfed.tasks.points.expression import client_cells
 

@@ -10,9 +10,8 @@ from errors import refuses
 from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
 from textbook import berlekamp_massey, plain_decode
 
-from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.hull.roots import prime_above, roots
-from curvfed.strategies.hull.symbols import SPARE, decode, encode
+from curvfed.strategies.errors import HullError
+from curvfed.strategies.hull.symbols import SPARE, decode, encode, prime_above, roots
 
 PRIMES = [101, 65537, prime_above(2**24), prime_above(2**33), 2**61 - 1, prime_above(2**62)]
 

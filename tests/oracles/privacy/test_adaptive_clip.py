@@ -7,7 +7,7 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import weighted_update
-from curvfed.strategies.privacy.adaptive_clip import (
+from curvfed.strategies.privacy.noise import (
     CLIP,
     WITHIN,
     AdaptiveClip,

@@ -10,8 +10,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.private_steps import PrivateSteps
+from curvfed.strategies.base.private_steps import Noise, PrivateSteps
 from curvfed.strategies.privacy.accountant import noise_multiplier
 from curvfed.tasks.task import Batch
 

@@ -8,7 +8,7 @@ from curvfed.strategies.base.one_shot import Setting, Site
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Points, Privacy
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.errors import HullError
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.methods.hull.histogram import (
     NOISE_PASSES,

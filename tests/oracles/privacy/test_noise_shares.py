@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.privacy.noise_shares import (
+from curvfed.strategies.base.private_steps import Noise
+from curvfed.strategies.privacy.noise import (
     add_exact,
     add_rounded,
     discrete_gaussian,
     honest_shares,
 )
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
-from curvfed.strategies.secure_sum.modular import add
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint, add
 
 DRAWS = 4000
 

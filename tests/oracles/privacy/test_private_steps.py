@@ -9,9 +9,9 @@ from scipy import stats
 from torch import nn
 
 from curvfed.strategies.base.layer_gradients import LayerGradients
-from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.private_steps import (
     ExampleGradients,
+    Noise,
     PrivateSteps,
     clipped_sum,
     gradients_of,

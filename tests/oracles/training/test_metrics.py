@@ -8,7 +8,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from curvfed.tasks.metrics import roc_auc, score
+from curvfed.tasks.task import roc_auc, score
 
 scores = st.floats(-1e300, 1e300) | st.integers(-3, 3).map(float)  # the latter for ties
 examples = st.lists(st.tuples(scores, st.booleans()), min_size=2, max_size=60)

@@ -1,0 +1,109 @@
+"""What a client has of its own: a second model, or its own mix of the clients' models."""
+
+import copy
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from curvfed.strategies.base.aggregation import Aggregation
+from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.statistics import (
+    Arrays,
+    join_groups,
+    named_state,
+    select_prefix,
+    split_groups,
+)
+from curvfed.strategies.base.tensors import load_arrays
+
+Matrix = NDArray[np.float64]
+
+CLIENT = "client/"
+"""Prefix of the clients' own averages in the state, followed by "partition/name"."""
+
+
+class PersonalAverages(Aggregation):
+    """Every client that replied gets its own average, and keeps it until its next reply; a client
+    that never replied gets the plain average."""
+
+    def begin(self, arrays: Arrays) -> None:
+        """Start all clients from the initial parameters."""
+        self._average = arrays
+        self._personal: dict[int, Arrays] = {}
+
+    def sent_to(self, partition: int) -> Arrays:
+        """The client's own average, or the plain average until it has one."""
+        return self._personal.get(partition, self._average)
+
+    def _mix(self, partitions: Iterable[int], models: Sequence[Arrays], weights: Matrix) -> None:
+        """Give client i of n the average Σ_j weights_ij models_j; weights have shape (n, number of
+        models)."""
+        averages: dict[int, Arrays] = {partition: {} for partition in partitions}
+        for name, array in self._average.items():
+            stacked = np.stack([arrays[name].ravel() for arrays in models]).astype(np.float64)
+            for average, mixed in zip(averages.values(), weights @ stacked, strict=True):
+                average[name] = mixed.reshape(array.shape).astype(array.dtype)
+        self._personal |= averages
+
+    def state(self) -> Arrays:
+        """The plain average by parameter name, and "client/partition/name" for every client's own
+        average."""
+        return self._average | join_groups(CLIENT, self._personal)
+
+    def load(self, state: Arrays) -> None:
+        """Continue from stored averages."""
+        self._average = {
+            name: array for name, array in state.items() if not name.startswith(CLIENT)
+        }
+        self._personal = split_groups(state, CLIENT)
+
+
+def cosines(rows: Matrix, columns: Matrix) -> Matrix:
+    """Cosine similarity of all pairs of rows, (n, d) and (m, d) -> (n, m); 0 for a vector of
+    zeros.
+    """
+    return _directions(rows) @ _directions(columns).T
+
+
+def _directions(vectors: Matrix) -> Matrix:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
+
+
+OWN = "own/"
+"""Prefix of the names of the personal model's tensors in the local state."""
+
+
+class OwnModel(Learner):
+    """A learner that keeps a second, personal model and scores it. It starts as a copy of the
+    shared model.
+
+    Parameters
+    ----------
+    local : Local
+    """
+
+    own_model = True
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        self.own = copy.deepcopy(local.model)
+        self.own_state = named_state(self.own)
+        self.own_trained = {name: p for name, p in self.own.named_parameters() if p.requires_grad}
+
+    def local_state(self) -> dict[str, Tensor]:
+        """Parameters and running statistics of the personal model."""
+        return {f"{OWN}{name}": tensor for name, tensor in self.own_state.items()}
+
+    @property
+    def scored(self) -> nn.Module:
+        """The personal model."""
+        return self.own
+
+    @staticmethod
+    def restored(model: nn.Module, state: Arrays) -> nn.Module:
+        """The model with the stored parameters of the personal model."""
+        load_arrays(select_prefix(state, OWN), named_state(model))
+        return model
