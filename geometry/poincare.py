@@ -15,7 +15,7 @@ Throughout
   to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03.
   Arguments may be any vectors of a norm up to 1e30; beyond the limit they are read as if 1 −
   |c|‖x‖² were 16·eps, by `cdist` with coordinates of at most 1e15.
-  `curvfed.geometry.coordinates` has distances without a limit;
+  `curvfed.geometry.normal_coordinates` has distances without a limit;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000 and points within
   the limit; eps is that of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ =
   max(1, 2e-16·cosh²(r/2)/eps), r that of the farthest point: 1 in float32, cosh²(r/2) in float64,
@@ -85,7 +85,7 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Tensor (..., d)
         Relative error of every coordinate ≤ 8·eps. Near the boundary this is a large distance:
         eps·sinh(r)/√|c|, 1e-3 at r = 10 in float32. For distances of features use
-        `curvfed.geometry.coordinates`.
+        `curvfed.geometry.normal_coordinates`.
 
     Notes
     -----

@@ -8,48 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import clean_edges
-from curvfed.tasks.points.client_points import Floats, Integers
+from curvfed.tasks.graphs.data.partition import Integers, clean_edges
 
+Floats = NDArray[np.float64]
 NUM_TOPICS = 6
-
-
 TOPIC_NAMES = tuple(str(topic) for topic in range(NUM_TOPICS))
-
-
 NUM_WORDS = 300
-
-
 TOPIC_WORDS = 50
-
-
 WORDS_PER_NODE = 12
-
-
 ON_TOPIC = 0.25
-
-
 DRIFT = 0.25
-
-
 CONCENTRATION = 2.0
-
-
 FEWEST_NODES = 150
-
-
 MOST_NODES = 300
-
-
 LEAST_BRANCHING = 2.0
-
-
 MOST_BRANCHING = 8.0
-
-
 MOST_SIBLING_LINKS = 0.2
-
-
 GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -59,8 +33,8 @@ class Tree:
     int64; branching."""
 
     features: NDArray[np.float32]
-    edge_index: NDArray[np.int64]
-    labels: NDArray[np.int64]
+    edge_index: Integers
+    labels: Integers
     branching: float
 
 
@@ -96,7 +70,7 @@ def tree_digest(seed: int, num_clients: int) -> str:
     return hashlib.sha256(f"trees {seed} {num_clients}".encode()).hexdigest()
 
 
-def _grow(num_nodes: int, branching: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def _grow(num_nodes: int, branching: float, rng: np.random.Generator) -> Integers:
     """Parents, level by level: each node has one child or more, `branching` on average; the root is
     its own parent."""
     parents = np.zeros(num_nodes, dtype=np.int64)
@@ -110,7 +84,7 @@ def _grow(num_nodes: int, branching: float, rng: np.random.Generator) -> NDArray
     return parents
 
 
-def _topics(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _topics(parents: Integers, rng: np.random.Generator) -> Integers:
     shares = rng.dirichlet(np.full(NUM_TOPICS, CONCENTRATION))
     fresh = rng.choice(NUM_TOPICS, size=len(parents), p=shares)
     drifts = rng.random(len(parents)) < DRIFT
@@ -121,7 +95,7 @@ def _topics(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.
     return topics
 
 
-def _tree_edges(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _tree_edges(parents: Integers, rng: np.random.Generator) -> Integers:
     """The edges of the tree, and links between neighbouring siblings at a rate of the client's
     own.
     """
@@ -132,7 +106,7 @@ def _tree_edges(parents: NDArray[np.int64], rng: np.random.Generator) -> NDArray
     return clean_edges(links, len(parents))
 
 
-def _words(labels: NDArray[np.int64], seed: int, rng: np.random.Generator) -> NDArray[np.float32]:
+def _words(labels: Integers, seed: int, rng: np.random.Generator) -> NDArray[np.float32]:
     shared = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,)))
     vocabulary = np.stack(
         [shared.choice(NUM_WORDS, TOPIC_WORDS, replace=False) for _ in range(NUM_TOPICS)]

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.geometry import coordinates, poincare, prototypes
+from curvfed.geometry import normal_coordinates, poincare, prototypes
 
 CURVATURE = -1.0
 """The curvature of `PoincareHead`: the unit ball."""
@@ -136,14 +136,14 @@ class PoincareHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
-        return -coordinates.cdist(features, self.weight, CURVATURE)
+        return -normal_coordinates.cdist(features, self.weight, CURVATURE)
 
     def distances(self, features: Tensor, classes: Tensor) -> Tensor:
         """Distances (n, k) of features (n, d) from the prototypes of k classes each, given by their
         numbers (n, k)."""
-        return coordinates.cdist(features[:, None], F.embedding(classes, self.weight), CURVATURE)[
-            :, 0
-        ]
+        return normal_coordinates.cdist(
+            features[:, None], F.embedding(classes, self.weight), CURVATURE
+        )[:, 0]
 
 
 class PrototypeHead(PoincareHead):

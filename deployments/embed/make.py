@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvfed.geometry.distortion import hydra
+from curvfed.geometry.hydra import hydra
 from curvfed.geometry.poincare import dist, exp0, log0
 from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
-from curvfed.geometry.coordinates import Hyperboloid
+from curvfed.geometry.frames import Hyperboloid
 
 
 def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from curvfed.geometry.coordinates import Hyperboloid
+from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from curvfed.geometry import coordinates, poincare
+from curvfed.geometry import normal_coordinates, poincare
 from curvfed.geometry.min_norm import duality_gap, min_norm_point
 from curvfed.geometry.prototypes import uniform
 from curvfed.tasks.images.clients import ImageSpec
@@ -45,7 +45,7 @@ def distance(lab: Lab) -> Iterator[Outcome]:
     rays += [length * normalize(points) for length in torch.linspace(0, 10, 11)]
     features = torch.cat(rays)
     error = (
-        (coordinates.cdist(features, points, -1.0).double() - _exact(features, points))
+        (normal_coordinates.cdist(features, points, -1.0).double() - _exact(features, points))
         .abs()
         .max()
         .item()
@@ -56,7 +56,7 @@ def distance(lab: Lab) -> Iterator[Outcome]:
     )
     yield Outcome(what, "<= 5e-6", f"{error:.1e}", error <= 5e-6)
     ends = torch.stack([torch.zeros(20), 80 * normalize(rays[0], dim=1)[0]]).requires_grad_()
-    (gradient,) = torch.autograd.grad(coordinates.cdist(ends, points[:1], -1.0).sum(), ends)
+    (gradient,) = torch.autograd.grad(normal_coordinates.cdist(ends, points[:1], -1.0).sum(), ends)
     near, far = gradient.norm(dim=1).tolist()
     yield Outcome(
         "its gradient at r = 0 and 80 (length 2 is right)",

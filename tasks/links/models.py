@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.geometry.coordinates import Hyperboloid, Normal
+from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import asinh_root, root
 
 CURVED = {"poincare": Normal(), "hyperboloid": Hyperboloid()}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from curvfed.geometry import lorentz
-from curvfed.geometry.coordinates import Hyperboloid, Normal, farthest
+from curvfed.geometry.frames import Hyperboloid, Normal, farthest
 from curvfed.tasks.links.models import LinkModelSpec
 
 CHARTS = [Hyperboloid(), Normal()]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from curvfed.geometry import coordinates, lorentz, poincare
+from curvfed.geometry import lorentz, normal_coordinates, poincare
 
 F64 = torch.float64
 POINTS = {
@@ -29,7 +29,7 @@ POINTS = {
     "poincare.mobius_add": (poincare.mobius_add, "xy"),
     "poincare.project": (poincare.project, "x"),
     "poincare.cdist": (poincare.cdist, "xy"),
-    "normal_coordinates.cdist": (coordinates.cdist, "vw"),
+    "normal_coordinates.cdist": (normal_coordinates.cdist, "vw"),
 }
 every = pytest.mark.parametrize(("function", "takes"), POINTS.values(), ids=POINTS.keys())
 SETS = [one for name, (one, _) in POINTS.items() if "cdist" in name or "centroid" in name]

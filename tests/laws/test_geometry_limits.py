@@ -10,7 +10,7 @@ from exact_maps import exact_results
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from curvfed.geometry import coordinates, lorentz, poincare
+from curvfed.geometry import lorentz, normal_coordinates, poincare
 from curvfed.geometry.safe_math import max_radius
 
 F64 = torch.float64
@@ -143,7 +143,7 @@ ANY = {
     "poincare.mobius_add": lambda v, w, c: poincare.mobius_add(v, w, c),
     "poincare.mobius_add, the other way": lambda v, w, c: poincare.mobius_add(w, v, c),
     "poincare.cdist": lambda v, w, c: poincare.cdist(v, w, c),
-    "normal_coordinates.cdist": lambda v, w, c: coordinates.cdist(v, w, c),
+    "normal_coordinates.cdist": lambda v, w, c: normal_coordinates.cdist(v, w, c),
 }
 any_vector = pytest.mark.parametrize("function", ANY.values(), ids=ANY.keys())
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from curvfed.geometry import coordinates, poincare
+from curvfed.geometry import normal_coordinates, poincare
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64
@@ -291,9 +291,9 @@ def test_distances_by_normal_coordinates_are_those_of_the_points(world, radius):
     rounded = nearer + world.sinh(x)[:, None] + world.sinh(y)
     bound = torch.maximum(world.kappa(x)[:, None], world.kappa(y)) * (expected + 1)
     bound = 8 * world.eps * (bound + expected + rounded * world.R)
-    assert_below((coordinates.cdist(v, w, world.curvature) - expected).abs(), bound)
-    both = coordinates.cdist(w, v, world.curvature).mT
-    assert_below((coordinates.cdist(v, w, world.curvature) - both).abs(), bound)
+    assert_below((normal_coordinates.cdist(v, w, world.curvature) - expected).abs(), bound)
+    both = normal_coordinates.cdist(w, v, world.curvature).mT
+    assert_below((normal_coordinates.cdist(v, w, world.curvature) - both).abs(), bound)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -331,7 +331,7 @@ def test_exp0_stops_at_the_limit(dtype, limit):
         [10.0 if dtype == torch.float32 else 30.0, limit, limit], abs=0.1
     )
     # Normal coordinates see farther, without a limit.
-    far = coordinates.cdist(v, v[:1], -0.25)
+    far = normal_coordinates.cdist(v, v[:1], -0.25)
     assert far[1:, 0].tolist() == pytest.approx(
         (2 * (v[1:].norm(dim=-1) - v[0].norm())).tolist(), rel=1e-2
     )
@@ -355,9 +355,11 @@ CALLS = {
     "log": lambda x, v, c: poincare.log(x, poincare.exp0(v, c), c),
     "dist": lambda x, v, c: poincare.dist(x, poincare.exp0(v, c), c),
     "cdist": lambda x, v, c: poincare.cdist(x, poincare.exp0(v, per_set(c)), c),
-    "normal": lambda x, v, c: coordinates.cdist(v, x, c),
-    "normal, the other way": lambda x, v, c: coordinates.cdist(x, v, c),
-    "normal, its own points": lambda x, v, c: coordinates.cdist(v, 1.5 * v.roll(1, -2) + 0 * x, c),
+    "normal": lambda x, v, c: normal_coordinates.cdist(v, x, c),
+    "normal, the other way": lambda x, v, c: normal_coordinates.cdist(x, v, c),
+    "normal, its own points": lambda x, v, c: normal_coordinates.cdist(
+        v, 1.5 * v.roll(1, -2) + 0 * x, c
+    ),
 }
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 CDISTS = [call for name, call in CALLS.items() if name.startswith(("cdist", "normal"))]
@@ -424,7 +426,7 @@ def test_gradient_by_normal_coordinates_goes_on_beyond_the_limit(dtype, length):
     # direction at y).
     w = torch.tensor([[0.5, -0.3, 0.2]], dtype=dtype)
     v = (length * torch.tensor([[0.6, 0.8, 0.0]], dtype=dtype)).requires_grad_()
-    (gradient,) = torch.autograd.grad(coordinates.cdist(v, w, -1.0).sum(), v)
+    (gradient,) = torch.autograd.grad(normal_coordinates.cdist(v, w, -1.0).sum(), v)
     y = poincare.exp0(w.to(F64), -1.0)
     u = v.detach().to(F64) / v.detach().to(F64).norm()
     busemann_gradient = 2 * (u - y) / (u - y).square().sum()

@@ -11,7 +11,7 @@ import torch
 from torch.autograd import gradcheck, gradgradcheck
 from torch.func import hessian, jacrev, vmap
 
-from curvfed.geometry import coordinates, lorentz, poincare
+from curvfed.geometry import lorentz, normal_coordinates, poincare
 from curvfed.tasks.graphs.lorentz_layers import distance_logits, exp0_factor, lorentz_linear
 from curvfed.tasks.graphs.lorentz_modules import convolve
 from curvfed.tasks.graphs.sparse import Constant
@@ -40,7 +40,7 @@ FUNCTIONS = {
     "poincare.project": (poincare.project, "a"),
     "poincare.project, outside": (lambda a, c: poincare.project(10 * a, c), "a"),
     "poincare.cdist": (poincare.cdist, "ab"),
-    "normal_coordinates.cdist": (coordinates.cdist, "va"),
+    "normal_coordinates.cdist": (normal_coordinates.cdist, "va"),
 }
 OF_SETS = [one for name, (one, _) in FUNCTIONS.items() if "cdist" in name or "centroid" in name]
 every_function = pytest.mark.parametrize(

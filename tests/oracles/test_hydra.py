@@ -5,7 +5,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from curvfed.geometry.distortion import LONGEST, hydra
+from curvfed.geometry.hydra import LONGEST, hydra
 
 
 def exact(points, curvature):

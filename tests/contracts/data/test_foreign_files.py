@@ -10,7 +10,7 @@ from errors import refuses
 
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.formats import KINDS
+from curvfed.tasks.formats import FOREIGN
 from curvfed.tasks.registry import kind_of_path, tasks_of
 
 IMAGES = np.zeros((4, 8, 8), dtype=np.uint8)
@@ -52,7 +52,7 @@ def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, kind, meth
         kind_of_path(path)
 
 
-@pytest.mark.parametrize("ending", KINDS)
+@pytest.mark.parametrize("ending", FOREIGN)
 def test_every_ending(tmp_path, ending):
     path = tmp_path / f"it{ending.upper()}"
     path.touch()

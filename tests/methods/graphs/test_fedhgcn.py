@@ -51,9 +51,7 @@ def random_graph(seed=0, sizes=None, dense=False, scale=1.0, edges=45):
         torch.arange(num) % 3,
         torch.arange(num) % 3 == torch.arange(3)[:, None],
         CLASSES,
-        "accuracy",
-        "",
-        None if sizes is None else torch.from_numpy(owner),
+        graph_of_node=None if sizes is None else torch.from_numpy(owner),
     )
 
 

@@ -14,7 +14,7 @@ import torch
 from mpmath import mpf
 from tiers import only
 
-from curvfed.geometry import coordinates, lorentz, poincare
+from curvfed.geometry import lorentz, normal_coordinates, poincare
 
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64
@@ -268,7 +268,7 @@ def test_distances_by_normal_coordinates(dtype, radius):
                     * R
                 )
                 others = torch.cat([others.to(dtype), v[None]])
-                got = coordinates.cdist(v[None], others, curvature)[0]
+                got = normal_coordinates.cdist(v[None], others, curvature)[0]
                 assert got[-1] == 0 or radius > 39
                 for value, other in zip(exact(got)[:-1], others[:-1], strict=True):
                     y = oracle.exp0(exact(other))
@@ -287,7 +287,7 @@ def test_float32_distance_of_features_from_prototypes_to_five_parts_in_a_million
     )
     features = torch.stack([direction(20, generator) for _ in range(30)])
     features = (features * torch.linspace(0, 80, 30, dtype=F64).unsqueeze(-1)).to(torch.float32)
-    got = coordinates.cdist(features, prototypes, -1.0)
+    got = normal_coordinates.cdist(features, prototypes, -1.0)
     with mpmath.workdps(200):
         oracle = Oracle(-1.0)
         for row, feature in zip(got, features, strict=True):
@@ -301,7 +301,7 @@ def test_float32_distance_of_features_from_prototypes_to_five_parts_in_a_million
 def test_gradient_by_normal_coordinates(dtype, length):
     w = torch.tensor([0.5, -0.3, 0.2], dtype=dtype)
     v = (length * torch.tensor([0.36, 0.48, -0.8], dtype=F64)).to(dtype).requires_grad_()
-    (gradient,) = torch.autograd.grad(coordinates.cdist(v[None], w[None], -1.0).sum(), v)
+    (gradient,) = torch.autograd.grad(normal_coordinates.cdist(v[None], w[None], -1.0).sum(), v)
     given = exact(v.detach())
     with mpmath.workdps(120):
         oracle = Oracle(-1.0)
@@ -367,7 +367,7 @@ def test_the_lorentz_model_is_the_same_space(curvature, radius):
         poincare.dist(x, y, curvature), distance, rtol=moved, atol=moved * R * math.tanh(radius)
     )
     torch.testing.assert_close(
-        coordinates.cdist(v[0] / 2, v[1] / 2, curvature).diagonal(),
+        normal_coordinates.cdist(v[0] / 2, v[1] / 2, curvature).diagonal(),
         distance,
         rtol=moved,
         atol=moved,

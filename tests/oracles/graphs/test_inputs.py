@@ -64,7 +64,7 @@ def client_of(
     masks = torch.zeros(3, len(graphs), dtype=torch.bool) if masks is None else masks
     labels = torch.arange(len(graphs)) % 3
     return client_graph(
-        rows, index_of(edges), labels, masks, NAMES, "accuracy", "", torch.tensor(owner)
+        rows, index_of(edges), labels, masks, NAMES, "accuracy", graph_of_node=torch.tensor(owner)
     )
 
 

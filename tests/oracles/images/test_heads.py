@@ -10,7 +10,7 @@ import torch
 from mpmath import mpf
 from torch import nn
 
-from curvfed.geometry import coordinates, poincare, prototypes
+from curvfed.geometry import normal_coordinates, poincare, prototypes
 from curvfed.tasks.heads import HEADS, HeadSpec, PoincareHead, head_start, make_head, unit
 from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import NETS
@@ -133,7 +133,7 @@ def test_the_flat_twin_of_a_poincare_head_is_its_limit_without_curvature(dtype):
     torch.testing.assert_close(twin.weight, weight, rtol=0, atol=0)
     z = torch.cat([features([0.0, 1e-4, 0.3, 3.0, 100.0], 20, dtype), weight[:1].detach()])
     z.requires_grad_()
-    limit = coordinates.cdist(z.detach().double(), weight.double(), -1e-9)
+    limit = normal_coordinates.cdist(z.detach().double(), weight.double(), -1e-9)
     torch.testing.assert_close(twin(z).double(), -limit, rtol=1e-5, atol=0)
     classes = torch.tensor([[0, 3]] * len(z))
     torch.testing.assert_close(twin.distances(z, classes), -twin(z).gather(1, classes))
