@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 from tiers import examples
 
 from curvfed.strategies.base.aggregation_keys import FLOWER
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import value_type
 from curvfed.strategies.config.checks import BASES, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
-from curvfed.deployments.arguments import check_place
-from curvfed.strategies.base.aggregation_keys import FLOWER, FlowerName
-from curvfed.strategies.base.keys import Table, value_type
-from curvfed.strategies.base.shared_tables import SHARED
-from curvfed.strategies.config.checks import BASES, unread_keys
-from curvfed.strategies.config.parse import all_fields, allowed, parse
-from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.model_spec import MODELS

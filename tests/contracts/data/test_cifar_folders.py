@@ -10,9 +10,6 @@ from errors import refuses
 from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
-from curvfed.deployments.arguments import check_place
-from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.graphs.data.stored_objects import READABLE
 from curvfed.tasks.images.layout import TEST, TRAIN
 
 

@@ -9,11 +9,8 @@ from errors import refuses
 
 import curvfed
 from curvfed.strategies.base.keys import python_value, read_value
-from curvfed.tasks.class_names import MISSING, alike, class_name, names_in
-from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods.pca import Keys
-from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of
+from curvfed.tasks.class_names import MISSING, alike, class_name, names_in
 from curvfed.tasks.in_memory import check_data
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec

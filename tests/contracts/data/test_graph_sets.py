@@ -21,8 +21,6 @@ from graph_fixtures import (
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.graph_sets import partition_graphs, standardize
-from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.clients import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs

@@ -11,9 +11,6 @@ from errors import refuses
 from image_fixtures import load_all, rows_of, same, write_classes, write_idx
 from PIL import Image
 
-from curvfed.tasks.images.client_images import client_images
-from curvfed.tasks.images.clients import ImageSpec
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.clients import ImageSpec, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec

@@ -19,7 +19,6 @@ from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.image_files import EXTENSIONS
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import read_layout
-from curvfed.tasks.sources import IMAGE_SOURCES as SOURCES
 
 
 def both(dataset, root, cache, **settings):

@@ -19,9 +19,7 @@ from errors import refuses
 from graph_fixtures import user_fields
 from tiers import only
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.wire.codec import encode_reply
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.store import Store
 

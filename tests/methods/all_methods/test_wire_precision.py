@@ -13,8 +13,6 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint
-from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import Precision, decode_arrays, encode_arrays
 
 METHODS = [

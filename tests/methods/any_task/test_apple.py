@@ -11,9 +11,6 @@ from errors import refuses
 from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError

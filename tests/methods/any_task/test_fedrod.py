@@ -18,13 +18,6 @@ from tiny_learning import (
     state,
 )
 
-from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
-from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.config.build_method import build_model, model_spec
-from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.messages import Facts, lists_to_tuples
-
 RATE, EPOCHS = 0.3, 2
 SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])
 LACKING = torch.tensor([0, 2, 2, 0, 2, 2, 2, 0])

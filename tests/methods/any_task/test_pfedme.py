@@ -6,8 +6,6 @@ import torch
 from errors import refuses
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.pfedme import Keys, PFedMeServer

@@ -8,12 +8,10 @@ import torch
 from app_runs import Recorder, newest, partition_of, run
 from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
-import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.adafgl import AdaFglClient
 from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,

@@ -10,7 +10,6 @@ from app_runs import Recorder, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, descend, learner, state
 
-import curvfed.strategies.base.private_steps
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.statistics import Statistics

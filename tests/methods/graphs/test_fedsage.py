@@ -32,10 +32,7 @@ from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.neighbour_generator import (
 from curvfed.tasks.graphs.neighbour_generator import (
-    FeatureGenerator,
-    GeneratorSpec,
     feature_loss,
     hide_nodes,
     impaired,

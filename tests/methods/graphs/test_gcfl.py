@@ -15,8 +15,6 @@ from safetensors.numpy import load, save
 from tiers import only
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse

@@ -20,8 +20,6 @@ from app_runs import (
 )
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
-from curvfed.strategies.base.errors import ConfigError
-from curvfed.server_app.federation import FederationError
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
 

@@ -15,8 +15,6 @@ from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.hull.classifier import NONE, client_votes, elect_names
 from curvfed.strategies.methods.hull.client import HullClient
 
 SIX = {"clients": 6, "hull__epsilon": 0.1}

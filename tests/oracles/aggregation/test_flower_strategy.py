@@ -19,7 +19,6 @@ from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.build_method import new_aggregation as made_by
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fedopt import FedOpt, Keys
 
 KINDS = ("adam", "yogi", "avgm")
