@@ -219,6 +219,11 @@ class Aggregation(ABC):
         default those of a reply."""
         return self.expected_reply(0)
 
+    def compared(self, arrays: Arrays) -> Arrays:
+        """The arrays of a reply whose lengths are compared with those of other clients; arrays that
+        are also sent count by their changes."""
+        return arrays
+
     def global_model(self) -> Arrays:
         """The shared parameters of the global model; without one, those of some client."""
         return self.sent_to(0)

@@ -39,7 +39,7 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     for partition, update in replies.items():
         start = model.sent_to(partition)
         squares = np.zeros(3)
-        for name, array in update.arrays.items():
+        for name, array in model.compared(update.arrays).items():
             if "/" in name:
                 squares[2] += _square(array, None)
             else:

@@ -81,7 +81,7 @@ def unread_keys(config: RunConfig) -> str:
     """The changed keys that the run does not read, with the methods that read them; "" for none."""
     texts = []
     for key, value in config.unread.items():
-        names = ", ".join(readers(key.partition(".")[0]))
+        names = ", ".join(readers(key))
         texts.append(f"{key} = {json.dumps(value, ensure_ascii=False)} is a key of {names}")
     if not texts:
         return ""

@@ -21,7 +21,13 @@ from curvfed.strategies.base.shared_tables import (
     Secure,
     WandB,
 )
-from curvfed.strategies.methods import METHODS, default_tables, foreign_methods, table_of
+from curvfed.strategies.methods import (
+    METHODS,
+    common_table,
+    default_tables,
+    foreign_methods,
+    table_of,
+)
 from curvfed.tasks.dataset import Dataset, dataset_class
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
@@ -168,7 +174,7 @@ def config_class(
         tables.append("flatland")
     of_data = {table for task in method.tasks for table in KINDS[task].tables}
     tables += sorted(of_data & {key.partition(".")[0] for key in keys if "." in key})
-    shared_tables = {table: table_of(table) for table in tables if table not in method.keys}
+    shared_tables = {table: common_table(table) for table in tables if table not in method.keys}
     return _with_tables(tuple({**base, **shared_tables, **method.keys}.items()))
 
 

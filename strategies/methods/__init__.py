@@ -119,23 +119,42 @@ class Methods(Mapping[str, Method]):
 METHODS = Methods()
 
 
+def _rows_with(table: str) -> Mapping[str, Method]:
+    """The methods of the file, or of other packages, that may have the table."""
+    file = table.replace("-", "_")
+    return rows_of(file) if file in files() else foreign_methods()[0]
+
+
 def table_of(name: str) -> type[Table]:
-    """The keys of the table with this name."""
-    file = name.replace("-", "_")
-    rows = rows_of(file) if file in files() else foreign_methods()[0]
-    return next(row.keys[name] for row in rows.values() if name in row.keys)
+    """The keys of the table with this name, all of those that its methods read."""
+    return _tables_of(name)[-1]
+
+
+def common_table(name: str) -> type[Table]:
+    """The keys of the table with this name that each of its methods reads."""
+    return _tables_of(name)[0]
+
+
+def _tables_of(name: str) -> list[type[Table]]:
+    """The tables of the methods by their numbers of keys; a longer one has those of a shorter."""
+    rows = _rows_with(name).values()
+    kinds = [row.keys[name] for row in rows if name in row.keys]
+    return sorted(kinds, key=lambda keys: len(keys.model_fields))
 
 
 def tables() -> dict[str, type[Table]]:
     """The tables of all methods' own keys; imports every file."""
-    return {name: keys for row in METHODS.values() for name, keys in row.keys.items()}
+    return {name: table_of(name) for row in METHODS.values() for name in row.keys}
 
 
-def readers(table: str) -> list[str]:
-    """The methods whose keys the table holds."""
-    file = table.replace("-", "_")
-    names = list(rows_of(file)) if file in files() else []
-    return names or [name for name, row in foreign_methods()[0].items() if table in row.keys]
+def readers(key: str) -> list[str]:
+    """The methods that read the key."""
+    table, _, name = key.partition(".")
+    return [
+        method
+        for method, row in _rows_with(table).items()
+        if table in row.keys and name in map(kebab, row.keys[table].model_fields)
+    ]
 
 
 @cache

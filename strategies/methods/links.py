@@ -1,5 +1,6 @@
 """Embeddings of links, in hyperbolic or flat space, whose rows are averaged each for itself."""
 
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +20,36 @@ ROWS = "rows/"
 COUNTS = "counts/"
 """Beginnings of the names of a reply's sums over links: of rows, and of their weights."""
 
-BY_ROW = ("entities", "relations")
-"""Parameters whose rows are averaged each for itself."""
+BY_ROW = {"entities": "entities", "relations": "relations", "k": "relations"}
+"""Parameters whose rows are averaged each for itself, and of what their rows are; a single k is
+averaged as a whole."""
 
 
 class Keys(Table):
     """Keys of links."""
+
+    negatives: int = Field(
+        default=50,
+        ge=1,
+        le=10_000,
+        description="entities that a step draws per link, among which the right tail is chosen",
+    )
+    hold_out: bool = Field(
+        default=True,
+        description=(
+            "keep the shares of train-size and test-size; false: train on all links, whose scores"
+            " then say how well the embedding gives them back"
+        ),
+    )
+
+    @property
+    def mean(self) -> str:
+        """How rows are averaged: in flat space by their coordinates."""
+        return "flat"
+
+
+class CurvedKeys(Keys):
+    """Keys of links in hyperbolic space."""
 
     average: Literal["centroid", "tangent", "flat"] = Field(
         default="centroid",
@@ -34,25 +59,24 @@ class Keys(Table):
             " mean of the coordinates"
         ),
     )
-    negatives: int = Field(
-        default=50,
-        ge=1,
-        le=10_000,
-        description="entities that a step draws per link, among which the right tail is chosen",
-    )
     curvature: Rate = Field(
         default=-1.0, lt=0, description="curvature of the space of links-poincare and links-lorentz"
     )
     learn_curvature: bool = Field(
         default=False, description="train the curvature, which is common to all clients"
     )
-    hold_out: bool = Field(
-        default=True,
+    by_relation: bool = Field(
+        default=False,
         description=(
-            "keep the shares of train-size and test-size; false: train on all links, whose scores"
-            " then say how well the embedding gives them back"
+            "a curvature for each relation, which learn-curvature trains from curvature on; a"
+            " client changes those of the relations in its links"
         ),
     )
+
+    @property
+    def mean(self) -> str:
+        """See `Keys`."""
+        return self.average
 
 
 def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor) -> Tensor:
@@ -91,7 +115,7 @@ class LinksClient(Learner):
         self._received = {
             name: self.local.tensors[name].detach().clone()
             for name in BY_ROW
-            if name in self.local.shared
+            if name in self.local.shared and self.local.tensors[name].ndim == 2
         }
 
     @torch.no_grad()
@@ -102,8 +126,8 @@ class LinksClient(Learner):
         shared = super().share()
         for name, old in self._received.items():
             new = self.local.tensors[name]
-            terms = mean_terms(self.keys.average, getattr(new, "chart", None), old, new)
-            weights = task.counts[name].to(new.dtype) / max(task.num_examples, 1)
+            terms = mean_terms(self.keys.mean, getattr(new, "chart", None), old, new)
+            weights = task.counts[BY_ROW[name]].to(new.dtype) / max(task.num_examples, 1)
             del shared[name]
             shared[ROWS + name] = (weights[:, None] * terms).numpy(force=True)
             shared[COUNTS + name] = weights.numpy(force=True)
@@ -122,20 +146,31 @@ class LinksServer(Average):
         """Sums of rows and their weights in place of the parameters by row."""
         expected: Arrays = {}
         for name, array in self._arrays.items():
-            if name not in BY_ROW:
+            if not _is_by_row(name, array):
                 expected[name] = array
                 continue
-            is_longer = self._chart(name) is not None and self.keys.average == "centroid"
+            is_longer = self._chart(name) is not None and self.keys.mean == "centroid"
             shape = (len(array), array.shape[1] + is_longer)
             expected[ROWS + name] = np.zeros(shape, array.dtype)
             expected[COUNTS + name] = np.zeros(len(array), array.dtype)
         return expected
 
+    def compared(self, arrays: Arrays) -> Arrays:
+        """By how much a client moves its rows in the mean over its links, and how many links per
+        link it claims; whether these are spread over few or many rows is no matter of length."""
+        counts = [name for name in arrays if name.startswith(COUNTS)]
+        rows = [arrays[name.replace(COUNTS, ROWS)].ravel() for name in counts]
+        share = np.sqrt(sum(np.square(arrays[name]).sum() for name in counts))
+        claims = {name: arrays[name].sum(keepdims=True) for name in counts}
+        moves = np.concatenate(rows) / max(share, np.finfo(rows[0].dtype).tiny)
+        others = {name: array for name, array in arrays.items() if "/" not in name}
+        return {"rows": moves, **claims, **others}
+
     def aggregate(self, replies: Replies) -> None:
         """Average each row over the clients that have it."""
         means = split_average(self.expected_reply(0), list(replies.values()))
         self._arrays = {
-            name: self._moved(name, old, means) if name in BY_ROW else means[name]
+            name: self._moved(name, old, means) if _is_by_row(name, old) else means[name]
             for name, old in self._arrays.items()
         }
 
@@ -144,7 +179,7 @@ class LinksServer(Average):
         weights = means[COUNTS + name]
         divisors = np.maximum(weights, np.finfo(old.dtype).tiny)
         rows = torch.from_numpy(means[ROWS + name] / divisors[:, None])
-        moved = mean_rows(self.keys.average, self._chart(name), torch.from_numpy(old), rows)
+        moved = mean_rows(self.keys.mean, self._chart(name), torch.from_numpy(old), rows)
         # Without a client that has the row it is 0, also in a secure sum: zeros are exact there.
         is_held = torch.from_numpy(weights > 0)[:, None]
         return torch.where(is_held, moved, torch.from_numpy(old)).numpy()
@@ -155,13 +190,22 @@ class LinksServer(Average):
         return CURVED.get(str(self.run.model)) if name == "entities" else None
 
 
-def curved(keys: Keys) -> Network:
-    """An embedding in a space of this curvature."""
-    options = {"curvature": keys.curvature, "learns_curvature": keys.learn_curvature}
-    return Network(options=options)
+def _is_by_row(name: str, array: NDArray[Any]) -> bool:
+    return name in BY_ROW and array.ndim == 2
 
 
-def embedding(words: str, model: str, **parts: Any) -> Method:
+def curved(keys: CurvedKeys, learns: bool = False) -> Network:
+    """An embedding in a space of this curvature, which it may learn in any case."""
+    return Network(
+        options={
+            "curvature": keys.curvature,
+            "learns_curvature": keys.learn_curvature or learns,
+            "by_relation": keys.by_relation,
+        }
+    )
+
+
+def embedding(words: str, model: str, keys: type[Keys] = Keys, **parts: Any) -> Method:
     """The method of this embedding, which differs from the others in these parts.
 
     `tasks` is among them: lists of methods read it from the text of the rows.
@@ -169,7 +213,7 @@ def embedding(words: str, model: str, **parts: Any) -> Method:
     return Method(
         words,
         settings={"links": {"model": model}},
-        keys={"links": Keys},
+        keys={"links": keys},
         server=LinksServer,
         client=LinksClient,
         **parts,
@@ -184,6 +228,7 @@ METHODS = {
         "entities in the Poincaré ball by distance, each averaged on the manifold (Nickel & Kiela,"
         " 2017; Chen et al., 2021)",
         "poincare",
+        CurvedKeys,
         tasks=LINKS,
         space="hyperbolic",
         network=curved,
@@ -193,9 +238,21 @@ METHODS = {
     "links-lorentz": embedding(
         "entities on the hyperboloid by distance, with Riemannian steps (Nickel & Kiela, 2018)",
         "hyperboloid",
+        CurvedKeys,
         tasks=LINKS,
         space="hyperbolic",
         network=curved,
+        tuned=AVERAGES,
+        twin=FLAT_TWIN,
+    ),
+    "links-tailored": embedding(
+        "links-poincare with a curvature that each client learns for itself",
+        "poincare",
+        CurvedKeys,
+        tasks=LINKS,
+        space="hyperbolic",
+        personal=("k",),
+        network=partial(curved, learns=True),
         tuned=AVERAGES,
         twin=FLAT_TWIN,
     ),

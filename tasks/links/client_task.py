@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,7 +13,11 @@ from curvfed.tasks.links.scores import KnownLinks, average_precision, link_score
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
 
 QUERIES = 5000
-"""Links of a part that are scored at most, the first ones, and heads whose links are."""
+"""Links of a part that are scored at most, drawn by the run's seed, and heads whose links are."""
+
+
+SCORE_STREAM = 18
+"""Random stream of the seed."""
 
 
 class LinkTask(Task):
@@ -28,6 +33,8 @@ class LinkTask(Task):
         Links per step; 0: all.
     negatives : int
         Entities of the client's own that each step draws per link.
+    seed : int
+        Draws the links that are scored, of more than `QUERIES`.
 
     Attributes
     ----------
@@ -51,6 +58,7 @@ class LinkTask(Task):
         device: torch.device,
         batch_size: int,
         negatives: int,
+        seed: int = 0,
     ) -> None:
         entities, relations = split_names(class_names)
         triples = links.numbered(class_names)
@@ -74,6 +82,7 @@ class LinkTask(Task):
         self._trained = KnownLinks(train, *sizes) if len(train) else None
         self._batch_size = batch_size or max(self.num_examples, 1)
         self._negatives = negatives
+        self._seed = seed
 
     @property
     def num_steps(self) -> int:
@@ -135,7 +144,10 @@ class LinkTask(Task):
         triples = self.triples[part]
         # A tail that the client does not train has no row of its own.
         is_trained = torch.isin(triples[:, [0, 2]], self.entities).all(dim=1)
-        triples = triples[is_trained][:QUERIES]
+        triples = triples[is_trained]
+        if len(triples) > QUERIES:
+            drawn = np.random.default_rng([self._seed, SCORE_STREAM]).permutation(len(triples))
+            triples = triples[np.sort(drawn[:QUERIES])]
         if not len(triples) or self._known is None:
             return {}
         return link_scores(model, triples, self.entities, self._known)

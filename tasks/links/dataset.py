@@ -137,7 +137,7 @@ class LinkDataset(Dataset):
         from curvfed.tasks.links.client_task import LinkTask
 
         negatives = run.table("links").negatives
-        return LinkTask(examples, class_names, device, run.batch_size, negatives)
+        return LinkTask(examples, class_names, device, run.batch_size, negatives, run.seed)
 
 
 DATASET = LinkDataset

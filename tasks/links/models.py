@@ -31,6 +31,8 @@ class LinkModelSpec:
         Of the curved models, negative.
     learns_curvature : bool
         Whether it is a start that training changes.
+    by_relation : bool
+        Whether each relation has one of its own.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class LinkModelSpec:
     dim: int
     curvature: float = -1.0
     learns_curvature: bool = False
+    by_relation: bool = False
 
     @property
     def min_parameters(self) -> int:
@@ -140,20 +143,21 @@ class Curved(Embedding):
     """Minus the geodesic distance (Nickel & Kiela, 2017, Eq. 1; 2018, Eq. 5).
 
     Rows are points of curvature −1, whose distances 1/√|c| scales, so the curvature c is that of
-    the whole space. A learned one is −exp(−2k).
+    the whole space, or of the space of each relation. A learned one is −exp(−2k).
     """
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
         super().__init__(spec, generator)
         self.chart = CURVED[spec.kind]
         self.entities.chart = self.chart  # type: ignore[attr-defined]
-        start = torch.tensor(-0.5 * math.log(-spec.curvature))
+        shape = (spec.num_relations, 1) if spec.by_relation else ()
+        start = torch.full(shape, -0.5 * math.log(-spec.curvature))
         self.k = nn.Parameter(start, requires_grad=spec.learns_curvature)
 
     @property
     def curvature(self) -> Tensor:
-        """The sectional curvature, of shape ()."""
-        return -torch.exp(-2 * self.k.detach())
+        """The sectional curvature, of shape (); the mean over the relations."""
+        return -torch.exp(-2 * self.k.detach()).mean()
 
     def table(self) -> Tensor:
         """Points of the ball, and 1/(1 − |x|²)."""
@@ -161,11 +165,13 @@ class Curved(Embedding):
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
-        return self._half_distance(heads, tails) * (-2 * self.k.exp())
+        k = self.k[relations] if self.k.ndim else self.k
+        return self._half_distance(heads, tails) * (-2 * k.exp())
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """See `Embedding`."""
-        return self._half_distance(rows, others) * (2 * self.k.exp())
+        """See `Embedding`; in curvature −1 if each relation has a curvature of its own."""
+        factor = 2.0 if self.k.ndim else 2 * self.k.exp()
+        return self._half_distance(rows, others) * factor
 
     def origin(self) -> Tensor:
         """See `Embedding`."""

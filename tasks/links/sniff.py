@@ -11,9 +11,13 @@ HEADERS = (("id1", "id2", "weight"), ("head", "tail"), ("head", "relation", "tai
 """First lines that are no link; the third column of the first is not read."""
 
 
+SEEN = 20
+"""Lines that tell whether three columns of numbers are links: whole numbers alone."""
+
+
 def is_links(path: Path) -> bool:
     """Whether a path holds links: a folder of `SPLITS`, an `.obo` file, or a table of two names, or
-    of three that are not coordinates and a class."""
+    of three that are not coordinates and a class: names or whole numbers."""
     if path.is_dir():
         return all((path / name).is_file() for name in SPLITS)
     if path.suffix.lower() == ".obo":
@@ -22,14 +26,16 @@ def is_links(path: Path) -> bool:
         return False
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [row for _, row in zip(range(2), rows_of(file, path), strict=False)]
+            lines = [row for _, row in zip(range(SEEN), rows_of(file, path), strict=False)]
     except (OSError, ValueError, csv.Error):
         return False
-    if not lines or len(lines[-1]) not in (2, 3):
+    second = lines[:2][-1] if lines else []
+    if len(second) not in (2, 3):
         return False
-    if is_header(lines[0]):
+    if is_header(lines[0]) or len(second) == 2:
         return True
-    return len(lines[-1]) == 2 or not any(map(_is_number, lines[-1]))
+    are_ids = all(cell.strip().isdecimal() for row in lines for cell in row)
+    return are_ids or not any(map(_is_number, second))
 
 
 def rows_of(lines: Iterable[str], path: Path) -> Iterator[list[str]]:

@@ -1,5 +1,6 @@
 """Links: files, partition, scores by hand, averages by row, and secure sums of them."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +10,12 @@ from app_runs import run
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.links import COUNTS, ROWS, Keys, LinksServer, mean_terms
+from curvfed.strategies.base.update_bound import update_lengths
+from curvfed.strategies.config.checks import unread_keys
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.methods.links import COUNTS, ROWS, CurvedKeys, LinksServer, mean_terms
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.links import client_task
 from curvfed.tasks.links.client_task import LinkTask
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
@@ -22,6 +27,7 @@ FILES = {  # of two links each
     "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
     "named.csv": "head,relation,tail\ncat,is a,mammal\ndog,chases,cat\n",
     "closure.csv": "id1,id2,weight\ncat,mammal,1\ndog,mammal,1\n",
+    "numbers.tsv": "7\t0\t12\n12\t1\t7\n",
     "from_excel.csv": "\ufeffhead,tail\ncat,mammal\ndog,mammal\n",
     "terms.obo": (
         "format-version: 1.2\n\n[Term]\nid: A:2\nis_a: A:1 ! root\nrelationship: part_of A:3 ! x\n"
@@ -85,6 +91,64 @@ def test_scores_are_those_counted_by_hand():
     assert scores == {"mrr": 0.5, "hits_1": 0.0, "hits_10": 1.0, "link_auc": 0.0}
 
 
+def test_links_to_score_are_drawn_by_the_seed(monkeypatch):
+    monkeypatch.setattr(client_task, "QUERIES", 20)
+    links = LinkDataset(LinkSpec("balanced-tree", Path())).client(0, 2)
+    model = LinkModelSpec("euclidean", 364, 1, 2).build(0)
+    device = torch.device("cpu")
+    tasks = [LinkTask(links, links.class_names, device, 0, 1, seed) for seed in (0, 0, 1)]
+    first, again, other = (task.scores(model) for task in tasks)
+    assert first == again != other
+
+
+def test_lengths_of_updates_are_those_of_the_rows_moves():
+    rng = np.random.default_rng(0)
+    old = np.zeros((50, 4), np.float32)
+    server = LinksServer({"entities": old, "k": np.zeros((), np.float32)}, CurvedKeys(), RunKeys())
+    replies = {}
+    for client, spread in enumerate((2, 50, 50, 50, 50)):  # a hub, then links of all entities
+        counts = np.zeros(50, np.float32)
+        counts[:spread] = 2 / spread
+        moves = rng.normal(0, 0.1, (50, 5)).astype(np.float32) * counts[:, None]
+        k = np.array(0.1 if client else 0.001, np.float32)
+        arrays = {ROWS + "entities": moves, COUNTS + "entities": counts, "k": k}
+        replies[client] = Statistics(arrays, 100)
+    assert max(update_lengths(server, replies).values()) < 2
+    replies[3].arrays[ROWS + "entities"] *= 50
+    replies[4].arrays[COUNTS + "entities"] *= 1000
+    lengths = update_lengths(server, replies)
+    assert lengths[3] > 10
+    assert lengths[4] > 100
+
+
+@pytest.mark.parametrize("settings", [{"method": "links-inner"}, {"method": "local"}])
+def test_keys_of_curvature_are_not_read_in_flat_space(settings):
+    keys = {"links.curvature": -2.0, "links.negatives": 3, "dataset": "balanced-tree"}
+    text = unread_keys(parse(settings | keys))
+    assert (
+        "links.curvature = -2.0 is a key of links-poincare, links-lorentz, links-tailored" in text
+    )
+    assert "links-inner:" not in text.partition(": method")[0]
+    assert "negatives" not in text
+
+
+def test_a_curvature_of_a_relation_scales_its_scores_and_is_averaged_by_its_links():
+    model = LinkModelSpec("poincare", 3, 2, 2, by_relation=True).build(0)
+    model.k.data[1] = np.log(2)
+    head, tails = torch.tensor([0]), torch.tensor([[1, 2]])
+    one, two = (model(head, torch.tensor([relation]), tails) for relation in (0, 1))
+    torch.testing.assert_close(two, 2 * one)
+    server = LinksServer({"k": np.zeros((2, 1), np.float32)}, CurvedKeys(), RunKeys())
+    shares = {0: [1.0, 0.0], 1: [0.5, 0.5]}
+    replies = {}
+    for client, share in shares.items():
+        counts = np.array(share, np.float32)
+        moves = counts[:, None] * np.float32(client + 1)
+        replies[client] = Statistics({ROWS + "k": moves, COUNTS + "k": counts}, 10)
+    server.aggregate(replies)
+    np.testing.assert_allclose(server.global_model()["k"][:, 0], [4 / 3, 2], rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["complex", "rotate"])
 def test_relations_are_complex_numbers(kind):
     model = LinkModelSpec(kind, 3, 2, 4).build(0)
@@ -105,7 +169,9 @@ def test_relations_are_complex_numbers(kind):
 def test_rows_are_averaged_by_links_and_others_stay(model, average):
     old = LinkModelSpec(model, 3, 1, 4).build(0).entities.detach()
     chart = CURVED.get(model)
-    server = LinksServer({"entities": old.numpy()}, Keys(average=average), RunKeys(model=model))
+    server = LinksServer(
+        {"entities": old.numpy()}, CurvedKeys(average=average), RunKeys(model=model)
+    )
     moved = [old + 0.01, old - 0.02]
     counts = [torch.tensor([3.0, 2, 0]), torch.tensor([1.0, 0, 0])]
     replies = {}
@@ -117,6 +183,14 @@ def test_rows_are_averaged_by_links_and_others_stay(model, average):
     averaged = server.global_model()["entities"]
     expected = torch.stack([old[0] + 0.0025, moved[0][1], old[2]])
     np.testing.assert_allclose(averaged, expected, atol=5e-5)
+
+
+def test_clients_learn_a_curvature_of_their_own(tmp_path):
+    settings = {"method": "links-tailored", "dataset": "balanced-tree", "num_rounds": 2}
+    done = run(tmp_path, **settings)
+    assert "k" not in done.model
+    last = {row["partition"]: row["curvature"] for row in done.clients}
+    assert len(set(last.values())) == len(last) == 3
 
 
 @pytest.mark.parametrize("weights", ["examples", "uniform"])
