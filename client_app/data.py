@@ -15,7 +15,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import KINDS, tasks_as
 from curvfed.tasks.registry import OWN, kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 
@@ -48,7 +48,7 @@ def load_data(config: RunConfig, node: Node) -> Data:
         data = open_dataset(config, task_of(node.data)).in_memory(node.data)
         return data
     if node.data_path is not None:
-        task = kind_of_path(node.data_path)
+        task = tasks_as((kind_of_path(node.data_path),), config.row.tasks)[0]
         examples = None
         if task in config.row.tasks:
             examples = config.row.read_data(node.data_path, config.own_keys)
@@ -62,7 +62,8 @@ def load_data(config: RunConfig, node: Node) -> Data:
             " set or a path",
             key="no-own-data",
         )
-    dataset = open_dataset(config, tasks_of(config.dataset, config.data_path)[0])
+    tasks = tasks_as(tasks_of(config.dataset, config.data_path), config.row.tasks)
+    dataset = open_dataset(config, tasks[0])
     data = dataset.client(node.partition, node.num_partitions or 0)
     return data
 

@@ -37,6 +37,7 @@ from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, KeyedError
 from curvfed.tasks.graphs.data.sources import is_path
+from curvfed.tasks.kinds import tasks_as
 from curvfed.tasks.public_data import find_path
 from curvfed.tasks.registry import is_file_name, is_named, num_sets, path_text, tasks_of
 
@@ -77,8 +78,9 @@ class Request:
     @property
     def task(self) -> str:
         """The task of the run: the first that data set and method have in common."""
-        tasks = tasks_of(self.config.dataset, self.config.data_path)
-        return next(task for task in tasks if task in self.config.row.tasks)
+        allowed = self.config.row.tasks
+        tasks = tasks_as(tasks_of(self.config.dataset, self.config.data_path), allowed)
+        return next(task for task in tasks if task in allowed)
 
     @property
     def resolved(self) -> RunConfig:

@@ -121,7 +121,8 @@ def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
         key = (
             description.partition_digest,
             str(description.num_partitions),
-            *description.class_names,
+            # the links of a client may name its own entities alone
+            *(description.class_names if kind.has_classes else ()),
         )
     sizes = kind.sizes.format(num_features=description.num_features, shape=description.shape)
     source = ", part of a public data set" if key else ""

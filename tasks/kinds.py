@@ -1,6 +1,6 @@
 """The kinds of data: what an example is, and what a run does with such data by default."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +94,8 @@ class Kind:
         Whether the server can read test data of a user.
     tables : tuple of str
         The tables of methods' keys that also describe such data.
+    made_of : tuple of str
+        Other kinds of data that can be read as this one.
     """
 
     package: str
@@ -115,6 +117,7 @@ class Kind:
     has_test_set: bool = False
     reads_test_data: bool = False
     tables: tuple[str, ...] = ()
+    made_of: tuple[str, ...] = ()
 
     @property
     def leaves_validation(self) -> bool:
@@ -184,6 +187,22 @@ KINDS = {
         max_classes=1_000_000,
         reads_test_data=True,
         tables=("links",),
+        made_of=("nodes",),
     ),
 }
 """The kinds by name."""
+
+
+def tasks_as(tasks: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:
+    """The tasks of data as a method that works on the allowed ones reads them: edges of graphs are
+    links for a method of links alone.
+
+    Examples
+    --------
+    >>> tasks_as(("nodes", "graphs"), ("links",)), tasks_as(("nodes",), ("nodes", "links"))
+    (('links',), ('nodes',))
+    """
+    if set(tasks) & set(allowed):
+        return tasks
+    made = tuple(name for name in allowed if set(KINDS[name].made_of) & set(tasks))
+    return made or tasks

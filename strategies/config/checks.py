@@ -18,7 +18,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import KINDS, tasks_as
 from curvfed.tasks.registry import GENERATED, OWN, tasks_of
 
 BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
@@ -178,8 +178,8 @@ def tasks_of_dataset(dataset: str, data_dir: Path) -> Sequence[str]:
 
 def _tasks(config: RunConfig) -> Sequence[str]:
     """The tasks of the configured data set."""
-    tasks = tasks_of_dataset(config.dataset, config.data_path)
     method = config.row
+    tasks = tasks_as(tasks_of_dataset(config.dataset, config.data_path), method.tasks)
     if not set(tasks) & set(method.tasks):
         verb = "holds"
         note = ""
@@ -188,8 +188,9 @@ def _tasks(config: RunConfig) -> Sequence[str]:
             note = "; .pt files are read as graphs, other files as points"
         if not any(KINDS[task].has_classes for task in method.tasks):
             note = (
-                "; links are a .tsv or .csv file in UTF-8 with two columns of names, or three that"
-                " are no numbers, an .obo file, or a folder with train.txt, valid.txt and test.txt"
+                "; links are a .tsv or .csv file in UTF-8 with two columns of names, or three of"
+                " names or whole numbers, an .obo file, a folder with train.txt, valid.txt and"
+                " test.txt, a .pt or .npz file with edge_index, or a data set of one graph"
             )
         raise ConfigError(
             f'dataset = "{config.dataset}" {verb} {" or ".join(tasks)}, but method ='

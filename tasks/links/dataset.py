@@ -17,6 +17,7 @@ from curvfed.tasks.links.client_links import ClientLinks, RawLinks, stated_names
 from curvfed.tasks.links.readers import balanced_tree, locate, random_tree
 from curvfed.tasks.links.sources import SOURCES
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.registry import tasks_of
 from curvfed.tasks.stored_files import file_stamps
 
 log = logging.getLogger("curvfed")
@@ -58,12 +59,17 @@ class LinkDataset(Dataset):
 
     @classmethod
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
-        """The links of a run's configuration; they are read anew by each process."""
+        """The links of a run's configuration, which are read anew by each process, or the edges of
+        its graphs."""
         keys = run.table("links")
         train_size = run.train_size if keys.hold_out else 1.0
         test_size = run.test_size if keys.hold_out else 0.0
         spec = LinkSpec(run.dataset, run.data_path, run.partition, run.seed, train_size, test_size)
-        return cls(spec)
+        if run.dataset.lower().endswith(".pt") or "links" in tasks_of(run.dataset, run.data_path):
+            return cls(spec)
+        from curvfed.tasks.links.graph_links import GraphLinks
+
+        return GraphLinks(spec, run, cache)  # type: ignore[return-value]
 
     def find(self, source: PublicData) -> Located[RawLinks] | None:
         """The files of a public data set, or None if they are absent."""
@@ -112,7 +118,7 @@ class LinkDataset(Dataset):
         self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
     ) -> ClientLinks:
         """Those of the links that are held, or all."""
-        parts = _split(raw, self.spec)
+        parts = split_links(raw, self.spec)
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
         heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
         train, val, test = (torch.from_numpy(parts[chosen] == part) for part in range(3))
@@ -194,7 +200,7 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
     return positions
 
 
-def _split(raw: RawLinks, spec: LinkSpec) -> Integers:
+def split_links(raw: RawLinks, spec: LinkSpec) -> Integers:
     """The part of each link: 0 training, 1 validation, 2 test."""
     if raw.parts is not None:
         return np.asarray(raw.parts)

@@ -2,12 +2,15 @@
 
 import csv
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.links.client_links import RawLinks, raw_links
-from curvfed.tasks.links.sniff import SPLITS, is_header, rows_of
+from curvfed.tasks.links.sniff import EDGES, SPLITS, is_header, rows_of
 from curvfed.tasks.public_data import Located
 
 
@@ -23,7 +26,8 @@ def read_links(path: Path) -> RawLinks:
     Raises
     ------
     DataError
-        If a file cannot be read, a line has another number of names, or there is no link.
+        If a file cannot be read, a line has another number of names, edges are no whole numbers, or
+        there is no link.
     """
     try:
         if path.is_dir():
@@ -31,6 +35,8 @@ def read_links(path: Path) -> RawLinks:
         if path.suffix.lower() == ".obo":
             with path.open(encoding="utf-8-sig") as file:
                 return raw_links(str(path), list(_obo_links(file)))
+        if path.suffix.lower() in (".pt", ".npz"):
+            return raw_links(str(path), _edges(path))
         with path.open(encoding="utf-8-sig", newline="") as file:
             return raw_links(str(path), _table(file, path))
     except (OSError, ValueError, csv.Error) as error:
@@ -64,6 +70,36 @@ def _table(lines: Iterator[str], path: Path) -> list[list[str]]:
             )
     is_weighted = has_header and rows[0][-1].strip().lower() == "weight"
     return [row[:2] if is_weighted else row for row in rows[has_header:]]
+
+
+def _edges(path: Path) -> list[list[str]]:
+    """The edges of a `.pt` file, a `Data` or a dict, or of an `.npz` file: `edge_index` (2, E), and
+    `edge_type` (E,) if there are several relations. Nodes and relations are named by their
+    numbers."""
+    fields: Mapping[str, Any]
+    if path.suffix.lower() == ".pt":
+        from curvfed.tasks.graphs.data.stored_objects import read_objects
+        from curvfed.tasks.graphs.data.user_file import graph_fields
+
+        stored = read_objects(path, "a graph with edge_index, and edge_type for several relations")
+        fields = graph_fields(str(path), stored)
+    else:
+        with np.load(path, allow_pickle=False) as file:
+            fields = {name: file[name] for name in EDGES if name in file.files}
+    arrays = {name: np.asarray(fields[name]) for name in EDGES if fields.get(name) is not None}
+    shapes = [array.shape for array in arrays.values()]
+    number = shapes[0][-1] if shapes and shapes[0] else 0
+    are_whole = all(array.dtype.kind in "iu" and (array >= 0).all() for array in arrays.values())
+    if not are_whole or shapes not in ([(2, number)], [(2, number), (number,)]):
+        present = [f"{name} {array.dtype}{list(array.shape)}" for name, array in arrays.items()]
+        raise DataError(
+            f"{path} has {' and '.join(present) or 'no edge_index'}; allowed are edge_index [2, E]"
+            " and edge_type [E], or none, of whole numbers from 0 on",
+            key="edges",
+        )
+    heads, tails = arrays.pop("edge_index")
+    columns = np.stack([heads, *arrays.values(), tails], axis=1)
+    return [list(map(str, row)) for row in columns.tolist()]
 
 
 def _obo_links(lines: Iterator[str]) -> Iterator[tuple[str, str, str]]:

@@ -1,6 +1,7 @@
 """Recognises links by their content; imports no large library."""
 
 import csv
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,17 +12,23 @@ HEADERS = (("id1", "id2", "weight"), ("head", "tail"), ("head", "relation", "tai
 """First lines that are no link; the third column of the first is not read."""
 
 
+EDGES = ("edge_index", "edge_type")
+"""The arrays of a list of edges, as PyTorch Geometric names them."""
+
 SEEN = 20
 """Lines that tell whether three columns of numbers are links: whole numbers alone."""
 
 
 def is_links(path: Path) -> bool:
-    """Whether a path holds links: a folder of `SPLITS`, an `.obo` file, or a table of two names, or
-    of three that are not coordinates and a class: names or whole numbers."""
+    """Whether a path holds links: a folder of `SPLITS`, an `.obo` file, an `.npz` of `EDGES`, or a
+    table of two names, or of three that are not coordinates and a class: names or whole numbers."""
     if path.is_dir():
         return all((path / name).is_file() for name in SPLITS)
     if path.suffix.lower() == ".obo":
         return path.is_file()
+    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return f"{EDGES[0]}.npy" in archive.namelist()
     if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
         return False
     try:

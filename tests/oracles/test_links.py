@@ -7,14 +7,17 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
+from torch_geometric.data import Data
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.update_bound import update_lengths
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import open_dataset, resolve_defaults
 from curvfed.strategies.methods.links import COUNTS, ROWS, CurvedKeys, LinksServer, mean_terms
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.links import client_task
 from curvfed.tasks.links.client_task import LinkTask
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
@@ -58,6 +61,42 @@ def test_a_folder_with_a_split_keeps_it_and_points_stay_points(tmp_path):
     with pytest.raises(DataError, match="names of entities") as error:
         LinkDataset(LinkSpec("own", tmp_path)).own(tmp_path / "bad.tsv")
     assert error.value.key == "data.class-names"
+
+
+def test_lists_of_edges_of_pytorch_geometric_are_links(tmp_path):
+    edges = np.array([[0, 1, 0], [1, 2, 1]])
+    kinds = np.array([1, 0, 0])
+    np.savez(tmp_path / "edges.npz", edge_index=edges, edge_type=kinds)
+    stored = Data(edge_index=torch.from_numpy(edges), edge_type=torch.from_numpy(kinds))
+    torch.save(stored, tmp_path / "data.pt")
+    torch.save({"edge_index": torch.from_numpy(edges)}, tmp_path / "dict.pt")
+    assert tasks_of(str(tmp_path / "edges.npz")) == ("links",)
+    for name in ("edges.npz", "data.pt"):
+        raw = read_links(tmp_path / name)
+        assert raw.relations == ("0", "1")
+        assert raw.triples.tolist() == [[0, 1, 1], [1, 0, 2], [0, 0, 1]]
+    assert read_links(tmp_path / "dict.pt").triples.tolist() == [[0, 0, 1], [1, 0, 2]]
+    assert LinkDataset(LinkSpec("own", tmp_path)).own(tmp_path / "dict.pt").num_features == 1
+    for bad in ({"edge_index": edges - 1}, {"edge_index": edges, "edge_type": kinds[:2]}):
+        np.savez(tmp_path / "bad.npz", **bad)
+        with pytest.raises(DataError, match="allowed are edge_index"):
+            read_links(tmp_path / "bad.npz")
+
+
+def test_links_of_graphs_are_the_edges_of_the_graph_tasks_clients():
+    config = parse({"method": "links-inner", "dataset": "trees"})
+    dataset = open_dataset(config, "links")
+    links = dataset.client(1, 3)
+    resolved = resolve_defaults(parse({"method": "fedavg", "dataset": "trees"}), "nodes")
+    graph = GraphDataset.of_run(resolved).client(1, 3)
+    names = np.array(links.class_names)
+    ends = [names[end.numpy()] for end in (links.heads, links.labels)]
+    edges = {tuple(int(name.split(".")[1]) for name in pair) for pair in zip(*ends, strict=True)}
+    assert edges == set(map(tuple, graph.edge_index.T.tolist()))
+    parts = links.train.long() + 2 * links.test
+    one_way = dict(zip(zip(*ends, strict=True), parts.tolist(), strict=True))
+    assert all(part == one_way[tail, head] for (head, tail), part in one_way.items())
+    assert set(one_way.values()) == {0, 1, 2}
 
 
 def test_a_single_relation_is_that_of_clients_with_several(tmp_path):

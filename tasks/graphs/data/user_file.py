@@ -132,9 +132,11 @@ def check_graphs(
     if is_collated(stored):
         stored = _separated(where, stored)
     if isinstance(stored, list | tuple):
-        graphs = [_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)]
+        graphs = [
+            graph_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)
+        ]
         return _graph_set(where, graphs, stand_in)
-    fields = _fields(str(where), stored)
+    fields = graph_fields(str(where), stored)
     slices = getattr(getattr(stored, "_store", None), "_slice_dict", None)
     if slices and is_batch_of_graphs(fields):
         return _graph_set(where, batched(fields, slices), stand_in)
@@ -190,7 +192,7 @@ def _separated(where: Path | str, stored: Any) -> object:
     if slices is None:
         return data
     try:
-        return separated(_fields(str(where), data), slices)
+        return separated(graph_fields(str(where), data), slices)
     except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
         cause = f"{type(error).__name__}: {error}"
         raise DataError(
@@ -219,7 +221,7 @@ def _is_model(mapping: Mapping[str, object]) -> bool:
     return bool(names & {"weight", "bias", "_parameters"})
 
 
-def _fields(where: str, stored: object) -> dict[str, object]:
+def graph_fields(where: str, stored: object) -> dict[str, object]:
     """The fields of a graph: a dict, a `Data`, an object of a derived class, or a `Data` of PyTorch
     Geometric 1."""
     _refuse_several_kinds(where, stored)
