@@ -43,7 +43,7 @@ def untrained(tmp_path_factory):
     return digits(tmp_path_factory.mktemp("untrained"), "run", "average", num_rounds=0)
 
 
-@pytest.mark.parametrize("base", FLOWER)
+@pytest.mark.parametrize("base", only(FLOWER, {"flower:FedAdam", "flower:Krum"}.__contains__))
 def test_every_one_of_them_trains(base, untrained, tmp_path):
     found = digits(tmp_path, "run", base, num_rounds=6)
     assert found.summary["status"] == "completed"
@@ -119,7 +119,7 @@ def average(tmp_path_factory):
     "base",
     only(
         ["flower:FedMedian", "flower:FedTrimmedAvg", "flower:Krum", "flower:MultiKrum"],
-        {"flower:FedMedian", "flower:Krum"}.__contains__,
+        "flower:Krum".__eq__,
     ),
 )
 def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(

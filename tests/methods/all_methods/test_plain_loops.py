@@ -24,7 +24,7 @@ GRAPH = {"dataset": "trees", "local-epochs": 2}
     [
         GRAPH | {"method": "flatland", "schedule": "constant"},
         IMAGES | {"method": "fedavg"},
-        IMAGES | {"method": "hyperfed"},
+        pytest.param(IMAGES | {"method": "hyperfed"}, marks=pytest.mark.long),
     ],
     ids=["flatland", "fedavg", "hyperfed"],
 )

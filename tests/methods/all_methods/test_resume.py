@@ -143,6 +143,7 @@ def test_sigterm_ends_a_run_as_ctrl_c_does(tmp_path):
     ) as process:
         deadline = time.monotonic() + 600
         while not (tmp_path / "run" / "rounds.csv").exists() and time.monotonic() < deadline:
+            assert process.poll() is None
             time.sleep(0.05)
         process.terminate()
         told = process.communicate(timeout=600)[0].decode()
