@@ -112,3 +112,14 @@ def test_what_a_pass_asks_for_does_not_grow_with_its_steps(waits, own_home, meth
     )
     assert few["tolist"] == 1  # it is counted at all
     assert few == many
+
+
+def test_a_step_that_asks_is_found(waits, own_home, monkeypatch):
+    client = a_client(IMAGES | {"method": "fedavg", "batch-size": 8})[0]
+    whole = client.task.loss
+    monkeypatch.setattr(
+        client.task,
+        "loss",
+        lambda model, batch: whole(model, batch) * float(batch.inputs.sum() != 1.5),
+    )
+    assert waits(client)["__float__"] == client.task.num_steps

@@ -7,7 +7,7 @@ from pathlib import Path
 TESTS = Path(__file__).parents[2]
 ALONE = {"accept", "hosts", "long"}
 """Folders of tests that run alone, against hosts and connections that take their time."""
-WAIT = re.compile(r"\btimeout=(\d+(?:\.\d*)?)\b")
+WAIT = re.compile(r"\b(?:round_)?timeout=(\d+(?:\.\d*)?)\b")
 LEAST = 60
 
 

@@ -483,3 +483,25 @@ def test_arrays_come_where_they_are_awaited_alone(phase):
     header = Header("run", phase, 0)
     with refuses("unexpected-arrays", error=MessageError):
         decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)
+
+
+def test_metrics_that_are_no_numbers_are_left_out():
+    content = RecordDict(
+        {"header": record(), "metrics": MetricRecord({"loss": 1, "score": [0.5, 0.5]})}
+    )
+    assert decode_reply(content, HEADER).metrics == {"loss": 1.0}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"class_names": ("a", "b\n")},
+        {"class_names": ("a", 201 * "b")},
+        {"space": "\x1b[2J"},
+        {"metric": "\t"},
+    ],
+)
+def test_names_of_data_are_short_and_printable(changes):
+    reply = Reply(ASKED, 1, description=replace(DESCRIPTION, **changes))
+    with refuses("text", 200, error=MessageError):
+        decode_reply(encode_reply(reply), ASKED)

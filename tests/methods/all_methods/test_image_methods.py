@@ -10,6 +10,7 @@ from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_o
 from errors import refuses
 from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
+from PIL import Image
 from safetensors.numpy import load_file
 from tiers import only
 
@@ -19,6 +20,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.statistics import named_state
@@ -440,3 +442,62 @@ def test_sums_that_the_method_has_no_phase_for_are_not_given(method, phase, tmp_
     client = Client(config, "run", Node(partition=0, num_partitions=10))
     with pytest.raises(ConfigError, match=f'phase "{phase}" is no part of method = "{method}"'):
         class_sums(client, phase)
+
+
+def test_negative_variances_are_dropped(tmp_path):
+    def forge(reply):
+        return replace(
+            reply,
+            arrays={
+                name: -np.array(array) if name.endswith("running_var") else array
+                for name, array in reply.arrays.items()
+            },
+        )
+
+    settings = {
+        "images__norm": "batch",
+        "model": "convnet",
+        "method": "fedavg",
+        "num_rounds": 1,
+        "local_epochs": 1,
+    }
+    found = small(tmp_path, intercept=Fault(1, forged(forge), "train", 1), **settings)
+    assert "negative variances" in found.rounds[0]["reasons"]
+
+
+def shown_images(found):
+    """The images of a run's `global_test.npz`, which its report shows, by the name of their class."""
+    test = GlobalTest.read(found.path / "global_test.npz")
+    names = found.described["facts"]["class_names"]
+    return {
+        names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)
+    }
+
+
+def test_an_image_per_class_of_the_users_own_folder_is_stored(tmp_path):
+    for number, name in enumerate("abc"):
+        for place in range(20):
+            image = np.zeros((40, 80, 3), np.uint8)
+            image[:, :40, number] = 255
+            (tmp_path / "own" / name).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(tmp_path / "own" / name / f"{place}.png")
+    settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "model": "cnn"}
+    found = run(tmp_path, dataset=str(tmp_path / "own"), **settings)
+    shown = shown_images(found)
+    assert list(shown) == ["a", "b", "c"]
+    for number, image in enumerate(shown.values()):
+        assert image.shape == (32, 64, 3)
+        assert image[:, :30, number].min() == 255
+        assert image[:, 36:].max() == 0
+    assert not shown_images(run(tmp_path, "public", **settings | {"dataset": "digits"}))
+
+
+def test_no_image_of_a_node_is_stored(tmp_path):
+    nodes = folders(tmp_path, (16, 16), (16, 16))
+    settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "nodes": nodes}
+    found = run(tmp_path, **settings)
+    assert not (found.path / "global_test.npz").exists()
+    own = write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16))
+    found = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
+    for name, image in shown_images(found).items():
+        assert any((image[..., 0] == one).all() for one in own[name])
