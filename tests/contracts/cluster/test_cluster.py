@@ -567,17 +567,6 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
     assert "42" not in said
 
 
-def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
-    monkeypatch.setattr(run, "NODES_WAIT", 0.5)
-    register_nodes(folder, ["north"])
-    (fake / "nodes").write_text(
-        f"{node(41, 'offline')}, {node(42, 'unregistered')}, {node(43, 'online')}"
-    )
-    answer(fake, "finished:completed", summary={"status": "completed"})
-    assert submitted(folder, fake) == 0
-    assert "1 of 2 nodes are connected; continuing without north" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("has_summary", [False, True])
 def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
     folder, fake, monkeypatch, capsys, has_summary
@@ -637,12 +626,6 @@ def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
     assert asked(fake, "stop") == ["stop 7 cluster --format json"]
 
 
-def test_retries_end(folder, fake):
-    answer(fake, *["finished:failed"] * 3)
-    assert submitted(folder, fake, retries=2) == 1
-    assert len(asked(fake, "run")) == 3
-
-
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     (fake / "over").unlink()
@@ -660,26 +643,6 @@ def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     thread.join()
     assert asked(fake, "stop") == ["stop 7 cluster --format json"]
     assert len(asked(fake, "run")) == 1
-
-
-def test_a_run_that_completes_as_it_is_stopped_is_completed(folder, fake, capsys):
-    (fake / "over").unlink()
-    (fake / "late").write_text(json.dumps({"status": "completed", "metrics": {"roc_auc": 0.75}}))
-    answer(fake, *["running"] * 1000)
-    main_thread = threading.main_thread().ident
-
-    def interrupt() -> None:
-        while not (fake / "asked").exists() or not asked(fake, "list"):
-            threading.Event().wait(0.05)
-        signal.pthread_kill(main_thread, signal.SIGTERM)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    assert submitted(folder, fake) == 0
-    thread.join()
-    said = capsys.readouterr().out
-    assert "75.0%" in said
-    assert "To go on" not in said
 
 
 def test_the_superlink_of_another_cluster_is_said_to_be_that(

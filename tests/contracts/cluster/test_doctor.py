@@ -2,7 +2,6 @@
 the way to mend it."""
 
 import datetime
-import errno
 import os
 import re
 import socket
@@ -16,7 +15,7 @@ import pytest
 from fleet import fleet_server
 
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.deployments.cluster import certificates, checks, database, link, registry
+from curvfed.deployments.cluster import certificates, database, link, registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.link import Link
 from curvfed.deployments.cluster.setup import make_cluster
@@ -196,14 +195,6 @@ def test_what_is_broken_is_named_with_its_mend(site, capsys, harm, name, words):
     assert re.search(f"^WRONG +{name} +.*{words}", wrong, re.MULTILINE), wrong
 
 
-def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
-    monkeypatch.setattr("curvfed.deployments.cluster.node_config.MIN_FREE", 2**60)
-    monkeypatch.setattr(checks, "MIN_MEMORY", 2**60)
-    _, wrong = site.told(capsys)
-    assert wrong.count("GiB are free on the disk of") == 2
-    assert wrong.count("GiB are free, needed are") == 2
-
-
 def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
     cluster = ["cluster", "--folder", str(site.folder.path)]
     assert main([*cluster, "doctor", "--restore"]) == 1
@@ -222,22 +213,6 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
         pytest.raises(ClusterError, match="stop it first"),
     ):
         database.restore(site.folder)
-
-
-def test_a_restore_on_a_full_disk_keeps_the_damaged_database(site, monkeypatch):
-    def full(source, target):
-        Path(target).write_bytes(b"SQLite")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    truncated_database(site)
-    before = site.folder.database.read_bytes()
-    with monkeypatch.context() as patch:
-        patch.setattr("shutil.copyfile", full)
-        with pytest.raises(OSError, match="No space left"):
-            database.restore(site.folder)
-    assert site.folder.database.read_bytes() == before
-    database.restore(site.folder)
-    assert site.folder.database.with_suffix(".damaged.db").read_bytes() == before
 
 
 # --- The clock, against a server of the same order of checks as Flower's

@@ -125,13 +125,6 @@ def test_a_node_that_was_killed_is_started_until_it_is_taken_back(tmp_path):
     assert int(settings["RestartSec"]) >= 15
 
 
-def test_no_service_runs_as_root(tmp_path, monkeypatch):
-    root = SimpleNamespace(pw_uid=0, pw_dir="/root", pw_name="root", pw_gid=0)
-    monkeypatch.setattr("pwd.getpwuid", lambda uid: root)
-    with pytest.raises(ClusterError, match="belongs to root"):
-        installed(tmp_path, None, is_system=True)
-
-
 @pytest.fixture
 def owner(tmp_path, monkeypatch) -> SimpleNamespace:
     """The owner of a node's folder."""

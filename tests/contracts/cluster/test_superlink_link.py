@@ -2,7 +2,6 @@
 address of the node."""
 
 import socket
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,7 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.link import ForeignError, Link, SilentError
 from curvfed.deployments.cluster.setup import make_cluster
-from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import LOOPBACK, flower_environment, free_ports
-
-CONFIG = "partition-id=0 num-partitions=1"
 
 
 @pytest.fixture(scope="module")
@@ -172,56 +168,6 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
 
 # --- The commands
 # -------------------------------------------------------------------------------------------------------
-
-
-def examined(
-    folder: ServerFolder, capsys: pytest.CaptureFixture[str], *words: str
-) -> dict[str, str]:
-    """What `doctor` of the node says of each thing."""
-    main(
-        [
-            "cluster",
-            "--folder",
-            str(folder.path),
-            "doctor",
-            "north",
-            "--node-config",
-            CONFIG,
-            *words,
-        ]
-    )
-    lines = capsys.readouterr().out.splitlines()
-    return {line.split()[1]: line for line in lines if line.startswith(("ok", "WRONG"))}
-
-
-def test_doctor_says_what_the_node_will_meet(folder, port, monkeypatch, capsys):
-    said = examined(folder, capsys)
-    assert said["superlink"].startswith("WRONG  superlink    no SuperLink answers at")
-    assert said["clock"].startswith("WRONG")
-    said = examined(folder, capsys, "--superlink", f"127.0.0.1:{port}")
-    assert said["superlink"].startswith("ok")
-    assert "the server's" in said["clock"]
-    # Loopback and localhost are exempt from proxies; another name of this machine is not.
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    assert examined(folder, capsys, "--superlink", f"127.0.0.1:{port}")["superlink"].startswith(
-        "ok"
-    )
-    said = examined(folder, capsys, "--superlink", f"127.0.0.2:{port}")
-    assert "https_proxy names the proxy 127.0.0.1:9" in said["superlink"]
-    assert said["clock"].startswith("WRONG")
-
-
-def test_a_node_does_not_start_where_a_proxy_is_in_the_way(folder, port, capsys):
-    def start(to: Link) -> int:
-        check = checks.Check(
-            "superlink", partial(superlink.check_superlink, to), commands=(checks.START,)
-        )
-        return checks.run_checks([check], checks.START)
-
-    with listening(plain_http) as way, pytest.raises(ClusterError, match="no_proxy"):
-        start(link(folder, port, https_proxy=f"http://127.0.0.1:{way}"))
-    assert start(link(folder, free_ports(1)[0])) == 0
-    assert "note   superlink    no SuperLink answers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY", "no_grpc_proxy"])

@@ -5,12 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
-from graph_fixtures import user_graphs, write_user_graph
-from image_fixtures import write_classes, write_idx
 
-from curvfed.deployments.arguments import UsageError, pop_supernodes, read_pairs
+from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.config.parse import parse
@@ -79,16 +76,6 @@ def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
         read_pairs([str(file)], DEFAULTS)
     assert str(file) in str(caught.value)
     assert message in str(caught.value)
-
-
-def test_the_number_of_clients_is_taken_out():
-    config = {"num-supernodes": 3, "seed": 1}
-    assert pop_supernodes(config, 10) == 3
-    assert config == {"seed": 1}
-    assert pop_supernodes(config, 10) == 10
-    for wrong in (0, True, "ten", 1.0):
-        with pytest.raises(UsageError, match="num-supernodes"):
-            pop_supernodes({"num-supernodes": wrong}, 10)
 
 
 # --- check
@@ -205,18 +192,6 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     assert found["partition"] == [f'"{after["partition"]}"', "auto"]
 
 
-def test_the_network_is_that_of_the_data(capsys, tmp_path):
-    """Which task a file is for and how many channels images have is seen in the data alone."""
-    torch.save(user_graphs(), tmp_path / "own.pt")
-    write_classes(tmp_path / "own", {"cat": 20, "dog": 20}, shape=(32, 32, 3))
-    write_classes(tmp_path / "grey", {"cat": 20, "dog": 20}, shape=(16, 16))
-    for name, model in {"own.pt": "gin", "own": "convnet", "grey": "cnn"}.items():
-        found = shown(capsys, "method=fedavg", f"dataset={tmp_path / name}", "num-supernodes=2")
-        assert found["model"] == [f'"{model}"', "auto"]
-    found = shown(capsys, "method=fedavg", "dataset=cifar10", f"data-dir={tmp_path}")
-    assert found["model"] == ['"convnet"', "auto"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -307,42 +282,6 @@ def test_check_says_where_a_download_would_go(capsys, tmp_path):
         command(absent),
     ]
     assert not absent.exists()
-
-
-def refusal(capsys, *arguments: str) -> str:
-    """The line that says what is wrong."""
-    assert main(["check", *arguments]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
-
-
-def test_check_names_data_that_will_not_do(capsys, tmp_path):
-    for suffix in ("pt", "npz", "csv"):
-        own = tmp_path / f"own.{suffix}"
-        own.write_text("junk")
-        method = "flatland" if suffix == "pt" else "hull"
-        assert refusal(capsys, f"dataset={own}", f"method={method}").startswith(
-            f'error: dataset = "{own}": {own}'
-        )
-        if suffix != "pt":
-            test = refusal(capsys, "method=hull", f"test-data={own}")
-            assert test.startswith(f'error: test-data = "{own}": {own}')
-    write_user_graph(tmp_path / "own.pt")
-    assert "99 clients are more than the 60 nodes" in refusal(
-        capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99"
-    )
-    torch.save(user_graphs(), tmp_path / "own.pt")
-    line = refusal(capsys, f"dataset={tmp_path}/own.pt", "method=fedgta", "num-supernodes=2")
-    assert line.endswith('the data are graphs, method = "fedgta" works on nodes')
-    write_idx(tmp_path, num_train=20, num_test=20)
-    line = refusal(
-        capsys, "dataset=mnist", "method=fedavg", f"data-dir={tmp_path}", "images.train-subset=21"
-    )
-    assert (
-        line
-        == 'error: dataset = "mnist": images.train-subset is 21; there are 20 train images, and 0'
-        " takes all"
-    )
 
 
 # --- The table of a run's figures

@@ -10,7 +10,6 @@ import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.deployments.resources import usable_cores
-from curvfed.strategies.base.run_keys import home
 
 CORES = usable_cores()
 RUN = ["method=fedavg", "num-rounds=1", "num-supernodes=2"]
@@ -119,14 +118,3 @@ def test_a_folder_that_cannot_be_written(
     assert f"{tmp_path} is no folder" in refused(
         capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}"
     )
-
-
-def test_a_user_without_a_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_home() -> Path:
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.setattr(Path, "home", no_home)
-    monkeypatch.chdir(tmp_path)
-    assert home() == tmp_path / "curvfed"
-    assert main(["--help"]) == main(["cluster", "--help"]) == 0
-    assert main(["cluster", "status"]) == 1

@@ -241,28 +241,6 @@ def test_where_expression_is(tmp_path, places, layer, expected):
         expression(cells, tmp_path / "a.h5ad", layer)
 
 
-def test_values_of_another_scale_than_the_reference_are_warned_of(tmp_path, capsys):
-    rng = np.random.default_rng(0)
-    means = rng.gamma(0.5, 1.0, (3, 60))
-    counts = rng.poisson(20 * means[np.arange(120) % 3]) + 1
-    shares = counts / counts.sum(axis=1, keepdims=True)
-    atlas, reference, out = (
-        tmp_path / "atlas.h5ad",
-        tmp_path / "reference.h5ad",
-        tmp_path / "out.h5ad",
-    )
-    assert (
-        run(small(atlas, np.log1p(1e4 * shares[:80])), "--make-reference", "--out", reference) == 0
-    )
-    for target, is_other in ((1e4, False), (1e6, True)):
-        site = small(tmp_path / "site.h5ad", np.log1p(target * shares[80:]))
-        capsys.readouterr()
-        assert run(site, "--reference", reference, "--out", out) == 0
-        told = capsys.readouterr().err
-        assert ("of another scale. Prepare them as" in told) == is_other
-        assert ("so many cells are outside" in told) == is_other
-
-
 def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
     """A file may have what AnnData reads and refuses to write: nullable strings, and columns named
     `_index`."""

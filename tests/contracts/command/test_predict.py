@@ -1,8 +1,6 @@
 """Predictions of trained models, against independent evaluations of the same parameters."""
 
 import csv
-import json
-import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +19,6 @@ from tiers import only
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import generated
 
 CLIENTS, ROUNDS = 3, 12
@@ -154,12 +150,6 @@ def test_where_nothing_is_shared_the_score_is_that_of_the_run(runs, capsys):
         code, _, said = ask(capsys, runs["local"].path, "TREES", "--client", client)
         assert code == 0
         assert value(said, "accuracy on the test nodes") == f"{float(last[client]['score']):.4f}"
-
-
-def test_a_run_that_was_moved_and_renamed_still_predicts(runs, capsys, tmp_path):
-    first = ask(capsys, runs["flatland"].path, "trees", "--client", 2)
-    moved = shutil.copytree(runs["flatland"].path, tmp_path / "elsewhere")
-    assert ask(capsys, moved, "trees", "--client", 2) == first
 
 
 def test_a_real_node_uses_its_own_state(node, capsys, tmp_path):
@@ -441,62 +431,6 @@ def test_a_run_directory_that_is_not_whole_is_named(runs, capsys, tmp_path, spoi
     assert message in refused(capsys, copy, "trees", "--client", 0)
 
 
-def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
-    copy = shutil.copytree(runs["fedavg"].path, tmp_path / "copy")
-    config = (copy / "config.toml").read_text().replace("seed = 0", "seed = 1")
-    (copy / "config.toml").write_text(config)
-    assert "config.toml cannot be read: it is damaged, or was changed" in refused(
-        capsys, copy, "trees", "--client", 0
-    )
-    write_settings(copy / "config.toml", config.split("\n", 2)[2])
-    assert "is not what client 0 of this run trained on" in refused(
-        capsys, copy, "trees", "--client", 0
-    )
-
-
-def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys, tmp_path):
-    copy = shutil.copytree(runs["flatland"].path, tmp_path / "flatland")
-    told = json.loads((copy / "clients.json").read_text())
-    for about in told["clients"]:
-        del about["num_partitions"]
-    (copy / "clients.json").write_text(json.dumps(told))
-    assert "is not the directory of a run: 'num_partitions'" in refused(
-        capsys, copy, "trees", "--client", 1
-    )
-    (copy / "clients.json").write_text(json.dumps(told | {"num_partitions": CLIENTS}))
-    assert ask(capsys, copy, "trees", "--client", 1) == ask(
-        capsys, runs["flatland"].path, "trees", "--client", 1
-    )
-    # A client that does not come back when such a run goes on is still told of as it was.
-    nodes = simulated_nodes(CLIENTS)[:2]
-    settings = TRAINED | {"num_rounds": ROUNDS + 1}
-    longer = run(tmp_path, "flatland", method="flatland", resume=True, nodes=nodes, **settings)
-    assert ["num_partitions" in about for about in longer.described["clients"]] == [
-        True,
-        True,
-        False,
-    ]
-    assert ask(capsys, copy, "trees", "--client", 2)[0] == 0
-
-
-def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
-    path = tmp_path / "graph.pt"
-    write_user_graph(path, **user_fields(seed=0), class_names=["left", "right"])
-    found = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
-    assert ask(capsys, found.path, path)[0] == 0
-    named = home() / "results" / "by-name"  # where runs lie by default
-    shutil.copytree(found.path, named)
-    assert ask(capsys, "by-name", path)[0] == 0
-    before = path.stat()
-    write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
-    # Of the same size, and as if within one tick of the clock, or copied with its times.
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert path.stat().st_size == before.st_size
-    assert "is not what client 0 of this run trained on; have its files changed?" in refused(
-        capsys, found.path, path
-    )
-
-
 def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
     # Labels 1..3 have columns 0..3 in both: columns that began at the smallest label would move
     # with the data.
@@ -554,3 +488,16 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
     assert "accuracy" not in told
     torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
     assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[1] == rows
+
+
+def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
+    copy = shutil.copytree(runs["fedavg"].path, tmp_path / "copy")
+    config = (copy / "config.toml").read_text().replace("seed = 0", "seed = 1")
+    (copy / "config.toml").write_text(config)
+    assert "config.toml cannot be read: it is damaged, or was changed" in refused(
+        capsys, copy, "trees", "--client", 0
+    )
+    write_settings(copy / "config.toml", config.split("\n", 2)[2])
+    assert "is not what client 0 of this run trained on" in refused(
+        capsys, copy, "trees", "--client", 0
+    )

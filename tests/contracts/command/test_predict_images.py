@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from app_runs import Run, newest, run
 from image_fixtures import write_classes, write_idx
 from PIL import Image
@@ -201,21 +200,6 @@ def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
     assert told["model"] == "global"
 
 
-@pytest.mark.parametrize("absent", [0, 3])
-def test_the_parts_of_a_run_without_one_node_are_those_of_its_clients(absent, capsys, tmp_path):
-    nodes = [
-        {"partition-id": number, "num-partitions": 4} for number in range(4) if number != absent
-    ]
-    found = run(tmp_path, nodes=nodes, method="fedavg", **DIGITS)
-    for node in nodes:
-        part = ImageDataset(
-            ImageSpec("digits", Path(), train_subset=200), tmp_path / "cache"
-        ).client(node["partition-id"], 4)
-        rows, told = ask(capsys, found.path, "digits", "--client", node["partition-id"])
-        assert told["images"] == f"{len(part.labels)}, {int(part.test.sum())} to score on"
-        assert len(rows) == len(part.labels)
-
-
 # --- The user's own images
 # --------------------------------------------------------------------------------------------
 
@@ -233,23 +217,6 @@ def test_a_flat_folder_gets_the_global_models_classes(method, runs, pictures, ca
         plain, _ = ask(capsys, found.path, folder / "flat", "--uncalibrated")
         agree(plain, logits_of(found, shared(found, calibrated=False), pixels), NAMES)
         assert plain != rows
-
-
-def test_folders_of_classes_tell_the_accuracy(runs, pictures, capsys, tmp_path):
-    found, (folder, pixels, labels) = runs("hyperfed"), pictures
-    out = tmp_path / "out.csv"
-    _, told = ask(capsys, found.path, folder / "classes", "--out", out)
-    rows = list(csv.DictReader(out.read_text().splitlines()))
-    order = [int(Path(row["image"]).stem) for row in rows]
-    assert [Path(row["image"]).parent.name for row in rows] == [
-        str(labels[number].item()) for number in order
-    ]
-    logits = logits_of(found, shared(found), pixels[order])
-    agree(rows, logits, NAMES)
-    right = (logits.argmax(dim=1) == labels[order]).double().mean()
-    assert 0 < right < 1
-    assert told["accuracy on all images"] == f"{right:.4f}"
-    assert told["images"] == "40, 40 to score on"
 
 
 @pytest.mark.parametrize("client", range(CLIENTS))
@@ -273,24 +240,6 @@ def test_else_shared_and_personal_parameters_make_the_model(method, runs, pictur
         )
         answers.append(rows)
     assert answers[0] != answers[1]
-
-
-def test_images_are_brought_to_the_runs_shape(runs, capsys, tmp_path):
-    found = runs("fedavg")
-    write_classes(tmp_path, {"a": 3}, shape=(20, 14, 3))
-    write_classes(tmp_path, {"b": 2}, shape=(8, 8), seed=1)
-    for file in sorted(tmp_path.rglob("*.png")):
-        file.rename(tmp_path / f"{file.parent.name}{file.name}")
-    rows, told = ask(capsys, found.path, tmp_path)
-    files = [Image.open(path).convert("L") for path in sorted(tmp_path.glob("*.png"))]
-    grey = [torch.from_numpy(np.array(image))[None, None] for image in files]
-    # Of one size already: bilinear interpolation leaves it.
-    pixels = torch.cat(
-        [F.interpolate(image, size=(8, 8), mode="bilinear", antialias=True) for image in grey]
-    )
-    agree(rows, logits_of(found, shared(found), pixels), NAMES)
-    assert told["sizes"].startswith("3 of 5 images were resized to 8x8")
-    assert told["channels"].startswith("3 of 5 images were converted to grey")
 
 
 def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):

@@ -17,7 +17,6 @@ from stored import write_arrays
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.predict import TrainedRun
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 
@@ -93,12 +92,6 @@ def nodes_of(files: Path) -> list[dict]:
 def named(files):
     """A run of real nodes whose server has labelled points, and so names the groups."""
     return run(files / "named", nodes=nodes_of(files), test_data=str(files / "test.csv"), **SMALL)
-
-
-@pytest.fixture(scope="module")
-def unnamed(files):
-    """And one whose server has none."""
-    return run(files / "unnamed", nodes=nodes_of(files), **SMALL)
 
 
 def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
@@ -222,62 +215,6 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     assert rows == want
     assert told["points"] == "12"
     assert not any(name.startswith("accuracy") for name in told)
-
-
-def test_where_a_file_has_a_test_part_that_is_scored(named, capsys, tmp_path):
-    (points, labels), (others, known) = clouds(7, 30, spread=0.5), clouds(8, 20, spread=0.5)
-    inside, within = ((part * part).sum(axis=1) < 0.9 for part in (points, others))
-    points, labels, others, known = points[inside], labels[inside], others[within], known[within]
-    np.savez(tmp_path / "two.npz", x_train=points, y_train=labels, x_test=others, y_test=known)
-    rows, told = ask(capsys, named.path, tmp_path / "two.npz")
-    assert len(rows) == len(points) + len(others)
-    assert told["points"] == f"{len(rows)}, {len(others)} to score on"
-    assert told["accuracy on the test points"] == f"{right(rows[len(points) :], known):.4f}"
-    assert right(rows, [*labels, *known]) < 1  # else the part would not matter
-
-
-def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
-    rows, told = ask(capsys, named.path, files / "1.csv", "--state-path", files)
-    assert len(rows) == 60
-    assert told["points"] == "60, 9 to score on"  # 15% of each of three classes of 20
-    assert "accuracy on the test points" in told
-
-
-def test_the_clients_votes_name_groups_where_the_server_has_no_labels(
-    unnamed, files, named, capsys
-):
-    assert unnamed.summary["global_accuracy"] is None
-    rows, told = ask(capsys, unnamed.path, files / "test.csv")
-    with_names, _ = ask(capsys, named.path, files / "test.csv")
-    assert [row["class"] for row in rows] == [row["class"] for row in with_names]
-    assert "groups" not in told
-
-
-def test_classes_that_no_group_is_named_for_are_not_scored(named, capsys, tmp_path):
-    points, labels = clouds(5, 9)
-    _, told = ask(
-        capsys, named.path, write_csv(tmp_path / "a.csv", points, [f"{label}s" for label in labels])
-    )
-    assert told["classes"] == "the data have none of the run's classes, " + ", ".join(
-        TrainedRun.read(named.path).groups
-    )
-    assert not any(name.startswith("accuracy") for name in told)
-
-
-def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
-    points, labels = clouds(3, 90)
-    path = write_csv(tmp_path / "all.csv", points, labels)
-    found = run(tmp_path, dataset="all.csv", data_dir=str(tmp_path), **SMALL)
-    rows, told = ask(capsys, found.path, path)
-    assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
-    assert told["points"] == "90, 14 to score on"  # 15% of 90, rounded up
-    moved = write_csv(tmp_path / "copy.csv", points, labels)
-    assert rows == ask(capsys, found.path, moved)[0]
-    write_csv(path, points[:60], labels[:60])
-    assert (
-        "all.csv is not what client 0 of this run trained on; have its files changed?"
-        in refused(capsys, found.path, path)
-    )
 
 
 # --- What is refused

@@ -72,16 +72,6 @@ def test_the_grid_of_a_method_has_its_defaults_first_and_is_drawn_alike():
     assert comparison.entrants == other.entrants
 
 
-def test_a_key_with_several_values_is_tuned_where_a_method_allows_them():
-    words = ["methods=fedavg,gcfl", "aggregation=average|flower:FedMedian", "budget=60"]
-    comparison = read("dataset=trees", *words)
-    values = {}
-    for name, entrant in comparison.entrants.items():
-        values[name] = {point["aggregation"] for point in entrant.configurations}
-    assert values == {"fedavg": {"average", "flower:FedMedian"}, "gcfl": {"average"}}
-    assert "aggregation" not in comparison.settings
-
-
 CURVED = ("lorentz", "disc", "hyperbolic")
 
 
@@ -95,21 +85,6 @@ def test_curved_methods_have_flat_twins(name):
         config = resolve_defaults(parse({"method": name, **settings}), kind)
         assert config.row.space not in CURVED or config.model in ("gated", "gcn", "gin")
         assert config.network.head in ("linear", "prototypes", "sphere")
-
-
-def test_a_twin_is_compared_with_its_method():
-    entrants = read("dataset=trees", "methods=fedavg,flatland,flatland-shared").entrants
-    twins = {name: entrant.twin for name, entrant in entrants.items()}
-    assert twins == {
-        "fedavg": "",
-        "flatland": "flatland-euclidean",
-        "flatland-euclidean": "",
-        "flatland-shared": "flatland-shared, flat",
-        "flatland-shared, flat": "",
-    }
-    twin = entrants["flatland-shared, flat"]
-    assert twin.settings == {"method": "fedavg", "model": "gated"}
-    assert "model" not in twin.configurations[0]
 
 
 def test_no_seed_is_both_chosen_by_and_compared_on():

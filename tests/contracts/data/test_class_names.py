@@ -5,10 +5,9 @@ in.
 import numpy as np
 import pandas
 import pytest
-from errors import refuses
 
 import curvfed
-from curvfed.strategies.base.keys import python_value, read_value
+from curvfed.strategies.base.keys import python_value
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.class_names import MISSING, alike, class_name, names_in
 from curvfed.tasks.in_memory import check_data
@@ -114,12 +113,6 @@ def test_python_gives_a_list(given):
     assert names_in(python_value(given, "")) == NAMES
 
 
-def test_the_command_line_takes_quotes_and_lists():
-    for text in ('"CD8+, naive",B cell', '["CD8+, naive", "B cell"]', "['CD8+, naive', 'B cell']"):
-        assert names_in(read_value(text, "")) == ["CD8+, naive", "B cell"]
-    assert read_value("0.1,1", "") == read_value("[0.1, 1]", "") == "0.1,1"
-
-
 def test_classes_to_keep_have_commas(tmp_path):
     frame = pandas.DataFrame({"x": [0.1, 0.2, 0.3] * 4, "y": 0.1, "label": ["a, b", "c", "d"] * 4})
     frame.to_csv(tmp_path / "a.csv", index=False)
@@ -139,17 +132,4 @@ def test_classes_to_keep_have_commas(tmp_path):
     with pytest.raises(ConfigError, match=r"no points of the classes .*a, x"):
         curvfed.simulate(
             "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys
-        )
-
-
-def test_a_column_of_names_is_not_of_classes(tmp_path):
-    frame = pandas.DataFrame(
-        {"x": np.linspace(0, 0.5, 40), "y": 0.1, "label": [f"cell{i}" for i in range(40)]}
-    )
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    with refuses("too-many-classes", "40"):
-        PointDataset(PointSpec("own", tmp_path)).own(tmp_path / "a.csv")
-    with refuses("too-many-classes", "label-key"):
-        PointDataset(PointSpec("own", tmp_path)).own_data(
-            read_points(tmp_path / "a.csv", -1.0, "", "label")
         )

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from errors import refuses
 from graph_fixtures import (
     PLANTED_MAIN,
     load_all,
@@ -202,12 +201,6 @@ def test_own_masks_are_used(tmp_path):
     )
 
 
-def test_path_is_looked_up_in_the_data_folder(tmp_path):
-    write_user_graph(tmp_path / "own.pt")
-    graphs = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", CLIENTS)
-    assert sum(len(graph.labels) for graph in graphs) == 60
-
-
 @pytest.mark.parametrize(("partition", "cut"), [("metis", 0), ("random", 50)])
 def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_path, caplog):
     """Fifty rings of twenty nodes, dealt whole; what was done stands in the log of every run."""
@@ -230,22 +223,3 @@ def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_pa
 
 
 # What is refused
-
-
-@pytest.mark.parametrize("partition_id", [-1, 4, 400])
-@pytest.mark.parametrize("dataset", ["cora", "trees"])
-def test_partition_id_out_of_range(cora_dir, tmp_path, partition_id, dataset):
-    with refuses("partition-id", partition_id, "0..3"):
-        GraphDataset(GraphSpec(dataset, cora_dir), tmp_path).client(partition_id, 4)
-
-
-@pytest.mark.parametrize(
-    ("setting", "facts"),
-    [
-        ({"partition": "louvain"}, ("partition", '"louvain"')),
-        ({"train_size": 0.7, "test_size": 0.4}, ("shares", "0.7", "0.4", "1")),
-    ],
-)
-def test_settings_out_of_range(tmp_path, setting, facts):
-    with refuses(*facts):
-        GraphSpec("cora", tmp_path, **setting)

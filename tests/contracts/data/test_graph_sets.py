@@ -77,31 +77,6 @@ def test_sets_by_name(text, names):
 
 
 @pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        (
-            "MUTAG,cora",
-            (("unknown-data-set", '"cora"', "MUTAG")),
-        ),
-        ("trees,CHEM", ("unknown-data-set", '"trees"', "CHEM")),
-        ("MUTAG,BZR,mutag", ("doubled-data-set", "MUTAG")),
-        ("CHEM,mutag,BIO,dd", ("doubled-data-set", "MUTAG", "DD")),
-        ("MUTAG,,BZR", ("unknown-data-set",)),
-        ("MUTAG,", ("unknown-data-set",)),
-        ("MUTAG,PROTIENS", ("unknown-data-set", '"PROTIENS"', '"PROTEINS"')),
-        (
-            "MUTAG,chm",
-            ("unknown-data-set", '"chm"', '"CHEM"'),
-        ),
-        ("MUTAG,own.graph", ("unknown-data-set", '"own.graph"')),
-    ],
-)
-def test_unfit_lists(text, facts):
-    with refuses(*facts, f'"{text}"'):
-        graph_dataset_names(text)
-
-
-@pytest.mark.parametrize(
     ("dataset", "name"), [("imdb-multi", "IMDB-MULTI"), ("MUTAG,Letter-HIGH", "Letter-high")]
 )
 def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
@@ -216,12 +191,6 @@ def test_seed_decides_and_partition_and_folder_do_not(mutag_dir, tmp_path):
     assert not torch.equal(whole[0].train, whole[1].train)
 
 
-@pytest.mark.parametrize("partition_id", [-1, 4])
-def test_partition_id_out_of_range(mutag_dir, tmp_path, partition_id):
-    with refuses("partition-id", partition_id, "0..3"):
-        GraphDataset(GraphSpec("mutag", mutag_dir), tmp_path).client(partition_id, 4)
-
-
 # Clients of several data sets
 
 
@@ -239,14 +208,6 @@ def test_a_client_holds_one_of_the_data_sets(tmp_path):
     alone = GraphDataset(GraphSpec("bzr", tmp_path), tmp_path / "cache").client(1, 2)
     assert (alone.digest, alone.space) == (clients[4].digest, "")
     assert alone.partition_digest != clients[4].partition_digest
-
-
-@pytest.mark.parametrize(
-    ("dataset", "clients", "sets"), [("MUTAG,BZR", 3, 2), ("chem", 10, 7), ("BIO-CHEM-SN", 1, 13)]
-)
-def test_clients_must_be_a_multiple_of_the_data_sets(tmp_path, dataset, clients, sets):
-    with refuses("uneven-clients", clients, sets, "MUTAG"):
-        GraphDataset(GraphSpec(dataset, tmp_path), tmp_path).client(0, clients)
 
 
 # Features
@@ -328,14 +289,6 @@ def test_one_hot_columns_are_sparse_where_they_are_many(tmp_path):
 
 
 # Kept
-
-
-def test_files_that_came_or_went_are_not_served_from_the_cache(tmp_path):
-    write_tu(tmp_path, "MUTAG")
-    spec = GraphSpec("mutag", tmp_path)
-    assert GraphDataset(spec, tmp_path / "cache").client(0, 2).features.shape[1] == 9
-    (tmp_path / "tu/MUTAG/raw/MUTAG_node_attributes.txt").unlink()
-    assert GraphDataset(spec, tmp_path / "cache").client(0, 2).features.shape[1] == 6
 
 
 # A user's own

@@ -14,7 +14,6 @@ from PIL import Image
 from curvfed.tasks.images.clients import ImageSpec, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
-from curvfed.tasks.registry import tasks_of
 
 CLIENTS = 4
 
@@ -143,41 +142,6 @@ def test_subsets_are_drawn_by_the_seed_before_the_partition(mnist, tmp_path):
     assert tests[0] < set(rows_of(truth["test"][0]))
 
 
-@pytest.mark.parametrize(
-    ("settings", "facts"),
-    [
-        (
-            {"min_client_size": 31},
-            ("too-few-images", "4", "min-client-size", "31", "124", "120"),
-        ),
-        (
-            {"train_subset": 121},
-            ("subset", "images.train-subset", "121", "120"),
-        ),
-        ({"train_subset": 19}, ("too-few-images", "20", "19")),
-        ({"partition": "shards", "shards": 40}, ("too-few-images", "160", "120")),
-    ],
-)
-def test_too_few_images(mnist, tmp_path, settings, facts):
-    with refuses(*facts):
-        ImageDataset(spec_of(mnist[0], **settings), tmp_path).client(0, CLIENTS)
-
-
-@pytest.mark.parametrize(
-    ("settings", "facts"),
-    [
-        ({"partition": "metis"}, ("partition", '"metis"')),
-        (
-            {"train_size": 0.8, "test_size": 0.3},
-            ("shares", "train-size", "test-size", "0.8", "0.3", "1"),
-        ),
-    ],
-)
-def test_unfit_settings(settings, facts, tmp_path):
-    with refuses(*facts):
-        spec_of(tmp_path, **settings)
-
-
 # Sizes and channels
 
 
@@ -283,29 +247,6 @@ def test_a_folder_of_test_images(tmp_path):
 # A node's own folder
 
 
-def test_own_images_are_split_at_random(tmp_path):
-    truth = write_classes(tmp_path / "own", {"cat": 30, "dog": 10}, (8, 8, 3))
-    spec = ImageSpec("cifar10", tmp_path, train_size=0.5, test_size=0.25)
-    client = ImageDataset(spec).own(tmp_path / "own")
-    assert rows_of(client.images) == rows_of(truth["cat"]) + rows_of(truth["dog"])
-    assert client.class_names == ("cat", "dog")
-    assert client.labels.tolist() == [0] * 30 + [1] * 10
-    assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [20, 10, 10]
-    assert (client.mean, client.augments, client.partition_digest) == (
-        (0.4914, 0.4822, 0.4465),
-        True,
-        "",
-    )
-    assert not torch.equal(
-        client.train, ImageDataset(replace(spec, seed=1)).own(tmp_path / "own").train
-    )
-    assert ImageDataset(replace(spec, dataset="trees")).own(tmp_path / "own").mean == (
-        0.5,
-        0.5,
-        0.5,
-    )
-
-
 @pytest.mark.parametrize("parts", [("train", "test"), ("train", "val"), ("train", "val", "test")])
 def test_own_parts_are_kept(tmp_path, parts):
     sizes = {"train": 5, "val": 3, "test": 2}
@@ -369,21 +310,3 @@ def test_a_hash_sees_everything():
 
 
 # What kind of task
-
-
-def test_folders_by_a_glance(tmp_path):
-    write_classes(tmp_path / "classes", {"a": 1})
-    write_classes(tmp_path / "parts/train", {"a": 1})
-    write_classes(tmp_path / "deep/train/n01", {"images": 1})
-    (tmp_path / "graphs").mkdir()
-    (tmp_path / "graphs/MINE_A.txt").write_text("")
-    Image.new("L", (8, 8)).save(tmp_path / "graphs/picture.png")
-    for name, expected in (
-        ("classes", ("images",)),
-        ("parts", ("images",)),
-        ("deep", ("images",)),
-        ("graphs", ("graphs",)),
-        ("absent", ("graphs", "images")),
-        ("own.pt", ("nodes", "graphs")),
-    ):
-        assert tasks_of(str(tmp_path / name)) == expected

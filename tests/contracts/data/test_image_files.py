@@ -18,7 +18,6 @@ from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.image_files import EXTENSIONS
 from curvfed.tasks.images.label_partition import PartitionSpec
-from curvfed.tasks.images.layout import read_layout
 
 
 def both(dataset, root, cache, **settings):
@@ -90,28 +89,6 @@ def test_tiny_imagenet_as_it_is_published(tmp_path):
     check(test, *truth["test"])
     assert train.class_names == test.class_names == tuple(f"n{number:08d}" for number in range(3))
     assert train.augments
-
-
-@pytest.mark.parametrize(
-    ("row", "facts"),
-    [
-        ("0.JPEG\tn99\t0\t0\t1\t1", ("no-class", "2")),
-        ("0.JPEG n00000000", ("no-class", "2")),
-        ("0.JPEG\tné", ("no-class", "2")),
-        ("../../train/secret.JPEG\tn00000000", ("file-name", "row 2", "secret.JPEG")),
-        (
-            "absent.JPEG\tn00000000",
-            ("unreadable", "val/images/absent.JPEG"),
-        ),
-    ],
-)
-def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, facts):
-    write_tiny(tmp_path)
-    table = tmp_path / "tiny-imagenet-200/val/val_annotations.txt"
-    lines = table.read_text().splitlines()
-    table.write_text("\n".join([lines[0], row, *lines[2:]]), encoding="latin1")
-    with refuses(*facts):
-        ImageDataset(ImageSpec("tinyimagenet", tmp_path), tmp_path / "cache").test()
 
 
 # Absent and damaged
@@ -247,16 +224,6 @@ def test_extensions_and_order_are_torchvisions(tmp_path):
     ]
 
 
-def test_what_is_no_image_is_passed_by(tmp_path):
-    write_classes(tmp_path / "own", {"a": 2, ".hidden": 3})
-    for name in ("a/notes.txt", "a/Thumbs.db", "a/._0000.png", "a/.png", "table.csv"):
-        (tmp_path / "own" / name).write_text("")
-    (tmp_path / "own/none").mkdir()
-    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
-    assert client.class_names == ("a", "none")  # a class without images is a class
-    assert len(client.labels) == 2
-
-
 def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
     write_classes(tmp_path / "own", {"a": 2, "b": 3})
     os.mkfifo(tmp_path / "own" / "a" / "9.png")
@@ -290,22 +257,6 @@ def test_modes_of_pictures(tmp_path, mode):
         assert np.array_equal(found, np.stack([ramp] * 3))
     else:
         assert np.array_equal(found, ramp[None])
-
-
-def test_grey_pictures_among_coloured_ones(tmp_path):
-    grey = write_classes(tmp_path / "own", {"a": 2, "c": 1}, (8, 8))
-    colour = write_classes(tmp_path / "own", {"b": 2}, (8, 8, 3), seed=1)
-    spec = ImageSpec("trees", tmp_path)
-    client = ImageDataset(spec).own(tmp_path / "own")
-    grey = {name: np.repeat(images[..., None], 3, axis=-1) for name, images in grey.items()}
-    assert rows_of(client.images) == [
-        row for images in (grey["a"], colour["b"], grey["c"]) for row in rows_of(images)
-    ]
-    assert client.mean == (0.5, 0.5, 0.5)
-    assert ImageDataset(replace(spec, channels=1)).own(tmp_path / "own").shape == "1x8x8"
-    write_classes(tmp_path / "grey", {"a": 2}, (8, 8))
-    assert ImageDataset(spec).own(tmp_path / "grey").shape == "1x8x8"
-    assert ImageDataset(replace(spec, channels=3)).own(tmp_path / "grey").shape == "3x8x8"
 
 
 def test_sizes(tmp_path):
@@ -360,21 +311,3 @@ def test_an_unfit_folder(tmp_path, make, facts):
     make(tmp_path / "own")
     with refuses(*facts):
         ImageDataset(ImageSpec("mnist", tmp_path), tmp_path / "cache").own(tmp_path / "own")
-
-
-def test_a_digest_sees_names_sizes_times_and_folders(tmp_path):
-    own = tmp_path / "own"
-    write_classes(own, {"a": 2, "b/inner": 1})
-
-    def changes():
-        yield
-        yield (own / "a/0001.png").rename(own / "a/0002.png")
-        yield (own / "c").mkdir()
-        # A file that is written over shows once its folder does, or to another process.
-        yield Image.new("L", (9, 9)).save(own / "b/inner/0000.png") or os.utime(own / "b", (1, 1))
-        yield os.utime(own / "b/inner/0000.png", (1, 1)) or os.utime(own / "b", (2, 2))
-
-    found = [read_layout(own).digest for _ in changes()]
-    assert len(set(found)) == 5
-    (own / "a/notes.txt").write_text("")
-    assert read_layout(own).digest == found[-1]

@@ -3,7 +3,7 @@ is refused."""
 
 import pytest
 from errors import refuses
-from image_fixtures import write_classes, write_tiny
+from image_fixtures import write_classes
 
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
@@ -44,17 +44,6 @@ def test_several_training_folders_are_refused(tmp_path):
         read_layout(tmp_path / "own")
     (tmp_path / "own/train_1").rename(tmp_path / "own/train")  # the exact name goes first
     assert read_layout(tmp_path / "own").class_names == ("a", "b")
-
-
-def test_classes_that_hold_the_same_folders_are_refused(tmp_path):
-    for part in ("first half", "second half"):
-        write_classes(tmp_path / "own" / part, TWO)
-    with refuses("ambiguous-classes", "first half", "second half"):
-        read_layout(tmp_path / "own")
-    write_classes(
-        tmp_path / "patients", {"a/001": 1, "a/002": 1, "b/001": 1, "b/003": 1, "b/002": 1}
-    )
-    assert read_layout(tmp_path / "patients").class_names == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -106,24 +95,6 @@ def test_a_class_of_the_test_part_alone(tmp_path):
     # Another site may have images to train it on.
     assert ImageDataset(spec).own(tmp_path / "own").class_names == ("a", "b", "c")
     assert "classes without training images: c" in read_layout(tmp_path / "own").notes[0]
-
-
-def test_tiny_imagenet_by_its_path(tmp_path):
-    write_tiny(tmp_path)
-    write_classes(tmp_path / "tiny-imagenet-200/test", {"images": 2}, (64, 64, 3))
-    named = ImageSpec("tinyimagenet", tmp_path)
-    by_path = ImageSpec(str(tmp_path / "tiny-imagenet-200"), tmp_path)
-    cache = tmp_path / "cache"
-    for load in (
-        lambda spec: ImageDataset(spec, cache).client(0, 1),
-        lambda spec: ImageDataset(spec, cache).test(),
-    ):
-        one, other = load(named), load(by_path)
-        assert one.class_names == other.class_names
-        assert one.images.equal(other.images)
-        assert one.labels.equal(other.labels)
-    notes = read_layout(tmp_path / "tiny-imagenet-200").notes
-    assert any("folders that are not read: test" in note for note in notes)
 
 
 def test_unlabelled_test_images_are_no_test_part(tmp_path):

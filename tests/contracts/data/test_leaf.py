@@ -9,7 +9,6 @@ from errors import refuses
 from format_fixtures import leaf_users, read_images, write_leaf, write_leaf_file
 from image_fixtures import load_all, made, write_classes
 
-from curvfed.tasks.images import leaf
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
@@ -44,15 +43,6 @@ def test_users_are_grouped_on_fewer_clients(tmp_path):
     assert [int(client.test.sum()) for client in clients] == [5 + 4 + 6, 3 + 3]
 
 
-def test_test_users_of_their_own_leave_the_split_to_the_seed(tmp_path):
-    path = tmp_path / "own"
-    write_leaf_file(path / "data/train/a.json", leaf_users({"a": 20, "b": 8}))
-    write_leaf_file(path / "data/test/b.json", leaf_users({"c": 6}))
-    clients = load_all(spec(path), tmp_path / "cache", 2)
-    assert [(int(one.train.sum()), int(one.test.sum())) for one in clients] == [(15, 5), (6, 2)]
-    assert int(ImageDataset(spec(path), tmp_path / "cache").test().test.sum()) == 6
-
-
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
@@ -67,15 +57,6 @@ def test_all_users_have_one_scale(tmp_path, row, expected):
     assert raw.read(np.arange(2), 0, 0).flatten(1).tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("key", "other"), [("pixel-values", [[0, 9, 255, 0]]), ("images", ["a.jpg"])]
-)
-def test_users_with_images_of_two_kinds_are_refused(tmp_path, key, other):
-    data = {"a": {"x": [[0, 0.5, 1, 0]], "y": [0]}, "b": {"x": other, "y": [1]}}
-    with refuses(key, "own.json", "users"):
-        read_images(write_leaf_file(tmp_path / "own.json", data))
-
-
 def test_images_in_files_as_of_celeba(tmp_path):
     write_classes(tmp_path / "celeba/data/raw", {"img_align_celeba": 3}, (8, 8, 3), suffix=".jpg")
     names = [f"{number:04d}.jpg" for number in range(3)]
@@ -84,16 +65,6 @@ def test_images_in_files_as_of_celeba(tmp_path):
     raw = read_images(tmp_path / "celeba")
     assert raw.read(np.arange(3), 0, 0).shape == (3, 3, 8, 8)
     assert raw.users.tolist() == [0, 0, 1]
-
-
-def test_a_changed_picture_changes_the_digest(tmp_path):
-    write_classes(tmp_path / "raw", {"img_align_celeba": 1}, (8, 8, 3), suffix=".jpg")
-    data = {"a": {"x": ["0000.jpg"], "y": [0]}}
-    write_leaf_file(tmp_path / "train/a.json", data)
-    before = leaf.locate(tmp_path).digest
-    leaf._pictures_digest.cache_clear()
-    (tmp_path / "raw/img_align_celeba/0000.jpg").write_bytes(b"changed")
-    assert leaf.locate(tmp_path).digest != before
 
 
 REFUSED = {

@@ -70,24 +70,6 @@ def test_every_spelling(tmp_path, spelling):
         assert torch.equal(client.train, TRAIN[client.numbers])
 
 
-def test_one_mask_serves_all_splits_of_the_others(tmp_path):
-    columns = torch.stack(
-        [torch.roll(TRAIN, 3 * shift) & (torch.arange(60) != shift) for shift in range(20)], dim=1
-    )
-    torch.save(
-        user_fields() | {"train_mask": columns, "val_mask": VAL, "test_mask": TEST},
-        tmp_path / "own.pt",
-    )
-    for seed in (0, 7, 27):
-        graph = GraphDataset(GraphSpec("", tmp_path, seed=seed)).own(tmp_path / "own.pt")
-        assert torch.equal(graph.train, columns[:, seed % 20])
-        assert torch.equal(graph.test, TEST)
-        assert (
-            f"split {seed % 20} of 0..19, by the seed, of train_mask, val_mask, test_mask"
-            in graph.history
-        )
-
-
 ABSENT = {
     # parts of the file: the sizes of train, validation and test
     ("train",): (20, 20, 20),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from errors import refuses
 from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
@@ -90,23 +89,6 @@ def test_stratified_deals_every_class_evenly(own, num):
         assert (np.ptp(table, axis=0) <= 1).all()
     if num == 100:
         assert min(len(client.points) for client in clients) == 0
-
-
-def test_iid_and_dirichlet(own):
-    iid = all_clients(PointSpec(str(own), own.parent, partition="iid"), 5)
-    assert np.ptp([len(client.points) for client in iid]) <= 1
-    even, skewed = (
-        np.array(
-            [
-                counts(one)
-                for one in all_clients(PointSpec(str(own), own.parent, "dirichlet", alpha), 3)
-            ]
-        )
-        for alpha in (1e6, 1e-3)
-    )
-    assert np.ptp(even[:, 0]) <= 2
-    # Each class falls to about one client.
-    assert (skewed.max(axis=0) / skewed.sum(axis=0)).mean() > 0.9
 
 
 def digests(spec, num=3):
@@ -263,15 +245,6 @@ def test_lacking_classes(partition, num_clients, lacking, num_classes):
             assert all(np.ptp(column[column > 0]) <= 2 for column in has.T)
 
 
-@pytest.mark.parametrize(
-    ("labels", "num", "lacking", "possible"),
-    [([0, 1] * 5, 2, 3, 2), ([0, 1], 1, 1, 0), ([0, 0, 0, 0, 0], 3, 3, 2)],
-)
-def test_too_many_lack_a_class(labels, num, lacking, possible):
-    with refuses("lacking", "points.lacking", lacking, f"only {possible} of {num} clients"):
-        partition_points(np.array(labels), num, "stratified", 0.5, 0, lacking)
-
-
 # The built-in sampler
 
 
@@ -293,29 +266,6 @@ def test_uniform(tmp_path, curvature):
 
 
 # Spec, statistics, digest
-
-
-@pytest.mark.parametrize(
-    ("change", "facts"),
-    [
-        ({"partition": "shards"}, ("point-settings",)),
-        ({"alpha": 0.0}, ("point-settings", "0.0")),
-        ({"alpha": float("nan")}, ("point-settings",)),
-        ({"seed": -1}, ("point-settings", "-1", "0")),
-        ({"split_seed": -2}, ("point-settings", "points.split-seed", "-2", "-1")),
-        ({"test_size": 1.0}, ("point-settings", "test-size", "1.0", "[0", "1)")),
-        ({"curvature": 0.0}, ("point-settings", "points.curvature", "0.0")),
-        ({"curvature": float("-inf")}, ("point-settings", "points.curvature")),
-        ({"lacking": -1}, ("point-settings", "points.lacking", "-1")),
-        ({"num_points": 1}, ("point-settings", "points.num", "1")),
-        ({"sample_radius": 1.0}, ("point-settings", "points.sample-radius", "1.0")),
-        ({"margin": -0.1}, ("point-settings", "points.margin", "-0.1")),
-        ({"reference": 1.0}, ("point-settings", "points.reference", "1.0")),
-    ],
-)
-def test_settings_out_of_range(tmp_path, change, facts):
-    with refuses(*facts):
-        PointSpec("uniform", tmp_path, **change)
 
 
 def made(

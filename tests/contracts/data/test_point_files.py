@@ -251,34 +251,6 @@ def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
     assert "ller" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["cell,x,y", "one,0.1,0.2"],
-        ["type,X,Y", "a,0.1,0.2"],
-        ["cell,pm1,pm2", "one,0.1,0.2"],
-        ["one,0.1,0.2"],
-    ],
-)
-def test_a_coordinate_is_no_class(tmp_path, lines):
-    path = text(tmp_path / "a.csv", *lines)
-    with refuses("no-column", "3", '"label"', "(points.label-key)"):
-        read(path)
-    raw = read_points(path, -1.0, "X_poincare", "label", bare=True)
-    assert raw.points.tolist() == [[0.1, 0.2]]
-    assert raw.labels.tolist() == [-1]
-    assert raw.names == [lines[-1].partition(",")[0]]
-
-
-@pytest.mark.parametrize("header", [",pm1,pm2", ",x,y", ",0,1", "id,x,y"])
-def test_points_alone_have_an_index(tmp_path, header):
-    path = text(tmp_path / "a.csv", header, "7,0.1,-0.2", "9,0.3,0.4")
-    raw = read_points(path, -1.0, "X_poincare", "label", bare=True)
-    assert (raw.points == POINTS[:2]).all()
-    assert raw.labels.tolist() == [-1, -1]
-    assert raw.names == ([] if header == "id,x,y" else ["7", "9"])
-
-
 # .h5ad
 
 
@@ -351,17 +323,6 @@ def test_a_file_in_use_is_not_damaged(h5ad):
 
 
 # Absent files, and Olsson
-
-
-def test_absent_files(tmp_path):
-    with refuses("no-file", "a.csv", ".h5ad"):
-        PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "a.csv")
-    with refuses("file-format", "a.txt"):
-        PointDataset(PointSpec("uniform", tmp_path)).own(text(tmp_path / "a.txt", "1"))
-    with refuses("no-file", "folder/a.csv"):
-        PointDataset(PointSpec("folder/a.csv", tmp_path)).test()
-    with refuses("no-file", "olson"):
-        PointDataset(PointSpec("olson", tmp_path)).test()
 
 
 def like_olsson(folder, num=40):
@@ -444,16 +405,3 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
     ).own(path)
     assert (own.points == POINTS[[0, 2]]).all()
     assert own.labels.tolist() == [0, 1]
-
-
-@pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        ("a,b,c,d,label\n0.1,0.2,0.3,0.4,p\n0.2,0.2,0.3,0.4,q\n", ("columns",)),
-        ("x,y,label\n-4.1,11.2,p\n3.2,-0.2,q\n", ("outside-disc", "UMAP")),
-    ],
-)
-def test_what_is_not_in_a_disc_is_told_how_to_get_there(tmp_path, text, facts):
-    (tmp_path / "points.csv").write_text(text)
-    with refuses(*facts, "curvfed embed"):
-        read_points(tmp_path / "points.csv", -1.0, "", "label")

@@ -184,19 +184,6 @@ def test_a_batch_of_graphs_with_a_class_each_is_a_list(tmp_path):
             assert torch.equal(getattr(raw, name), getattr(expected, name)), name
 
 
-def test_collated_graphs_without_features_have_the_nodes_that_they_say(tmp_path):
-    edges = torch.tensor([[0, 1], [1, 0]])
-    graphs = [
-        Data(edge_index=edges, y=torch.tensor([number % 2]), num_nodes=3 + number)
-        for number in range(4)
-    ]
-    for stored in (InMemoryDataset.collate(graphs), Batch.from_data_list(graphs), graphs):
-        torch.save(stored, tmp_path / "own.pt")
-        for raw in (read_user_file(tmp_path / "own.pt"), check_graphs("here", stored)):
-            assert raw.graph_of_node.bincount().tolist() == [3, 4, 5, 6]
-            assert raw.edge_index.shape == (2, 8)
-
-
 @pytest.mark.parametrize(
     "y",
     [
@@ -213,17 +200,6 @@ def test_the_class_of_a_graph_in_every_shape(y):
     graphs[4]["y"] = y
     raw = check_graphs("here", graphs)
     assert raw.labels[4] == 2
-
-
-@pytest.mark.parametrize(
-    "edges", [torch.empty(2, 0), torch.tensor([]), torch.empty(0, 2).long(), np.zeros((2, 0))]
-)
-def test_a_graph_without_edges(edges):
-    graphs = user_graphs()
-    graphs[4]["edge_index"] = edges
-    raw = check_graphs("here", graphs)
-    nodes = (raw.graph_of_node == 4).nonzero()
-    assert not torch.isin(raw.edge_index, nodes).any()
 
 
 REFUSED = {

@@ -14,7 +14,6 @@ from graph_fixtures import user_fields, write_user_graph
 from safetensors.numpy import load_file
 
 import curvfed
-from curvfed.deployments.commands.command import main
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
@@ -204,38 +203,3 @@ def test_sparse_features_that_are_not_finite(tmp_path, value):
     torch.save(user_fields() | {"x": x.to_sparse_csr()}, tmp_path / "own.pt")
     with refuses("not-finite", "1", "60"):
         GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
-
-
-def test_check_says_which_classes_and_what_is_not_used(tmp_path, capsys):
-    y = torch.tensor([0, 5, 900])[torch.arange(NODES) % 3]
-    torch.save(
-        user_fields() | {"y": y, "pos": torch.ones(60, 2), "train_idx": torch.arange(9)},
-        tmp_path / "own.pt",
-    )
-    assert (
-        main(["check", "method=fedavg", f"dataset={tmp_path / 'own.pt'}", "num-supernodes=2"]) == 0
-    )
-    told = capsys.readouterr().out
-    for words in (
-        "classes: 0, 5, 900",
-        "not used: pos",
-        "the split of train_idx",
-        "no test_mask, so 25 of the nodes",
-    ):
-        assert words in told
-
-
-PARAMETERS = torch.nn.Linear(3, 2).state_dict()
-
-
-@pytest.mark.parametrize(
-    "content",
-    [PARAMETERS, {"epoch": 3, "model_state_dict": PARAMETERS}, torch.nn.Linear(3, 2)],
-    ids=["state_dict", "checkpoint", "module"],
-)
-def test_a_file_of_a_model_is_told_from_one_of_graphs(tmp_path, content):
-    torch.save(content, tmp_path / "model.pt")
-    with refuses("no-graph", "state_dict"):
-        GraphDataset(GraphSpec(str(tmp_path / "model.pt"), tmp_path), tmp_path / "cache").client(
-            0, 1
-        )

@@ -43,11 +43,6 @@ def test_the_name_goes_first_and_says_so(here, capsys):
     assert "digits is a data set's name; ./digits names the" in capsys.readouterr().out
 
 
-def test_a_folder_by_its_bare_name_is_refused_with_its_path(here, capsys):
-    assert main(["check", "method=fedavg", "dataset=pics"]) == 2
-    assert "Write ./pics for the folder pics" in capsys.readouterr().err
-
-
 def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
     write_classes(here / "parts/Train", {"a": 12, "b": 12})
     write_classes(here / "parts/Test", {"a": 2, "b": 2})

@@ -27,14 +27,13 @@ import curvfed.server_app.app
 from curvfed.client_app.node.node import SIMULATED
 from curvfed.deployments import predict, python_api, stored_run
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.predict import PredictError, TrainedRun
+from curvfed.deployments.predict import TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page
 from curvfed.server_app.report.run_page import run_page
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import check_data
 
@@ -169,25 +168,6 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     command = predict.predict(TrainedRun.read(made.path), str(paths[2]), client)
     assert read["class"].tolist() == command.classes
     assert read[names[0]].astype(str).tolist() == command.names
-
-
-def test_predictions_refuse_data_of_another_kind(tmp_path):
-    made = curvfed.simulate("fedavg", num_supernodes=2, **SMALL)
-    graphs, _ = nodes(tmp_path)
-    with pytest.raises(PredictError, match="the data has 8 features per node"):
-        made.predict(graphs[0])
-    with pytest.raises(
-        PredictError, match="are for the classification of images, those of the run of nodes"
-    ):
-        made.predict(np.zeros((4, 8, 8), np.uint8))
-    for other in (
-        ("hull", "uniform", {"points": {"num": 300}}),
-        ("fedavg", "digits", {"images": {"train-subset": 100}}),
-    ):
-        with pytest.raises(
-            PredictError, match="are for the classification of nodes, those of the run of"
-        ):
-            curvfed.simulate(*other[:2], num_supernodes=2, **SMALL | other[2]).predict(graphs[0])
 
 
 @pytest.mark.parametrize(
@@ -390,26 +370,6 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
         )
 
 
-def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
-    def fail(*_, **__):
-        raise StoreError("the disk is <full>", key="full")
-
-    monkeypatch.setattr(curvfed.server_app.run, "connect", fail)
-    with pytest.raises(StoreError, match="the disk is <full>") as failed:
-        curvfed.simulate("fedavg", num_supernodes=2, run_name="failed", **SMALL)
-    found = curvfed.load("failed")
-    assert failed.value.__notes__ == [f"run directory: {found.path}"]
-    assert (found.summary["status"], found.summary["error"]) == ("failed", "the disk is <full>")
-    assert found.summary["error_key"] == "store.full"
-    assert "failed" in repr(found)
-    assert "the disk is &lt;full&gt;" in found._repr_html_()
-    assert "personal_accuracy_mean" in found.rounds.columns
-    assert found.rounds.empty
-    assert found.clients.empty
-    with pytest.raises(PredictError, match="not the directory of a run: no clients"):
-        found.predict("trees", client=0)
-
-
 def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     told = {
         "status": "completed",
@@ -459,15 +419,6 @@ def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
         curvfed.load("other")
 
 
-def test_a_resumed_run_predicts_with_its_new_model(tmp_path):
-    keys = {**SMALL, "run_name": "longer", "num_supernodes": 2}
-    made = curvfed.simulate("fedavg", **keys | {"num_rounds": 1})
-    first = made.model().state_dict()
-    curvfed.simulate("fedavg", **keys | {"num_rounds": 2, "resume": True})
-    second = made.model().state_dict()
-    assert any((second[name] != first[name]).any() for name in first)
-
-
 def test_importing_the_package_imports_nothing_heavy():
     code = (
         "import sys, curvfed; dir(curvfed); curvfed.__version__\nprint([name for name in ('torch',"
@@ -507,17 +458,3 @@ def test_data_are_a_list_of_the_clients(data):
         match=f"data is a {type(data).__name__}.* a list with a path or an object for each",
     ):
         curvfed.simulate("fedavg", data=data)
-
-
-def test_arrays_as_other_tools_hold_them():
-    """Colours last, and labels in a column, as MedMNIST and Keras have them."""
-    first = np.random.default_rng(0).integers(0, 256, (6, 3, 8, 8), dtype=np.uint8)
-    labels = np.arange(6) % 2
-    usual = check_data("here", (first, labels))
-    other = check_data("here", (first.transpose(0, 2, 3, 1), labels[:, None]))
-    for raw in (usual, other):
-        assert raw.labels.tolist() == labels.tolist()
-    everything = np.arange(6)
-    assert torch.equal(usual.read(everything, 0, 0), other.read(everything, 0, 0))
-    points = np.zeros((6, 2))
-    assert check_data("here", (points, pd.DataFrame(labels))).labels.tolist() == labels.tolist()

@@ -139,52 +139,7 @@ def test_lines_are_means_with_standard_deviations(tmp_path):
     assert legend(figure) == ["fedavg", "hyperfed", "± standard deviation over 3 seeds"]
 
 
-def test_what_was_not_made_or_failed_is_left_out(tmp_path):
-    runs = epochs(tmp_path)
-    gone = [
-        Run(run.planned, {}, run.folder) if run.value("method") == "hyperfed" else run
-        for run in runs
-    ]
-    gone[0] = made(tmp_path, runs[0].planned.settings, {"global_accuracy": 0.1}, status="failed")
-    figure = draw(ACCURACY, gone)
-    assert legend(figure) == ["fedavg", "± standard deviation over 2 to 3 seeds"]
-    assert means(figure.axes[0])[style.Look.of(1).colour] == pytest.approx(
-        [51, 55, 61]
-    )  # seed 0 of 10 epochs is missing
-    with pytest.raises(
-        NothingToDraw, match=r"sweep.toml: no run that the figure 'Epochs' shows has completed"
-    ):
-        draw(ACCURACY | {"title": "Epochs"}, [Run(run.planned, {}, run.folder) for run in runs])
-    with pytest.raises(NothingToDraw, match="no completed run has personal_accuracy_mean"):
-        draw(ACCURACY | {"figures": "personal_accuracy_mean"}, runs)
-    assert issubclass(NothingToDraw, ConfigError)
-
-
 # Bars
-
-
-def test_bars_have_means_spreads_and_a_dot_for_each_seed(tmp_path):
-    figure = draw(
-        {"kind": "bars", "x": "local-epochs", "figures": "global_accuracy", "base": 40},
-        epochs(tmp_path),
-    )
-    (axes,) = figure.axes
-    bars = [
-        [patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")
-    ]
-    assert [pytest.approx(heights) for heights in bars] == [[51, 55, 60], [61, 65, 70]]
-    dots = sorted(
-        y
-        for line in axes.lines
-        if len(line.get_xdata()) == 3 and line.get_marker() == "o"
-        for y in line.get_ydata()
-    )
-    assert dots == pytest.approx(
-        sorted(value + aside for heights in bars for value in heights for aside in (-2, 0, 2))
-    )
-    assert axes.get_ylim()[0] == 40
-    assert axes.get_ylabel() == "global accuracy (%)"
-    assert legend(figure) == ["fedavg", "hyperfed", "± standard deviation over 3 seeds"]
 
 
 # Curves

@@ -25,7 +25,6 @@ from curvfed.deployments.sweep.plan import (
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import locked
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report import check_page
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
@@ -78,25 +77,6 @@ def test_blocks_of_runs_come_one_after_the_other_and_on_top_of_the_settings(writ
         *[(method, 7, alpha) for method in ("flatland", "fedavg") for alpha in (0.1, 0.5)],
         *[("local", seed, 0.5) for seed in (0, 1, 2)],
     ]
-
-
-def test_a_scale_is_on_top_and_may_have_runs_of_its_own(written):
-    content = (
-        GRID + "[[runs]]\nalpha = 0.1\n[scales.smoke.settings]\nseed = 0\nnum-rounds = 3\n"
-        '[scales.paper.settings]\nnum-rounds = 200\n[[scales.paper.runs]]\nmethod = "local"\n'
-        '[[figures]]\nname = "f"\n[[scales.paper.figures]]\nname = "g"\n[[tables]]\nname = "t"\n'
-    )
-    smoke, paper = (written(content, scale) for scale in ("smoke", "paper"))
-    assert pairs(smoke, "method", "seed", "num-rounds", "alpha") == [
-        ("flatland", 0, 3, 0.1),
-        ("fedavg", 0, 3, 0.1),
-    ]
-    assert pairs(paper, "method", "seed", "num-rounds", "alpha") == [
-        ("local", seed, 200, 0.5) for seed in (0, 1, 2)
-    ]
-    assert [smoke.figures[0]["name"], paper.figures[0]["name"]] == ["f", "g"]
-    assert smoke.tables == paper.tables
-    assert (smoke.scale, paper.scale) == ("smoke", "paper")
 
 
 def test_tables_and_dotted_keys_are_one(written):
@@ -350,33 +330,6 @@ def test_a_run_has_one_row_the_last(written, tmp_path):
     assert (row["status"], row["error"], row["metrics.new_figure"]) == ("completed", "", 1)
 
 
-def test_a_refused_run_has_its_whole_configuration(written, tmp_path):
-    results, plan = (
-        Results(tmp_path),
-        written('[settings]\nmethod = "spherefed"\ndataset = "cora"\n'),
-    )
-    results.record(plan.runs[0], plan.runs[0].refused)
-    (row,) = results.rows()
-    assert (row["status"], row["method"], row["seed"], row["num-supernodes"]) == (
-        "failed",
-        "spherefed",
-        0,
-        10,
-    )
-    assert row["error"] == plan.runs[0].refused
-
-
-def test_rows_come_in_the_order_of_the_plan_and_without_others(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
-    assert results.rows() == results.rows(plan.runs) == []
-    assert not (tmp_path / FILE).exists()
-    for run in reversed(plan.runs[1:]):
-        results.record(run, "no")
-    results.record(Planned({}, "another-sweeps"), "no")
-    assert [row["run"] for row in results.rows(plan.runs)] == [run.name for run in plan.runs[1:]]
-    assert len(results.rows()) == len(plan.runs)
-
-
 def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
     results, plan = Results(tmp_path), written(GRID)
     finish(tmp_path, plan.runs[0])
@@ -478,24 +431,6 @@ def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(
     assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
-
-
-def test_what_only_runs_can_tell_stops_no_sweep(written):
-    content = """
-        [settings]
-        method = ["flatland", "hull"]
-        [[tables]]
-        rows = "method"
-        figures = ["global_accuracy", "metrics.whatever"]
-        [[figures]]
-        kind = "lines"
-        x = "method"
-        figures = ["rounds.loss", "metrics.whatever"]
-        [[figures]]
-        kind = "curves"
-        y = "loss"
-    """
-    check_page(written(content))
 
 
 def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):

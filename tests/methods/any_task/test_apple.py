@@ -6,17 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, array_names, real_nodes, run
+from app_runs import Recorder, array_names, run
 from errors import refuses
-from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.apple import AppleServer, Keys
-from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
 CLIENTS = (2, OWN, 7)
@@ -213,33 +210,6 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
         )
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
-        ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
-        (
-            {"core/2/head.bias": np.zeros(4)},
-            r"core/2/head.bias is float64\[4\], expected float64\[3\]",
-        ),
-        (
-            {"core/2/head.bias": np.full(3, math.nan)},
-            "core/2/head.bias has values that are not finite",
-        ),
-        ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
-        ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
-        ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
-    ],
-)
-@pytest.mark.parametrize("cores", [0, 1])
-def test_messages_that_do_not_fit_are_refused(change, reason, cores):
-    found = client(apple__cores=cores)
-    (arrays,) = messages(found, 1)
-    arrays = {name: array for name, array in (arrays | change).items() if array is not None}
-    with pytest.raises(MessageError, match=reason):
-        found.receive(arrays)
-
-
 def test_who_came_when_the_others_had_begun_is_refused():
     with refuses("new-client", "partition 4", "(2, 5, 7)", error=ConfigError):
         client(own=4)
@@ -327,33 +297,3 @@ def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
             tuple(told)
         }
         assert all("relations" not in array_names(reply) for reply in recorder.replies())
-
-
-def test_real_nodes_of_any_numbers(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [{}] * 3)
-    for index, node in enumerate(nodes):
-        write_classes(
-            tmp_path / f"own{index}", {"cat": 8 + index, "dog": 12}, seed=index, shape=(16, 16)
-        )
-        node |= {"data-path": str(tmp_path / f"own{index}"), "partition-id": 11 - 4 * index}
-    recorder = Recorder()
-    found = run(tmp_path, method="apple", nodes=nodes, intercept=recorder)
-    assert not any(row["dropped"] for row in found.clients)
-    for asked in recorder.requests("train"):
-        assert list(asked["facts"]["partitions"]) == [3, 7, 11]
-        assert {name.split("/")[1] for name in asked["arrays"] if name != "shares"} == {
-            "3",
-            "7",
-            "11",
-        }
-    heard = {int(partition): int(size) for partition, size, _ in found.model["heard"]}
-    sizes = {
-        int(row["partition"]): int(row["num_examples"])
-        for row in found.clients
-        if row["round"] == "1"
-    }
-    assert heard == sizes
-    last = decode_arrays(recorder.requests("train")[-1]["arrays"])["shares"]
-    np.testing.assert_allclose(
-        last, np.array([sizes[p] for p in (3, 7, 11)]) / sum(sizes.values()), rtol=1e-15
-    )

@@ -5,10 +5,8 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, run
-from errors import refuses
 from tiny_learning import assert_near, descend, learner
 
-from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.feddyn import FedDynServer
 from curvfed.strategies.wire.codec import decode_arrays
@@ -176,30 +174,6 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
         theta = {name: average[name] + drift[name] for name in theta}
         assert_near(server.sent_to(1), theta, 20 * np.finfo(dtype).eps)
         assert {array.dtype for array in server.state().values()} == {np.dtype(dtype)}
-
-
-def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
-    rng = np.random.default_rng(6)
-    server = FedDynServer(arrays_of(rng), clients=range(3))
-    server.aggregate({0: Statistics(arrays_of(rng), 2)})
-    before = server.state()
-    server.aggregate({0: Statistics(arrays_of(rng), 0), 2: Statistics(arrays_of(rng), 0)})
-    assert_near(server.state(), before, 0)
-    with refuses("parameters", "drift/head.bias", error=AggregationError):
-        server.aggregate({0: Statistics(arrays_of(rng) | {"drift/head.bias": np.zeros(4)}, 2)})
-
-
-def test_a_server_that_goes_on_is_the_same():
-    rng = np.random.default_rng(8)
-    one, other = (
-        FedDynServer(arrays_of(np.random.default_rng(0)), clients=range(3)) for _ in range(2)
-    )
-    replies = [{k: Statistics(arrays_of(rng), k + 1) for k in range(2)} for _ in range(2)]
-    one.aggregate(replies[0])
-    other.load(one.state())
-    for server in (one, other):
-        server.aggregate(replies[1])
-    assert_near(one.state(), other.state(), 0)
 
 
 # --- Whole runs

@@ -9,7 +9,6 @@ from app_runs import Recorder, run
 from errors import refuses
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
@@ -106,15 +105,6 @@ def test_a_round_without_training_moves_no_variate():
     assert_near(model, split(sent)[0], 0)
     assert not any(array.any() for array in change.values())
     assert_near(kept(found), own, 0)
-
-
-def test_a_step_of_no_length_tells_of_no_gradient():
-    found = new()
-    sent = drawn(found, np.random.default_rng(2))
-    found.receive(sent)
-    found.local.optimizer.learning_rate = 0.0
-    found.train()
-    assert not any(array.any() for array in kept(found).values())
 
 
 def test_without_variates_a_client_trains_as_fedavgs():
@@ -216,22 +206,6 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
             tolerance,
         )
         assert {array.dtype for array in server.sent_to(0).values()} == {np.dtype(dtype)}
-
-
-def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
-    rng = np.random.default_rng(6)
-    server = ScaffoldServer(arrays_of(rng), Keys(learning_rate=1.0), clients=range(3))
-    server.aggregate({0: Statistics(arrays_of(rng, variates=True), 2)})
-    before = server.state()
-    server.aggregate(
-        {
-            0: Statistics(arrays_of(rng, variates=True), 0),
-            2: Statistics(arrays_of(rng, variates=True), 0),
-        }
-    )
-    assert_near(server.state(), before, 0)
-    with refuses("parameters", "variate/body.weight", error=AggregationError):
-        server.aggregate({0: Statistics(arrays_of(rng), 2)})
 
 
 # --- Both together

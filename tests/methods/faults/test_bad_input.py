@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Fault, Recorder, Run, forged, real_nodes, run
-from errors import refuses
 from flwr.app import Context, RecordDict
 from graph_fixtures import user_fields
 
@@ -21,7 +20,6 @@ from curvfed.server_app.app import main as server_main
 from curvfed.server_app.facts import DIFFERENT_PARTITION
 from curvfed.server_app.federation import FederationError
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks import public_data
 
 
 def graph(seed: int = 0, **changes) -> dict:
@@ -39,23 +37,6 @@ def failed(path: Path) -> dict:
     summary = Run(path).summary
     assert summary["status"] == "failed"
     return summary
-
-
-def test_more_clients_than_nodes(tmp_path):
-    torch.save(user_fields(num_nodes=9), tmp_path / "own.pt")
-    with pytest.raises(FederationError) as caught:
-        run(tmp_path, clients=10, dataset=str(tmp_path / "own.pt"))
-    text = f"10 clients are more than the 9 nodes of {tmp_path / 'own.pt'}; every client needs one"
-    assert text in str(caught.value)
-    assert text in failed(tmp_path / "run")["error"]
-
-
-def test_a_federation_of_one(tmp_path):
-    for method in ("flatland", "fedavg"):
-        found = run(tmp_path, method, clients=1, method=method)
-        assert (found.summary["status"], found.summary["num_clients"]) == ("completed", 1)
-        assert found.summary["personal_accuracy_std"] == 0
-        assert found.summary["metrics"]["heterogeneity"] is None
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])
@@ -169,18 +150,6 @@ def test_nan_in_the_file_of_one_node_refuses_that_node_by_name(tmp_path, caplog)
     assert reason in caplog.text
 
 
-def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [graph(1, x=torch.ones(60, 5)), graph(2), graph(3)])
-    found = run(tmp_path, nodes=nodes)
-    assert found.described["refused"] == {
-        "partition-id 0": (
-            "its data are nodes of 5 features scored by accuracy, the others' are nodes of 8"
-            " features scored by accuracy"
-        )
-    }
-    assert found.described["facts"]["num_features"] == 8
-
-
 def test_a_node_that_cuts_the_public_data_set_otherwise_is_refused_and_told_why(tmp_path):
     nodes = [{"partition-id": number, "num-partitions": 3} for number in range(3)]
     found = run(tmp_path, dataset="trees", nodes=[*nodes[:2], nodes[2] | {"num-partitions": 4}])
@@ -263,16 +232,6 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
     assert found.summary["num_clients"] == 2
 
 
-def test_absent_data_offline(tmp_path, monkeypatch):
-    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("no_proxy", "*")
-    with pytest.raises(FederationError) as caught:
-        run(tmp_path, clients=2, dataset="cora", data_dir=str(tmp_path / "data"))
-    for text in (str(caught.value), failed(tmp_path / "run")["error"]):
-        assert str(tmp_path / "data" / "planetoid" / "Cora" / "raw") in text
-        assert "On a machine with a network run:" in text
-
-
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize(
     ("settings", "text"),
@@ -294,16 +253,6 @@ def test_a_bad_configuration_starts_no_client_and_leaves_a_summary(settings, tex
     (folder,) = (tmp_path / "results").iterdir()
     assert folder.name == "run" if named else folder.name.startswith("refused-")
     assert failed(folder)["error"] == str(caught.value)
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_a_results_folder_that_cannot_be_written(named, tmp_path, own_home):
-    (tmp_path / "file").write_text("in the way")
-    with refuses("unwritable", "results-dir = ", error=ConfigError):
-        run(tmp_path / "file" / "results", "run" if named else "")
-    (folder,) = (own_home / "curvfed" / "results").iterdir()
-    assert "results-dir" in failed(folder)["error"]
-    assert (tmp_path / "file").read_text() == "in the way"
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
-from errors import refuses
 from graph_fixtures import write_tu, write_user_graph
 
 import curvfed.client_app.resources
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import (
-    device_of,
     fitting_model,
     memory_errors,
 )
@@ -216,26 +214,3 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
 
 
 # The device itself
-
-
-@pytest.mark.parametrize(
-    ("version", "told"),
-    [
-        ("13.0", "built for CUDA 13.0, whose driver or device is absent"),
-        (None, "built without CUDA"),
-    ],
-)
-def test_a_machine_without_a_gpu(version, told, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    monkeypatch.setattr(torch.version, "cuda", version)
-    with refuses("no-such-device", '"cuda"', torch.__version__, told, error=ConfigError):
-        device_of(parse({}), Node(partition=0, device="cuda"))
-
-
-def test_a_machine_with_two_gpus(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "ABC"[number] * 3)
-    assert device_of(parse({}), Node(partition=0, device="cuda:1")) == torch.device("cuda:1")
-    assert device_of(parse({"device": "cpu"}), Node(partition=0)) == CPU
-    with refuses("no-such-device", '"cuda:2"', "cuda:0 (AAA), cuda:1 (BBB)", error=ConfigError):
-        device_of(parse({}), Node(partition=0, device="cuda:2"))

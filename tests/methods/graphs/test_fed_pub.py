@@ -93,24 +93,6 @@ def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(ta
     )
 
 
-@pytest.mark.parametrize(("task", "kind"), FLAT)
-def test_masks_change_neither_the_start_nor_the_names(task, kind):
-    masked, plain = spec(task, kind).build(4), spec(task, kind, None).build(4)
-    found, expected = dict(masked.named_parameters()), dict(plain.named_parameters())
-    added = found.keys() - expected.keys()
-    assert expected.keys() <= found.keys()
-    assert added - {EMBEDDING} == {
-        name.removesuffix("weight") + "mask"
-        for name in expected
-        if name.endswith("weight") and expected[name].ndim == 2
-    }
-    for name, parameter in expected.items():
-        assert torch.equal(parameter, found[name])
-    assert all(bool((found[name] == 1).all()) for name in added - {EMBEDDING})
-    inputs = random_graph(7, 1, task == "graphs")
-    assert torch.equal(masked.eval()(inputs), plain.eval()(inputs))
-
-
 def test_gradients_of_weight_and_mask_are_the_products_with_each_other():
     linear = torch.nn.Linear(4, 3)
     masked = MaskedLinear(linear, 0.1)
@@ -331,17 +313,6 @@ def test_twins_start_alike_and_a_stranger_weighs_less():
     np.testing.assert_allclose(
         aggregation.sent_to(0)["w"], (2 * share - 1) * one.arrays["w"], rtol=1e-5
     )
-
-
-def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
-    rng, aggregation = np.random.default_rng(3), fresh()
-    aggregation.aggregate(replies_of(rng, [0, 1, 2], [1, 2, 3]))
-    kept = aggregation.sent_to(1)
-    later = replies_of(rng, [0, 2], [4, 1])
-    aggregation.aggregate(later)
-    assert aggregation.sent_to(1) is kept
-    assert aggregation.sent_to(7) is aggregation.sent_to(8)
-    close(aggregation.sent_to(7), split_average(later[0].arrays, list(later.values())))
 
 
 def test_a_stored_state_goes_on_to_the_same_bits():

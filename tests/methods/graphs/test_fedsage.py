@@ -511,17 +511,6 @@ def test_the_mean_is_that_of_all_who_answered():
         assert all((found.sent_to(p)[GRADIENT + name] == expected).all() for name in names)
 
 
-def test_a_client_without_examples_answers_what_is_awaited():
-    found = learner(3, train=())
-    hub = server(found)
-    hub.aggregate({0: replied(learner(fedsage__epochs=1), hub.sent_to(0))})
-    found.receive(hub.sent_to(3))
-    told = found.share()
-    assert told.keys() == hub.expected_reply(3).keys()
-    hub.aggregate({3: Statistics(told, 0)})
-    assert not any(name.startswith(f"{PACKAGE}3/") for name in hub.state())
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

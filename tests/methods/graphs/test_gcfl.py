@@ -203,23 +203,6 @@ def test_clients_that_agree_are_never_parted(update, count, one, other):
         assert go(aggregation, dict.fromkeys(range(count), update)) == 1
 
 
-def test_who_has_no_say_stays_with_the_larger_half():
-    aggregation = clusters(eps1=2, eps2=2)
-    go(aggregation, dict.fromkeys(range(7), UP), {6: 0})
-    known = {0: RIGHT, 1: LEFT, 3: LEFT, 4: LEFT, 6: STILL}
-    assert go(aggregation, known, {6: 0}) == 2
-    assert members(aggregation) == [{1, 2, 3, 4, 5, 6}, {0}]
-    np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), LEFT + UP)
-    assert aggregation.sent_to(99) is aggregation.sent_to(6)
-
-
-def test_fewer_than_most_of_the_known_decide_nothing():
-    aggregation = clusters()
-    go(aggregation, dict.fromkeys(range(8), UP))
-    assert go(aggregation, OPPOSED) == 1
-    assert go(aggregation, OPPOSED | {4: LEFT}) == 2
-
-
 def test_gcfl_plus_parts_by_the_course_of_the_norms():
     """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and
     {1, 3}.
@@ -342,14 +325,6 @@ def test_a_run_averages_within_the_clusters(tmp_path):
         for half in itertools.combinations(range(5), size)
     )
     assert across(weights, next(iter(halves.values()))) == pytest.approx(least, rel=1e-9)
-
-
-def test_at_its_defaults_clients_that_differ_part_when_their_mean_has_slowed_down(tmp_path):
-    """At the width and the rate of any run on nodes; each client has a tree of its own, and the
-    mean slows by round 30."""
-    optimiser = {"optimizer": "adamw", "optimizer_state": "kept"}
-    found = run(tmp_path, method="gcfl", clients=6, embedding_dim=128, num_rounds=36, **optimiser)
-    assert found.summary["metrics"]["clusters"] > 1
 
 
 @pytest.mark.parametrize("rate", [0.0001, 0.01, 3.0])

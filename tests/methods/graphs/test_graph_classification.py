@@ -20,7 +20,6 @@ from app_runs import (
 )
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
-from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
 
 SETS = "MUTAG,BZR,PROTEINS"
@@ -235,30 +234,6 @@ def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
         assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, name
 
 
-def test_batches_change_the_training_and_nothing_else(sets, tmp_path):
-    settings = {
-        "method": "fedavg",
-        "dataset": "MUTAG",
-        "data_dir": str(sets),
-        "clients": 1,
-        "num_rounds": 1,
-        "dropout": 0.0,
-    }
-    found = {size: run(tmp_path, f"{size}", batch_size=size, **settings) for size in (0, 1, 5, 128)}
-    assert found[0].figures["model"] == found[5].figures["model"] == found[128].figures["model"]
-    steps = {
-        size: int(
-            run(
-                tmp_path, f"kept{size}", batch_size=size, optimizer_state="kept", **settings
-            ).personal(0)["optimizer/step/input.bias"]
-        )
-        for size in (0, 1, 4)
-    }
-    assert steps == {0: 1, 1: 5, 4: 2}
-    before = {size: float(run.clients[0]["score_before"]) for size, run in found.items()}
-    assert len(set(before.values())) == 1
-
-
 def nodes_of(folder: Path, lists: list[list[dict]]) -> list[dict]:
     """Real nodes, each with a list of graphs of its own."""
     nodes = real_nodes(folder, [{}] * len(lists))
@@ -290,23 +265,6 @@ def test_a_client_without_training_graphs_weighs_nothing(method, tmp_path):
     assert all(row["score"] for row in last)
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
     assert same(others.model, found.model)
-
-
-def test_a_class_that_a_client_lacks(tmp_path):
-    none = changed(user_graphs(12, 1), y=torch.tensor(0))
-    nodes = nodes_of(tmp_path / "nodes", [none, user_graphs(12)])
-    found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=True)
-    assert [about["class_names"] for about in found.described["clients"]] == [
-        ["0"],
-        ["0", "1", "2"],
-    ]
-    assert found.described["facts"]["class_names"] == ["0", "1", "2"]
-    assert found.model["head.out.bias"].shape == (3,)
-    named = nodes_of(
-        tmp_path / "named",
-        [changed(none, class_names=["c"]), changed(user_graphs(12), class_names=[*"abc"])],
-    )
-    assert run(tmp_path, "other", nodes=named).described["facts"]["class_names"] == ["c", "a", "b"]
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
@@ -394,24 +352,6 @@ def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
     assert alike.model["input.weight"].shape == (8, 3)
 
 
-def test_a_node_of_other_features_that_joins_later_is_dropped_by_name(tmp_path):
-    wide = changed(user_graphs(12, 2), x=lambda graph: graph["x"].repeat(1, 2))
-    nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(12, 1), wide])
-    run(tmp_path, nodes=nodes[:2], method="fedavg")
-    found = run(tmp_path, nodes=nodes, method="fedavg", num_rounds=3, resume=True)
-    assert found.summary["status"] == "completed with absences"
-    reasons = {
-        row["partition"]: row["dropped"]
-        for row in found.clients
-        if (row["round"], row["phase"]) == ("3", "train")
-    }
-    assert reasons == {
-        "0": "",
-        "1": "",
-        "2": "the data have … features per node, those of this run …; the node's own log says more",
-    }
-
-
 def test_a_node_that_holds_nodes_is_refused_by_name(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(12, 1), []])
     torch.save(user_fields(), nodes[2]["data-path"])
@@ -423,42 +363,6 @@ def test_a_node_that_holds_nodes_is_refused_by_name(tmp_path):
         )
     }
     assert (found.summary["num_clients"], found.described["facts"]["task"]) == (2, "graphs")
-
-
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        (
-            {"dataset": "MUTAG,cora"},
-            (
-                '"cora" is for the classification of nodes, MUTAG for that of graphs; a run has one'
-                " task"
-            ),
-        ),
-        (
-            {"dataset": "MUTAG", "model": "split"},
-            'model = "split": allowed for data sets of graphs is one of auto, gcn, gin, lorentz',
-        ),
-        (
-            {"dataset": "cora", "model": "gin"},
-            (
-                'model = "gin": allowed for data sets of nodes is one of auto, gated, gcn, lorentz,'
-                " split"
-            ),
-        ),
-        (
-            {"dataset": "MUTAG", "method": "flatland-euclidean"},
-            'dataset = "MUTAG" holds graphs, but method = "flatland-euclidean" works on nodes',
-        ),
-    ],
-)
-def test_what_does_not_go_together_starts_no_client(settings, text, tmp_path):
-    recorder = Recorder()
-    with pytest.raises(ConfigError) as caught:
-        run(tmp_path, intercept=recorder, **settings)
-    assert text in str(caught.value)
-    assert not (tmp_path / "run").exists()
-    assert not recorder.pairs
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])

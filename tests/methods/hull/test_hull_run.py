@@ -3,17 +3,15 @@ random."""
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from app_runs import Fault, Recorder, Run, all_bytes, forged, phase_of
+from app_runs import Recorder, Run, all_bytes, phase_of
 from errors import refuses
 from hull_nodes import (
     PHASES,
     arrays_of,
     blobs,
-    chain,
     decoded,
     expected,
     figures,
@@ -27,7 +25,6 @@ from safetensors import safe_open
 
 import curvfed.client_app.clients_in_memory
 from curvfed.geometry.hull import convex_hull
-from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.secure_sum.messages import Basis
@@ -114,21 +111,6 @@ def test_an_absent_node_leaves_the_others_their_parts(absent, tmp_path):
         ]
     )
     assert set(map(tuple, stored["true_points"].tolist())) == set(map(tuple, corners.tolist()))
-
-
-@pytest.mark.parametrize("whose", [(1,), (0, 1, 2)])
-def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, caplog):
-    other = forged(
-        lambda reply: replace(reply, description=replace(reply.description, digest="0" * 64))
-    )
-    faults = [Fault(number, other, "describe", 0) for number in whose]
-    run = hull_run(tmp_path, intercept=chain(*faults))
-    assert decoded(run) == expected(parts_of(3), 0.01)
-    told = ", ".join(map(str, whose))
-    assert f"the server's points differ from those of partition-id {told}" in caplog.text
-    assert "hulls_exact" not in run.summary["metrics"]
-    assert run.summary["global_accuracy"] > 0.95
-    assert ("true_points" in arrays_of(run)) == (len(whose) < 3)
 
 
 def test_every_message_may_come_to_another_process(tmp_path):
@@ -297,20 +279,6 @@ def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
     assert figures(resumed) == figures(hull_run(tmp_path / "whole"))
 
 
-def test_hulls_that_nothing_can_be_learned_from_are_kept_for_other_settings(tmp_path):
-    x, y = np.array([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 4), np.array(list("000222000222"))
-    same = {"x_train": x, "y_train": y, "x_test": x[:1], "y_test": y[:1]}
-    nodes = nodes_of(tmp_path / "nodes", [same, same])
-    with refuses("unlearnable", error=RoundError):
-        hull_run(tmp_path, nodes=nodes, hull__svm="hard", hull__c="auto")
-    counted = Crash()
-    learned = hull_run(
-        tmp_path, nodes=nodes, hull__svm="soft", hull__c=10.0, resume=True, intercept=counted
-    )
-    assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 2, "evaluate": 2}
-    assert learned.summary["status"] == "completed"
-
-
 def test_a_finished_run_resumed_is_the_same_run(tmp_path):
     before, counted = figures(hull_run(tmp_path)), Crash()
     after = figures(hull_run(tmp_path, resume=True, intercept=counted))
@@ -323,19 +291,3 @@ def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
         hull_run(tmp_path, clients=4, intercept=Crash("evaluate"))
     with refuses("changed-data", error=ConfigError):
         hull_run(tmp_path, clients=3, resume=True)
-
-
-def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):
-    published, other = (
-        hull_run(tmp_path, one, hull__classifier=one) for one in ("svm", "logistic")
-    )
-    assert decoded(other) == decoded(published)
-    assert np.array_equal(arrays_of(other)["group"], arrays_of(published)["group"])
-    classifier = Classifier.from_arrays(other.model)
-    assert (classifier.kind, len(arrays_of(other)["normals"])) == ("logistic", 0)
-    points, groups = arrays_of(other)["points"], arrays_of(other)["group"]
-    assert np.array_equal(
-        classifier.predict(points),
-        Classifier.train(points, groups, -1.0, classifier.c, False, 0, "logistic").predict(points),
-    )
-    assert other.summary["global_accuracy"] > 0.9

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
 from tiers import examples, only
 
-from curvfed.strategies.hull.grouping import MAX_STARTS, METHODS, average_distances, group_hulls
+from curvfed.strategies.hull.grouping import METHODS, average_distances, group_hulls
 
 Client = list[np.ndarray]
 
@@ -305,20 +305,6 @@ def test_as_many_groups_as_hulls_and_one_group() -> None:
         assert group(clients, 3, -1.0, method) == [[0], [], [1], [2]]
         assert group(clients, 1, -1.0, method) == [[0], [], [0], [0]]
     assert group(clients[:3], 2, -1.0, "kernighan-lin") == [[0], [], [1]]
-
-
-def test_published_methods_follow_their_seed() -> None:
-    clients, _ = uniform(3, 4)
-    for method in ("kernighan-lin", "spectral"):
-        assert group(clients, 2, -1.0, method, 7) == group(clients, 2, -1.0, method, 7)
-    halves = flat(group(clients, 2, -1.0, "kernighan-lin", 7))
-    assert abs(2 * sum(halves) - len(halves)) <= 1
-
-
-def test_many_full_clients() -> None:
-    rng = np.random.default_rng(4)
-    clients, truth = separated(rng, MAX_STARTS + 30, 2, lacking=0.1)
-    assert right(flat(group(clients, 2, -1.0)), truth) == 1
 
 
 ONE = np.array([[0.1, 0.2]])

@@ -248,17 +248,6 @@ def test_the_least_image_alone_is_enough_with_group_normalisation(name: str) -> 
     assert features.abs().max() > 0
 
 
-@pytest.mark.parametrize("name", NETS)
-def test_smaller_images_are_refused(name: str) -> None:
-    side = LEAST.get(name, 8)
-    least = f"1x{side}x{side}"
-    for shape in ((3, side - 1, 32), (3, 32, side - 1), (0, 32, 32)):
-        with pytest.raises(
-            ValueError, match=rf"^{name} .*{least}.* not {'x'.join(map(str, shape))}$"
-        ):
-            NETS[name](shape, "group")
-
-
 def test_an_image_does_not_depend_on_its_batch_with_group_normalisation() -> None:
     body = made("resnet18", (3, 16, 16), "group").double()
     images = torch.randn(3, 3, 16, 16, dtype=torch.float64)

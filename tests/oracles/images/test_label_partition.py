@@ -5,7 +5,6 @@ import time
 
 import numpy as np
 import pytest
-from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -214,26 +213,6 @@ def test_shards_of_uneven_sizes_are_dealt_whole():
     )
     assert sum(sizes) == 103
     assert 9 <= sizes[0] <= sizes[-1] <= 12
-
-
-@pytest.mark.parametrize(
-    ("settings", "facts"),
-    [
-        ({"partition": "metis"}, ("partition", '"metis"')),
-    ],
-)
-def test_unfit_settings(settings, facts):
-    with refuses(*facts):
-        PartitionSpec(**settings)
-
-
-def test_too_few_images_name_both_numbers():
-    with refuses("too-few-images", "20", "min-client-size", "10", "200", "199"):
-        partition_images(np.zeros(199, dtype=np.int64), 20, PartitionSpec(), 0)
-    with refuses("too-few-images", "5", "3", "15", "14"):
-        partition_images(
-            np.zeros(14, dtype=np.int64), 5, PartitionSpec("shards", shards=3, min_client_size=0), 0
-        )
 
 
 @pytest.mark.parametrize(

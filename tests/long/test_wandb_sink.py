@@ -84,7 +84,6 @@ def assert_same(made: Run) -> None:
             assert math.isclose(value, other, rel_tol=1e-9), name
 
 
-@pytest.mark.long
 def test_the_file_has_every_round_once(tmp_path, own_home):
     made = run(tmp_path, **TREES)
     assert_same(made)

@@ -1,0 +1,47 @@
+"""Keys of sinks: what is refused before anything begins. The sinks themselves are tested in
+`tests/long`, for their packages take seconds to import."""
+
+from importlib.machinery import ModuleSpec
+
+import pytest
+from app_runs import Run, run
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.parse import parse
+
+BOTH = "tensorboard,mlflow"
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
+@pytest.mark.parametrize(
+    "found", [None, ModuleSpec("found", None, is_package=True)], ids=["nothing", "a folder"]
+)
+def test_a_package_that_is_not_there_is_named_before_anything_begins(
+    name, found, own_home, tmp_path, monkeypatch
+):
+    there = ModuleSpec("there", None, origin="there.py")
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda wanted: found if wanted == name else there
+    )
+    asked = []
+    with pytest.raises(
+        ConfigError,
+        match=rf'sinks = "{BOTH}": the package {name} is not .* pip install -e .*\[{name}\]',
+    ):
+        run(tmp_path, intercept=lambda request, handle: asked.append(request), sinks=BOTH)
+    assert asked == []
+    told = Run(tmp_path / "run")
+    assert told.summary["status"] == "failed"
+    assert f"[{name}]" in told.summary["error"]
+
+
+@pytest.mark.parametrize("given", ["neptune", "tensorboard,", "tensorboard mlflow", "TensorBoard"])
+def test_an_unknown_name_is_refused(given):
+    with pytest.raises(ConfigError, match=r"sinks = .*allowed is a list of tensorboard, mlflow"):
+        parse({"sinks": given})
+
+
+def test_an_address_with_a_password_is_refused_and_not_repeated():
+    with pytest.raises(ConfigError, match="MLFLOW_TRACKING_PASSWORD") as refused:
+        parse({"mlflow.tracking-uri": "https://me:secret@there"})
+    assert "secret" not in str(refused.value)
