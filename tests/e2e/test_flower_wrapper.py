@@ -294,7 +294,9 @@ def started(fake: Fake, **settings: object) -> "subprocess.Popen[bytes]":
     return process
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "signum", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
+)
 def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
     process = started(fake)
     process.send_signal(signum)

@@ -92,6 +92,7 @@ def test_its_own_tests_pass(site, tmp_path):
     )
 
 
+@pytest.mark.long
 def test_in_one_process(here):
     summary = json.loads((here / "summary.json").read_text())
     assert (summary["status"], summary["method"], summary["dataset"]) == (

@@ -146,6 +146,7 @@ def own_data(clone, shell):
     (clone / "cells.csv").write_text("\n".join(["x,y,kind", *rows]) + "\n")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("own_data")
 def test_whoever_has_data_or_hosts_can_begin(shell, home):
     table = begin_with()

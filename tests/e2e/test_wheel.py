@@ -193,6 +193,7 @@ def test_a_run_of_each_family(installed, hostile, tmp_path, name):
     assert next(tmp_path.glob("results/*/report.html")).stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
     told = tmp_path / "told.json"
     words = [
@@ -215,6 +216,7 @@ print(render("legend.md", table={"words": "the templates are there"}))
     assert "the templates are there" in call(installed, hostile, "-c", code)
 
 
+@pytest.mark.long
 def test_the_program_and_the_python_calls(installed, hostile):
     """By the name that one types; and a run made, opened and used for predictions in Python."""
     program = installed.with_name("curvfed")

@@ -194,6 +194,7 @@ def test_runs_at_the_papers_scale_stand_beside_its_numbers(path):
 # Figures
 
 
+@pytest.mark.long
 @SCALED
 def test_figures_can_be_drawn(path, scale, folder):
     plan = plan_of(path, scale)
