@@ -5,13 +5,21 @@ import os
 import signal
 import tempfile
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from graph_fixtures import write_minesweeper, write_planetoid
 from hypothesis import settings
 from paused_clock import PausedClock
+
+TESTS = Path(__file__).parent
+QUICK = "not long"
+"""The marker expression of `make test`."""
+
+MOST_CASES = 8
 
 # A first example pays for imports inside functions: time says nothing about correctness here.
 # The same examples every time: a run of the tests says something of the change, not of the draw.
@@ -42,7 +50,22 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 
 def pytest_configure(config: pytest.Config) -> None:
     """The quick tier draws fewer examples than a run of chosen files, or of the longer tier."""
-    settings.load_profile("quick" if config.option.markexpr == "not long" else "whole")
+    settings.load_profile("quick" if config.option.markexpr == QUICK else "whole")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a grid of many cases of a law or an oracle the quick tier keeps a third, by their names."""
+    if config.option.markexpr != QUICK:
+        return
+    grids: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.path.is_relative_to(TESTS / "laws") or item.path.is_relative_to(TESTS / "oracles"):
+            grids[item.nodeid.partition("[")[0]].append(item)
+    for cases in grids.values():
+        for case in cases if len(cases) > MOST_CASES else []:
+            if crc32(case.nodeid.encode()) % 3:
+                case.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(autouse=True)

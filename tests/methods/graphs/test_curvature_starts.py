@@ -22,6 +22,7 @@ from app_runs import (
     run,
 )
 from graph_fixtures import tu_graphs, write_tu
+from tiers import only
 
 import curvfed.geometry.curvature
 from curvfed.geometry.distortion import fit
@@ -103,7 +104,7 @@ BOUNDS = {"sigmoid": (-2, -2 / 3), "exp": (-math.exp(3), -math.exp(-3))}
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
-@pytest.mark.parametrize("method", ["flatland", "local-lorentz"])
+@pytest.mark.parametrize("method", only(["flatland", "local-lorentz"], "flatland".__eq__))
 @pytest.mark.parametrize("kind", ["forman", "ollivier", "literal", "mlp", "constant"])
 def test_every_start_runs(kind, method, task, sets, tmp_path):
     recorder = Recorder()
@@ -122,7 +123,7 @@ def test_every_start_runs(kind, method, task, sets, tmp_path):
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 @pytest.mark.parametrize("curvature_map", ["sigmoid", "exp"])
-@pytest.mark.parametrize("kind", ["forman", "ollivier"])
+@pytest.mark.parametrize("kind", only(["forman", "ollivier"], "forman".__eq__))
 def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task, sets, tmp_path):
     recorder = Recorder()
     found = run(

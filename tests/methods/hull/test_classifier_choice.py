@@ -78,6 +78,7 @@ def test_a_classifier_that_is_right_at_corners_alone_is_not_taken(overlapping):
     assert right(found.classifier, test) >= scores["depth"] - 0.03
 
 
+@pytest.mark.long
 def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
     bodies, _, found = overlapping
     assert compare_kinds(bodies, 0.0, 0) == found.comparison
@@ -117,6 +118,7 @@ def test_the_warning_says_how_much_they_disagree(share, warns):
             assert words in texts["classifiers"]
 
 
+@pytest.mark.long
 def test_a_run_warns_in_log_and_summary(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr("curvfed.strategies.methods.hull.server.DISAGREEMENT", 0.01)
     few = {"points__num": 60, "hull__classifier": "auto", "hull__c": "auto", "points__margin": 0.0}

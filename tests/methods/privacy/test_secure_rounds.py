@@ -287,10 +287,12 @@ IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fi
             },
             marks=pytest.mark.long,
         ),
-        {"method": "pfedme", **IMAGES, "pfedme__beta": 0.5},
+        pytest.param({"method": "pfedme", **IMAGES, "pfedme__beta": 0.5}, marks=pytest.mark.long),
         {"method": "fedavg", **IMAGES, "weights": "uniform"},
         {"method": "ccvr", **IMAGES, "share_statistics": True},
-        {"method": "spherefed", **IMAGES, "spherefed__normalize": False},
+        pytest.param(
+            {"method": "spherefed", **IMAGES, "spherefed__normalize": False}, marks=pytest.mark.long
+        ),
     ],
     ids=lambda settings: "-".join(map(str, settings.values()))[:40],
 )
