@@ -162,6 +162,7 @@ def test_arguments_arrive_as_they_are(forking, tmp_path):
     ]
 
 
+@pytest.mark.long
 def test_many_at_once(forking, tmp_path):
     calls = [
         subprocess.Popen([forking.program, str(tmp_path / str(number))]) for number in range(12)

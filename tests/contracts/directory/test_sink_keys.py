@@ -6,8 +6,8 @@ from importlib.machinery import ModuleSpec
 import pytest
 from app_runs import Run, run
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 
 BOTH = "tensorboard,mlflow"
 
