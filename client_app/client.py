@@ -203,10 +203,10 @@ class Client:
         self.fixed = {
             name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)
         }
-        is_personal = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}
-        self.personal = {name: tensor for name, tensor in self.tensors.items() if is_personal[name]}
+        personal = self.method.personal_names(self.tensors, facts.own_ends)
+        self.personal = {name: tensor for name, tensor in self.tensors.items() if name in personal}
         self.shared = [
-            name for name in self.tensors if not is_personal[name] and name not in self.fixed
+            name for name in self.tensors if name not in personal and name not in self.fixed
         ]
         if self.config.network.head_from == "client":
             load_arrays(client_head(spec, self.config.seed, self.partition), self.tensors)

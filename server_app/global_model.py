@@ -70,7 +70,7 @@ def open_global_model(
         return None
     device = pick_device(config.device)
     model = move_to_device(build_model(model_spec(config, federation.facts), config.seed), device)
-    if any(config.row.is_personal(name) for name in named_state(model)):
+    if config.row.personal_names(named_state(model)):
         log.info("no global accuracy: parts of the model stay with the clients")
         return None
     if isinstance(model, Embedding):

@@ -63,9 +63,8 @@ def model_of(
         sent = {name: sent[name] for name in sent.keys() & tensors}
     else:
         sent = run.shared.global_model() | run.fixed
-    personal = {
-        name: tensor for name, tensor in tensors.items() if method.is_personal(name, facts.own_ends)
-    }
+    names = method.personal_names(tensors, facts.own_ends)
+    personal = {name: tensor for name, tensor in tensors.items() if name in names}
     if client is None or not learner.own_model:
         check_arrays(
             sent,

@@ -1,6 +1,6 @@
 """The row of a method: all its choices."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -180,6 +180,16 @@ class Method:
         table, keys = next(iter(self.keys.items()))
         values = {name: settings.get(f"{table}.{kebab(name)}") for name in keys.model_fields}
         return self.network(keys(**{name: v for name, v in values.items() if v is not None}))
+
+    def personal_names(self, names: Collection[str], own_ends: bool = False) -> set[str]:
+        """The personal ones among all names of a model's tensors; `own_ends` as in `is_personal`.
+
+        Raises
+        ------
+        ConfigError
+            If the method cannot train this model.
+        """
+        return {name for name in names if self.is_personal(name, own_ends)}
 
     def is_personal(self, name: str, own_ends: bool = False) -> bool:
         """Whether the parameter of this name is personal.

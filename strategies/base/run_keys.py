@@ -217,16 +217,24 @@ class RunKeys(Table):
         default=1.0, gt=0, le=1, description="share of the clients that train in a round"
     )
     partition: Literal[
-        "metis", "random", "dirichlet", "iid", "shards", "users", "stratified", "branches"
+        "metis",
+        "louvain",
+        "random",
+        "dirichlet",
+        "iid",
+        "shards",
+        "users",
+        "stratified",
+        "branches",
     ] = Field(
         default=CHOSEN,
         description=(
-            "how the data are partitioned among the clients. Nodes of a graph: metis (auto) or"
-            " random; sets of graphs ignore it. Images: dirichlet (auto; per class in random"
-            " proportions), iid, shards (each of one or two classes), or users (auto for LEAF's"
-            " files; all images of a user at one client). Points: stratified (auto;"
-            " every class evenly), iid or dirichlet. Links: branches (auto; whole branches of"
-            " the taxonomy) or random. Ignored for clients with their own data"
+            "how the data are partitioned among the clients. Nodes of a graph: metis (auto),"
+            " louvain (communities) or random; sets of graphs ignore it. Images: dirichlet (auto;"
+            " per class in random proportions), iid, shards (each of one or two classes), or users"
+            " (auto for LEAF's files; all images of a user at one client). Points: stratified"
+            " (auto; every class evenly), iid or dirichlet. Links: branches (auto; whole branches"
+            " of the taxonomy) or random. Ignored for clients with their own data"
         ),
     )
     alpha: Rate = Field(

@@ -121,15 +121,15 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     kind = encoder(config, facts.task, channels)
     if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
+    options: dict[str, Any] = {"norm": config.images.norm, **network.options}
     spec = ImageModelSpec(
         kind=kind,
         shape=(channels, height, width),
-        norm=config.images.norm,
         embedding_dim=config.embedding_dim,
         num_classes=len(facts.class_names),
         head=network.head,
         fixed=network.head_from != "training",
-        **network.options,
+        **options,
     )
     try:
         if kind in KINDS[facts.task].models:
@@ -227,10 +227,11 @@ def initial_aggregation(
     """
     method = config.row
     state = named_state(build_model(model_spec(config, facts), config.seed))
+    personal = method.personal_names(state, facts.own_ends)
     shared = {
         name: tensor.numpy(force=True)
         for name, tensor in state.items()
-        if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
+        if name not in personal and not is_fixed(config, name)
     }
     if begin is not None:
         shared = begin(shared, frozenset(state.keys() - shared.keys()))

@@ -192,6 +192,8 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
             "another aggregation: consistent weighs clients by products of their updates, which are"
             " mostly noise",
         )
+    if config.network.options.get("norm") == "batch":
+        yield "dp.unit method", "a method without batch normalisation"
     if config.images.norm == "batch":
         yield (
             "dp.unit images.norm",

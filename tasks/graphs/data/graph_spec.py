@@ -172,7 +172,7 @@ class GraphSpec(Spec):
     dataset : str
         Also several sets of graphs, as in `curvfed.tasks.graphs.data.sources.graph_dataset_names`.
     partition : str
-        "metis" or "random".
+        "metis", "louvain" or "random".
     seed : int
         Seed of partition and split, or of the generator; at least 0. A data set with S splits uses
         split `seed` modulo S.

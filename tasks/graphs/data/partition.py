@@ -1,4 +1,5 @@
-"""Partition one graph among clients: cleaning, connected components, METIS, random splits."""
+"""Partition one graph among clients: cleaning, connected components, METIS, Louvain's
+communities, random splits."""
 
 import hashlib
 import heapq
@@ -85,6 +86,32 @@ def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int)
     (num_nodes,) of 0..num_parts-1; the same for the same arguments.
     """
     piece = components(edge_index, num_nodes)
+    return _parts_of_pieces(piece, edge_index, num_parts, seed)
+
+
+def louvain_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
+    """Parts of about equal size that are made of communities (Blondel et al., 2008), as in OpenFGL;
+    arguments as in `metis_parts`.
+
+    A community that is larger than a part is cut by METIS; OpenFGL cuts it by the numbers of its
+    nodes. Then each piece, the largest first, goes to the smallest part so far. networkx takes
+    seconds for 20,000 edges.
+    """
+    import networkx
+
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(num_nodes))
+    graph.add_edges_from(edge_index.T.tolist())
+    piece = np.empty(num_nodes, dtype=np.int64)
+    for number, nodes in enumerate(networkx.community.louvain_communities(graph, seed=seed)):
+        piece[list(nodes)] = number
+    return _parts_of_pieces(piece, edge_index, num_parts, seed)
+
+
+def _parts_of_pieces(piece: Integers, edge_index: Integers, num_parts: int, seed: int) -> Integers:
+    """The part of each node, where nodes of one piece stay together unless it is too large; `piece`
+    is changed."""
+    num_nodes = len(piece)
     shares = -(-np.bincount(piece) * num_parts // num_nodes)
     if len(shares) == 1:
         return _cut(edge_index, num_nodes, num_parts, seed)
@@ -126,6 +153,7 @@ def random_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int
 
 PARTITIONS: dict[str, Callable[[Integers, int, int, int], Integers]] = {
     "metis": metis_parts,
+    "louvain": louvain_parts,
     "random": random_parts,
 }
 

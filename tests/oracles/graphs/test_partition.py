@@ -13,6 +13,7 @@ from curvfed.tasks.graphs.data.partition import (
     fill_empty,
     induced,
     largest,
+    louvain_parts,
     membership_digest,
     metis_parts,
     random_parts,
@@ -110,6 +111,19 @@ def test_components_are_dealt_whole_unless_they_fill_more_than_a_part(pairs, num
     for component in nx.connected_components(graph):
         if len(component) <= num_nodes / num_parts:
             assert len(set(parts[sorted(component)].tolist())) == 1
+
+
+@pytest.mark.parametrize(("num_parts", "cut"), [(3, 0), (6, 0), (12, 6)])
+def test_louvain_keeps_communities_together_that_fit_into_a_part(num_parts, cut):
+    """Six cliques of ten nodes in a ring, each joined to the next by an edge; twelve parts have
+    half of a clique each."""
+    cliques = nx.ring_of_cliques(6, 10)
+    edges = clean_edges(np.array(cliques.edges).T, 60)
+    parts = louvain_parts(edges, 60, num_parts, seed=0)
+    assert np.bincount(parts).tolist() == [60 // num_parts] * num_parts
+    owners = [set(parts[10 * clique : 10 * clique + 10].tolist()) for clique in range(6)]
+    assert sum(len(parts_of_clique) > 1 for parts_of_clique in owners) == cut
+    assert (louvain_parts(edges, 60, num_parts, seed=0) == parts).all()
 
 
 @given(st.lists(st.integers(0, 5), min_size=6, max_size=20))
