@@ -41,6 +41,10 @@ class HeadSpec:
         cross-entropy depends.
     slope : float
         Norm s of the prototypes in the ball at the start, 0 < s < 1.
+    learns_scale : bool
+        Whether τ is a parameter, which is trained even if the weights are fixed.
+    by_means : bool
+        Whether a head with class means predicts by them.
 
     Raises
     ------
@@ -57,6 +61,8 @@ class HeadSpec:
     normalize: bool = True
     scale: float = 1.0
     slope: float = 0.9
+    learns_scale: bool = False
+    by_means: bool = False
 
     def __post_init__(self) -> None:
         if self.start != "default" and self.dim == 1 and self.num_classes > 2:
@@ -90,6 +96,31 @@ class LinearHead(nn.Module):
         return F.linear(features, self.weight, self.bias)
 
 
+class MeansHead(LinearHead):
+    """As `LinearHead`, and `means` (C, d), mean features of each class that are not trained; those
+    of an unknown class, and all before they are loaded, are 0.
+
+    With `by_means`, evaluation predicts the class of the nearest known mean, if there is one: its
+    logits are the negative squared distances.
+    """
+
+    def __init__(self, spec: HeadSpec) -> None:
+        super().__init__(spec)
+        self.means = nn.Parameter(torch.zeros(spec.num_classes, spec.dim), requires_grad=False)
+        self.by_means = spec.by_means
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, d) -> (n, C)."""
+        logits = super().forward(features)
+        if self.training or not self.by_means:
+            return logits
+        is_known = self.means.any(1)
+        distances = flat_distances(features, self.means).square()
+        # Finite: a logit that is not finite counts as no prediction.
+        nearness = torch.where(is_known, -distances, -torch.finfo(distances.dtype).max)
+        return torch.where(is_known.any(), nearness, logits)
+
+
 class SphereHead(nn.Module):
     """Logits τ W z/‖z‖; weight (C, d) is zero until it is loaded. SphereFed, Section 4.2."""
 
@@ -97,7 +128,9 @@ class SphereHead(nn.Module):
         super().__init__()
         self.weight = _zeros(spec, spec.num_classes, spec.dim)
         self.normalize = spec.normalize
-        self.scale = spec.scale
+        self.scale: float | Tensor = spec.scale
+        if spec.learns_scale:
+            self.scale = nn.Parameter(torch.tensor(spec.scale))
 
     def inputs(self, features: Tensor) -> Tensor:
         """The features (n, d) that the weights multiply, scaled to unit norm if `normalize` says
@@ -171,6 +204,7 @@ def flat_distances(v: Tensor, w: Tensor) -> Tensor:
 
 HEADS: dict[str, type[nn.Module]] = {
     "linear": LinearHead,
+    "means": MeansHead,
     "sphere": SphereHead,
     "poincare": PoincareHead,
     "prototypes": PrototypeHead,
@@ -189,7 +223,8 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
     Returns
     -------
     dict of str to Tensor, float32, on the CPU
-        "weight" (C, d), and "bias" (C,) for a linear head. Equal arguments give equal bits on one
+        "weight" (C, d), and "bias" (C,) for a linear head; other parameters start in the class.
+        Equal arguments give equal bits on one
         machine; on another machine the search for prototypes may find another optimum, so fixed
         weights are sent, not computed again.
     """
@@ -202,7 +237,8 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
             tensor.uniform_(-(spec.dim**-0.5), spec.dim**-0.5, generator=generator)
     else:
         weight = _directions(spec, seed)
-    return {"weight": weight, "bias": bias} if spec.kind == "linear" else {"weight": weight}
+    has_bias = spec.kind in ("linear", "means")
+    return {"weight": weight, "bias": bias} if has_bias else {"weight": weight}
 
 
 def unit(features: Tensor) -> Tensor:

@@ -40,8 +40,8 @@ class Network:
     Attributes
     ----------
     head : str
-        "linear", "sphere", "poincare" or "prototypes": the classifier of an image model, as in
-        `curvfed.tasks.heads`.
+        "linear", "means", "sphere", "poincare" or "prototypes": the classifier of an image model,
+        as in `curvfed.tasks.heads`.
     head_from : str
         "training": the head is trained like the rest; "server": it is fixed, and sent to each
         client once; "client": it is fixed, and each client draws its own.

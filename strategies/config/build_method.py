@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("curvfed")
 
+_FIXED = (f"{HEAD}weight", f"{HEAD}bias")
+"""The parameters of a fixed head that the server sends."""
+
 
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
@@ -149,7 +152,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
 
 def is_fixed(config: RunConfig, name: str) -> bool:
     """Whether the server sets this parameter once and no round trains it."""
-    return name.startswith(HEAD) and config.network.head_from == "server"
+    return name in _FIXED and config.network.head_from == "server"
 
 
 def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:

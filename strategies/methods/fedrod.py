@@ -43,11 +43,8 @@ class FedRodClient(Learner):
             for parameter in self._own.parameters():
                 parameter.zero_()
         self._optimizer = fresh_optimizer(self._own, local.config)
-        weight = local.tensors["head.weight"]
-        self._log_counts = (
-            torch.bincount(local.task.train_labels, minlength=len(weight)).to(weight.dtype).log()
-        )
-        self._both = with_own_head(local.model, self._own)
+        self._log_counts = log_class_counts(local)
+        self._both = with_head(local.model, BothHeads(local.model, self._own))
 
     def local_state(self) -> dict[str, Tensor]:
         """h_k, and its optimiser's moments if the run keeps moments."""
@@ -90,15 +87,22 @@ class FedRodClient(Learner):
         """The scored model, with the stored personal head."""
         head = _own_head(model)
         load_arrays(select_prefix(state, OWN_HEAD), dict(head.named_parameters()))
-        return with_own_head(model, head)
+        return with_head(model, BothHeads(model, head))
+
+
+def log_class_counts(local: Local) -> Tensor:
+    """Logarithms of a client's numbers of training examples by class, (C,); −∞ for none."""
+    weight = local.tensors["head.weight"]
+    counts = torch.bincount(local.task.train_labels, minlength=len(weight))
+    return counts.to(weight.dtype).log()
 
 
 class BothHeads(nn.Module):
-    """The sum of two classifiers' logits."""
+    """The sum of the logits of a model's classifier, not a copy, and of another's."""
 
-    def __init__(self, generic: nn.Module, personal: nn.Module) -> None:
+    def __init__(self, model: nn.Module, personal: nn.Module) -> None:
         super().__init__()
-        self.generic = generic
+        self.generic: nn.Module = model.head  # type: ignore[assignment]
         self.own = personal
 
     def forward(self, features: Tensor) -> Tensor:
@@ -107,11 +111,10 @@ class BothHeads(nn.Module):
         return logits
 
 
-def with_own_head(model: nn.Module, head: nn.Module) -> nn.Module:
-    """A model with the same modules, not copies, except that its head adds the logits of another
-    head."""
+def with_head(model: nn.Module, head: nn.Module) -> nn.Module:
+    """A model with the same modules, not copies, except for its head."""
     combined = copy.deepcopy(model, {id(child): child for child in model.children()})
-    combined.head = BothHeads(combined.head, head)  # type: ignore[arg-type]
+    combined.head = head
     return combined
 
 

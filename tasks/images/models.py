@@ -28,7 +28,7 @@ class ImageModelSpec:
     embedding_dim : int
         Width of a linear layer between net and head; 0: without this layer.
     num_classes : int
-    head, fixed, start, normalize, scale, slope
+    head, fixed, start, normalize, scale, slope, learns_scale, by_means
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
     """
 
@@ -43,6 +43,8 @@ class ImageModelSpec:
     normalize: bool = True
     scale: float = 1.0
     slope: float = 0.9
+    learns_scale: bool = False
+    by_means: bool = False
 
     min_parameters: ClassVar[int] = 0
 
@@ -64,7 +66,7 @@ class ImageModelSpec:
         head_settings = _head_spec(self, width)
         model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
         if not self.fixed:
-            model.head.load_state_dict(head_start(head_settings, seed))
+            model.head.load_state_dict(head_start(head_settings, seed), strict=False)
         return model
 
 
@@ -139,6 +141,8 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
         normalize=spec.normalize,
         scale=spec.scale,
         slope=spec.slope,
+        learns_scale=spec.learns_scale,
+        by_means=spec.by_means,
     )
 
 

@@ -12,7 +12,7 @@ from curvfed.strategies.wire.codec import decode_arrays
 
 PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 SENT_MODELS = ("train", "evaluate", "fine-tune", "calibrate", "ccvr")
-FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geodesic")
+FIXED = ("fedbabu", "fedetf", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geodesic")
 
 
 class Line(NamedTuple):

@@ -78,23 +78,27 @@ def learner(
     dtype: torch.dtype = torch.float64,
     batch_size: int = 2,
     examples: int = EXAMPLES,
+    head: nn.Module | None = None,
     **settings: Any,
 ) -> Learner:
     """The learner of a method on these examples, which `seed` draws, from the start that every seed
-    has in common."""
+    has in common; `head` replaces the linear one."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     config = resolve_defaults(
         parse({"method": method, "dataset": "digits", "weight-decay": 0.0, "momentum": 0.0} | keys),
         "images",
     )
     start, data = np.random.default_rng(0), np.random.default_rng(seed + 1)
-    net = Net().to(dtype)
+    net = Net()
+    net.head = head or net.head
+    net.to(dtype)
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.copy_(torch.from_numpy(start.normal(0, 0.7, tuple(parameter.shape))))
     x = torch.from_numpy(data.normal(0, 1, (examples, FEATURES))).to(dtype)
     labels = torch.from_numpy(data.integers(0, CLASSES, examples))
-    parameters, tensors = dict(net.named_parameters()), named_state(net)
+    tensors = named_state(net)
+    parameters = {name: p for name, p in net.named_parameters() if p.requires_grad}
     row = METHODS[method]
     shared = tuple(name for name in tensors if not row.is_personal(name))
     optimizer = make_optimizer(parameters, config)

@@ -82,14 +82,14 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     config, spec = spec_of(found)
     page, row = documented_methods()[method], METHODS[method]
     names = list(named_state(build_model(spec, 0)))
-    personal = {name for name in names if row.is_personal(name)}
+    personal = row.personal_names(names)
     for reply in recorder.replies("train"):
         assert_matched(set(array_names(reply)), page.sends)
     if learner_class(row).share is learner_side.Learner.share:
         fixed = {
             name
             for name in names
-            if name.startswith("head.")
+            if name in ("head.weight", "head.bias")
             and name not in personal
             and config.network.head_from != "training"
         }

@@ -1,0 +1,138 @@
+"""FedALA (Zhang et al., AAAI 2023): each client mixes the shared model into its own, element by
+element, before it trains."""
+
+import math
+from collections.abc import Mapping
+from itertools import islice
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.learner import Local
+from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+from curvfed.strategies.base.own_model import OwnModel
+from curvfed.strategies.base.tensors import copy_tensors
+from curvfed.strategies.base.training import Trained, check_finite, training_only
+
+PASSES = 10
+"""The number of losses whose spread ends the first search for the weights."""
+
+MAX_PASSES = 100
+"""The most passes of that search; the authors' code has no limit."""
+
+
+class Keys(Table):
+    """Keys of FedALA."""
+
+    layers: int = Field(
+        default=1,
+        ge=1,
+        le=1_000,
+        description="p: the last layers, in which weights are learned; all others are the shared",
+    )
+    rate: Rate = Field(default=1.0, gt=0, description="eta, the learning rate of the weights")
+    sample: Rate = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="share of a pass's batches on which the weights are learned",
+    )
+    spread: Rate = Field(
+        default=0.1,
+        gt=0,
+        description=(
+            "standard deviation of the last ten losses below which the first search ends; later"
+            " rounds make one pass"
+        ),
+    )
+
+
+class FedAlaClient(OwnModel):
+    """Starts the round from v + (θ − v) ∘ w, trains it, shares it and keeps it as v: Algorithm 1.
+
+    v is the client's model after its last round and θ the one received; below the last
+    `fedala.layers` layers the start is θ itself. The weights w begin at 1 and stay: on batches of
+    the client they descend, w ← clip(w − η g ∘ (θ − v), 0, 1), where g is the gradient of the loss
+    at the mixed model. A client scores v, after training; the authors' tables score the mixed model
+    before it.
+
+    Layers are those of the network with parameters, while the authors' code counts tensors. A
+    client whose last layers equal the shared ones learns no weights, as in its first round.
+    """
+
+    keys: Keys
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        names = self.shared_and_trained
+        layers = list(dict.fromkeys(name.rpartition(".")[0] for name in names))
+        last = layers[-self.keys.layers :]
+        self._names = [name for name in names if name.rpartition(".")[0] in last]
+        self._weights = {
+            name: torch.ones_like(self.own_trained[name].detach()) for name in self._names
+        }
+        # Whether weights were learned before; a tensor, as all that a client keeps.
+        self._searched = torch.zeros(1)
+
+    def local_state(self) -> dict[str, Tensor]:
+        """v, the weights, and whether they were learned before."""
+        weights = {f"weight/{name}": weight for name, weight in self._weights.items()}
+        return super().local_state() | weights | {"searched": self._searched}
+
+    def train(self) -> Trained:
+        """Mix, and train the mixed model."""
+        local = self.local
+        kept = {name: self.own_state[name].detach().clone() for name in self._names}
+        copy_tensors(local.tensors, self.own_state)
+        if any(not torch.equal(kept[name], self.own_state[name]) for name in self._names):
+            self._learn_weights(kept)
+        copy_tensors(self.own_state, {name: local.tensors[name].detach() for name in self._names})
+        trained = super().train()
+        copy_tensors(local.tensors, self.own_state)
+        return trained
+
+    def _learn_weights(self, kept: Mapping[str, Tensor]) -> None:
+        """Learn the weights on the own model, which is left mixed."""
+        task = self.local.task
+        gaps = {name: self.own_state[name].detach() - kept[name] for name in self._names}
+        self._mix(kept, gaps)
+        passes = 1 if self._searched else MAX_PASSES
+        num_batches = math.ceil(self.keys.sample * task.num_steps)
+        parameters = [self.own_trained[name] for name in self._names]
+        self.own.train()
+        losses: list[float] = []
+        with training_only(self.own_trained, self._names):
+            for number in range(passes):
+                for batch in islice(task.batches(self.own), num_batches):
+                    loss = self.loss(self.own, batch)
+                    gradients = torch.autograd.grad(loss, parameters)
+                    for name, gradient in zip(self._names, gradients, strict=True):
+                        step = self.keys.rate * gradient * gaps[name]
+                        self._weights[name].sub_(step).clamp_(0, 1)
+                    self._mix(kept, gaps)
+                losses.append(loss.item())
+                check_finite(losses[-1:], number, passes)
+                if len(losses) > PASSES and np.std(losses[-PASSES:]) < self.keys.spread:
+                    break
+        self._searched.fill_(1)
+
+    @torch.no_grad()
+    def _mix(self, kept: Mapping[str, Tensor], gaps: Mapping[str, Tensor]) -> None:
+        for name, weight in self._weights.items():
+            self.own_trained[name].copy_(kept[name] + gaps[name] * weight)
+
+
+METHODS = {
+    "fedala": Method(
+        "each client mixes the shared model into its own by learned weights (Zhang et al., 2023)",
+        space="flat",
+        tasks=(*GRAPHS, *IMAGES),
+        settings={"images": {"fine_tune_epochs": 0}},
+        keys={"fedala": Keys},
+        tuned={task: {"fedala.layers": (2, 1000)} for task in (*GRAPHS, *IMAGES)},
+        client=FedAlaClient,
+    ),
+}

@@ -1,0 +1,110 @@
+"""FedETF (Li et al., ICCV 2023): a fixed simplex as classifier, and a loss for balanced classes."""
+
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.statistics import HEAD
+from curvfed.strategies.base.training import make_optimizer, train, training_only
+from curvfed.strategies.methods.fedrod import log_class_counts
+from curvfed.tasks.task import Batch
+
+
+class Keys(Table):
+    """Keys of FedETF."""
+
+    temperature: Rate = Field(
+        default=1.0,
+        gt=0,
+        description="beta, which multiplies the cosines of features and prototypes, at the start",
+    )
+    learn_temperature: bool = Field(
+        default=True, description="train and average beta with the other parameters"
+    )
+    alternations: int = Field(
+        default=1,
+        ge=1,
+        le=1_000,
+        description=(
+            "times that fine-tuning trains first a client's prototypes and then its projection,"
+            " fine-tune-epochs each; the authors' code has 20 of 3 epochs"
+        ),
+    )
+
+
+PROJECTION = "body.1."
+"""Prefix of the names of the linear layer between the network and the classifier."""
+
+
+class FedEtfClient(Learner):
+    """FedAvg's local work on the cross-entropy of β cos(g(z), w_c) + log n_kc over the classes c:
+    Section 4.2.
+
+    The prototypes w_c are the corners of a regular simplex, whose cosines are −1/(C − 1): the
+    equiangular tight frame, turned at random. It needs a width of C − 1 or more; the paper has no
+    other, and here the w_c are then spread as far apart as possible. g is the linear layer of width
+    `embedding-dim`, n_kc the client's number of training examples of class c. A class without
+    examples drops out.
+
+    Fine-tuning (Section 4.3) trains the client's copy of the prototypes and g in turn, by the
+    cross-entropy of β cos(g(z), w_c); the rest is fixed. The authors' code trains one more round
+    first, and has rates of its own for the two.
+    """
+
+    keys: Keys
+    hides_records = False
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        self._log_counts = log_class_counts(local)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """The cross-entropy as if all classes were equally frequent at the client."""
+        return F.cross_entropy(model(batch.inputs) + self._log_counts, batch.labels)
+
+    def fine_tune(self) -> float | None:
+        """The loss of the last pass over the projection, or without one over the prototypes."""
+        local = self.local
+        config = local.config
+        parameters = dict(local.model.named_parameters())
+        projection = [name for name in parameters if name.startswith(PROJECTION)]
+        loss = None
+        for _ in range(self.keys.alternations):
+            for names in filter(None, ([f"{HEAD}weight"], projection)):
+                with training_only(parameters, names):
+                    optimizer = make_optimizer({name: parameters[name] for name in names}, config)
+                    optimizer.learning_rate = config.fine_tuning_rate
+                    loss = train(
+                        local.model,
+                        local.task,
+                        optimizer,
+                        config.fine_tune_epochs,
+                        clip_norm=config.clip_norm,
+                    )
+        return loss
+
+
+def network(keys: Keys) -> Network:
+    """Cosines to the corners of a simplex, times the temperature."""
+    options = {
+        "start": "uniform",
+        "scale": keys.temperature,
+        "learns_scale": keys.learn_temperature,
+    }
+    return Network(head="sphere", head_from="server", options=options)
+
+
+METHODS = {
+    "fedetf": Method(
+        "fixed simplex as classifier, cosines, loss as for balanced classes (Li et al., 2023)",
+        space="flat",
+        network=network,
+        tasks=IMAGES,
+        keys={"fedetf": Keys},
+        tuned={"images": {"fedetf.temperature": (5.0, 20.0)}},
+        client=FedEtfClient,
+    ),
+}

@@ -1,0 +1,55 @@
+"""AFL: the closed form is what its authors' recursion ends in, and a run needs no rounds."""
+
+import numpy as np
+import pytest
+from app_runs import QUICK, run
+
+from curvfed.strategies.methods.spherefed import Sums, solve
+
+GAMMA = 1.5
+
+
+def recursion(clients):
+    """The classifier (l, C) after the authors' recursion over clients' solutions, and their removal
+    of γ."""
+    size = clients[0].gram.shape[0]
+    matrices = [sums.gram + GAMMA * np.eye(size) for sums in clients]
+    solutions = [
+        np.linalg.solve(gram, sums.targets) for gram, sums in zip(matrices, clients, strict=True)
+    ]
+    gram, solution = matrices[0], solutions[0]
+    for next_gram, next_solution in zip(matrices[1:], solutions[1:], strict=True):
+        both = np.linalg.inv(gram + next_gram)
+        solution = (
+            np.eye(size)
+            - np.linalg.solve(gram, next_gram)
+            + np.linalg.solve(gram, next_gram) @ both @ next_gram
+        ) @ solution + (
+            np.eye(size)
+            - np.linalg.solve(next_gram, gram)
+            + np.linalg.solve(next_gram, gram) @ both @ gram
+        ) @ next_solution
+        gram = gram + next_gram
+    ridge = len(clients) * GAMMA
+    return solution + ridge * np.linalg.solve(gram - ridge * np.eye(size), solution)
+
+
+def test_the_recursion_over_clients_is_least_squares_over_all_examples():
+    rng = np.random.default_rng(3)
+    clients = []
+    for examples in (4, 9, 6):
+        sums = Sums.zeros(5, 3)
+        sums.add(rng.normal(size=(examples, 5)), rng.integers(0, 3, examples))
+        clients.append(sums)
+    gram = sum(sums.gram for sums in clients)
+    targets = sum(sums.targets for sums in clients)
+    np.testing.assert_allclose(recursion(clients).T, solve(gram, targets, 0.0), rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_rounds_change_nothing(rounds, tmp_path):
+    settings = QUICK["images"] | {"method": "afl", "num_rounds": rounds}
+    made = run(tmp_path, **settings)
+    start = run(tmp_path, "start", **settings | {"seed": 0, "num_rounds": 0})
+    assert all((made.model[name] == array).all() for name, array in start.model.items())
+    assert made.summary["global_accuracy"] > 0.3  # of ten classes

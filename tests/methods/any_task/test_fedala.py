@@ -1,0 +1,74 @@
+"""FedALA against its Algorithm 1 in NumPy."""
+
+import numpy as np
+import pytest
+from tiny_learning import (
+    assert_near,
+    batches,
+    descend,
+    gradient,
+    learner,
+    softmax_loss,
+    state,
+)
+
+RATE, EPOCHS, ETA = 0.3, 2, 2.0
+HEAD = ("head.weight", "head.bias")
+BATCHES = 2
+"""Of four: half of a pass."""
+
+
+def mixed(kept, received, weights, names):
+    start = dict(received)
+    for name in names:
+        start[name] = kept[name] + (received[name] - kept[name]) * weights[name]
+    return start
+
+
+def learn(kept, received, weights, names, task, passes):
+    """The weights after passes over the first batches."""
+    for _ in range(passes):
+        for x, labels in batches(task)[:BATCHES]:
+            start = mixed(kept, received, weights, names)
+            slopes = gradient(lambda a: softmax_loss(a, x, labels), start)
+            weights = {
+                name: np.clip(
+                    weights[name] - ETA * slopes[name] * (received[name] - kept[name]), 0, 1
+                )
+                for name in names
+            }
+    return weights
+
+
+@pytest.mark.parametrize(("layers", "names"), [(1, HEAD), (9, ("body.0.weight", *HEAD))])
+def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
+    """The first search for the weights ends after eleven passes, and each later round has one."""
+    found = learner(
+        "fedala",
+        learning_rate=RATE,
+        local_epochs=EPOCHS,
+        fedala__layers=layers,
+        fedala__rate=ETA,
+        fedala__sample=0.5,
+        fedala__spread=1e3,
+    )
+    task, rng = found.local.task, np.random.default_rng(7)
+    kept = state(found.scored)
+    weights = {name: np.ones_like(kept[name]) for name in names}
+    for passes in (11, 1):
+        received = {name: rng.normal(0, 0.7, array.shape) for name, array in kept.items()}
+        weights = learn(kept, received, weights, names, task, passes)
+        kept = descend(mixed(kept, received, weights, names), task, RATE, EPOCHS)
+        found.receive(received)
+        found.train()
+        assert_near(found.share(), kept, 1e-6)
+        assert_near(state(found.scored), kept, 1e-6)
+    assert 0 < min(weight.min() for weight in weights.values()) + 1 < 2  # not all are 1
+
+
+def test_a_client_that_is_sent_its_own_last_layers_trains_as_in_fedavg():
+    found, plain = (
+        learner(method, learning_rate=RATE, local_epochs=EPOCHS) for method in ("fedala", "fedavg")
+    )
+    found.train(), plain.train()
+    assert_near(found.share(), plain.share(), 0)
