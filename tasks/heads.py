@@ -42,7 +42,7 @@ class HeadSpec:
     slope : float
         Norm s of the prototypes in the ball at the start, 0 < s < 1.
     learns_scale : bool
-        Whether τ is a parameter, which is trained even if the weights are fixed.
+        Whether τ is a parameter, trained beside fixed weights.
     by_means : bool
         Whether a head with class means predicts by them.
 
@@ -223,10 +223,9 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
     Returns
     -------
     dict of str to Tensor, float32, on the CPU
-        "weight" (C, d), and "bias" (C,) for a linear head; other parameters start in the class.
-        Equal arguments give equal bits on one
-        machine; on another machine the search for prototypes may find another optimum, so fixed
-        weights are sent, not computed again.
+        "weight" (C, d), "bias" (C,) for a linear head, and "means" (C, d) for one with class means.
+        Equal arguments give equal bits on one machine; on another machine the search for prototypes
+        may find another optimum, so fixed weights are sent, not computed again.
     """
     # The body uses the same seed, so the head needs another one.
     generator = torch.Generator().manual_seed(~seed)
@@ -237,8 +236,9 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
             tensor.uniform_(-(spec.dim**-0.5), spec.dim**-0.5, generator=generator)
     else:
         weight = _directions(spec, seed)
-    has_bias = spec.kind in ("linear", "means")
-    return {"weight": weight, "bias": bias} if has_bias else {"weight": weight}
+    if spec.kind == "means":
+        return {"weight": weight, "bias": bias, "means": torch.zeros_like(weight)}
+    return {"weight": weight, "bias": bias} if spec.kind == "linear" else {"weight": weight}
 
 
 def unit(features: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class ImageModelSpec:
         head_settings = _head_spec(self, width)
         model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
         if not self.fixed:
-            model.head.load_state_dict(head_start(head_settings, seed), strict=False)
+            model.head.load_state_dict(head_start(head_settings, seed))
         return model
 
 
