@@ -147,7 +147,7 @@ KINDS = {
         built_in="trees",
         models=("gin", "gcn", "lorentz"),
         default_models={"flat": "gin", "lorentz": "lorentz"},
-        partitions=("metis", "random"),
+        partitions=("metis", "louvain", "random"),
         defaults=_GRAPHS,
         has_spaces=True,
     ),

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import BUFFERS
+from curvfed.strategies.errors import ConfigError
 
 
 class KeepsBatchNorm(Method):

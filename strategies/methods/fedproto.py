@@ -10,12 +10,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
-from curvfed.strategies.base.classifier_inputs import classifier_inputs
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
+from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch
 
 MEANS = "head.means"

@@ -4,8 +4,8 @@ import pytest
 from errors import refuses
 from torch import nn
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.kinds import KINDS
