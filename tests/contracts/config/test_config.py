@@ -320,6 +320,8 @@ def test_a_sum_is_enough_for_averages_and_hulls():
         "fednova",
         "one-shot",
         "rows",
+        "prototypes",
+        "feddbe",
     }
     for method, row in METHODS.items():
         raw = {"method": method, "secure-sum": True}
