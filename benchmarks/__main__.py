@@ -1,10 +1,11 @@
 """Measure rows, each ours against a limit, the flat twin, a peer or a budget.
 
     python -m benchmarks [--data FOLDER] [--only WORD ...] [--device cuda] [--out FILE.json]
-        [--page docs/measured/speed.md]
+        [--page docs/measured/speed.md | --update docs/measured/speed.md]
 
 With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. `--only`
-selects topics, or rows by a part of their names. docs/speed.md explains the rows.
+selects topics, or rows by a part of their names. `--update` replaces
+the measured rows of a page and keeps the others. docs/speed.md explains the rows.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measure import Place
-from benchmarks.page import COLUMNS, cells, figures_of, machine, write_page
+from benchmarks.page import COLUMNS, cells, figures_of, machine, update_page, write_page
 from benchmarks.rows import TOPICS, chosen
 from curvfed.strategies.config.device import pick_device
 from curvfed.tasks.stored_files import write_atomically
@@ -29,7 +30,8 @@ INTRODUCTION = """\
 
     make bench DATA=folder ARGS="--page docs/measured/speed.md"
 
-writes this page. [Speed](../speed.md) explains the rows and sums them up.
+writes this page; `--update` in place of `--page` replaces the rows that `--only` names. [Speed](../speed.md) explains
+the rows and sums them up. A row that takes longer than the other has a clause on what that buys.
 """
 
 
@@ -43,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help=words)
     parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
     parser.add_argument("--page", type=Path, help="page to write, such as docs/measured/speed.md")
+    parser.add_argument("--update", type=Path, help="page whose measured rows are replaced")
     parser.add_argument(
         "--device", default="cpu", help="of steps and networks: cpu, cuda or cuda:N"
     )
@@ -59,7 +62,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--page: there is no folder {options.page.parent}")
     if options.data and not options.data.is_dir():
         parser.error(f"--data: {options.data} is no folder")
-    rows = chosen(options.only, Place(options.data, device, options.quick, options.before))
+    if options.update and not options.update.is_file():
+        parser.error(f"--update: there is no page {options.update}")
+    place = Place(options.data, device, options.quick, options.before)
+    rows = chosen(options.only, place)
     if not rows:
         parser.error(f"--only: no row has {' or '.join(options.only)} in its name")
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
@@ -86,12 +92,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if options.out:  # at once: an interrupt loses only the row that is being measured
             write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
+    titles = dict.fromkeys(row["part"] for row in figures)
+    measured = {title: [cells(row) for row in figures if row["part"] == title] for title in titles}
     if options.page:
-        titles = dict.fromkeys(row["part"] for row in figures)
-        tables = {
-            title: [cells(row) for row in figures if row["part"] == title] for title in titles
-        }
-        write_page(options.page, INTRODUCTION, content, COLUMNS, tables)
+        write_page(options.page, INTRODUCTION, content, COLUMNS, measured)
+    if options.update:
+        every_row = [row for _, row in chosen([], place)]
+        number, missed = update_page(options.update, INTRODUCTION, content, measured, every_row)
+        console.print(f"{missed} of {number} goals of the page are missed")
     goals = [row["met"] for row in figures if row.get("met") is not None]
     failed = sum("error" in row for row in figures)
     console.print(

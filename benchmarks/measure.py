@@ -52,7 +52,8 @@ class Row(NamedTuple):
     `make` sets everything up and returns our call and the other's, or ours and a number of seconds.
     The ratio is not to exceed the goal. There are `repeats` pairs of measurements, of `calls` calls
     each: microseconds need many. If `is_figure` is set, the calls return the
-    figure themselves, and are neither timed nor called to warm up.
+    figure themselves, and are neither timed nor called to warm up. `buys` is a clause on what the
+    longer time buys, of a row that misses its goal or has none.
     """
 
     what: str
@@ -62,6 +63,7 @@ class Row(NamedTuple):
     repeats: int = 5
     calls: int = 1
     is_figure: bool = False
+    buys: str = ""
 
 
 @dataclass(frozen=True)
