@@ -39,7 +39,9 @@ from curvfed.tasks.registry import tasks_of
 
 STEPS = 50
 WIDTH = 128
-GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}  # of a method as it is by default
+GOALS = {"hyperfed": 1.05, "spherefed": 1.05}  # of a method as it is by default
+FLATLAND_BUYS = "a time coordinate, centroids and a second filter, in passes fused by hand"
+MADE_BATCHES = "each pass shuffles and cuts its batches from bytes, which the loop has made before"
 ON_GRAPHS: tuple[tuple[str, Settings], ...] = (
     # a round of one step leaves the proximal term, which is 0, out
     ("flatland", {}),
@@ -160,7 +162,9 @@ def _row(
     goal = None if variant or mixed else GOALS.get(method)
     repeats = 7 if passes > 1 else 5
     calls = 1 if plain else 1 + passes // 10
-    return Row(f"{method}{changed}: {what}, {base['dataset']}", against, make, goal, repeats, calls)
+    buys = FLATLAND_BUYS if method == "flatland" else ""
+    name = f"{method}{changed}: {what}, {base['dataset']}"
+    return Row(name, against, make, goal, repeats, calls, buys=buys)
 
 
 def _private_row(images: Settings, network: str) -> Row:
@@ -268,7 +272,8 @@ def networks(place: Place) -> list[Row]:
     ):
         make = partial(_against_loop, place, network, method, precision == "bfloat16")
         what = f"{method}: steps of {network} in {precision}, on {on}"
-        rows.append(Row(what, "a plain PyTorch loop with cross-entropy", make, 1.05, 3))
+        loop = "a plain PyTorch loop with cross-entropy"
+        rows.append(Row(what, loop, make, 1.05, 3, buys=MADE_BATCHES))
     for network in NETWORKS:
         make = partial(_precisions, place, network)
         rows.append(

@@ -50,6 +50,10 @@ START = (
 )
 """Parts of a client's process, likewise."""
 
+A_RUN = "messages, checks, files from which a killed run resumes, and a report with its pictures"
+POLLING = "3 s are a SuperNode's pause between two looks for a message, which Flower fixes"
+SET_UP = "clients beyond 1.5 GiB are set up again from their files, so that any number fits"
+
 MANY = 1_000
 FEW = 10
 ROUNDS = 40
@@ -98,6 +102,7 @@ def rows(place: Place) -> list[Row]:
             of_graph,
             1.1,
             3,
+            buys=A_RUN,
         ),
         Row(
             f"in-process run, hyperfed, {images['dataset']}, 20 clients, 5 rounds",
@@ -105,12 +110,13 @@ def rows(place: Place) -> list[Row]:
             of_images,
             1.1,
             3,
+            buys=A_RUN,
         ),
         *(
             _part(place, _in_ray, f"flwr run in Ray, {what.format(place.graph)}", part, *of)
             for part, what, *of in RAY
         ),
-        _part(place, _by_grpc, grpc, "round", 3.0),
+        _part(place, _by_grpc, grpc, "round", 3.0)._replace(buys=POLLING),
         *(
             _part(place, _starts, f"a client's process on a real node: {what}", part, *of)
             for part, what, *of in START
@@ -241,7 +247,8 @@ def many_clients(place: Place) -> list[Row]:
             f"memory of {name} with {MANY:,} clients, in bytes in place of seconds, after round"
             f" {ROUNDS}"
         )
-        rows.append(Row(client, few, partial(seconds, name), 1.2, ROUNDS - 1, is_figure=True))
+        per_client = partial(seconds, name)
+        rows.append(Row(client, few, per_client, 1.2, ROUNDS - 1, is_figure=True, buys=SET_UP))
         rows.append(
             Row(
                 all_of,
