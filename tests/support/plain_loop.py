@@ -152,7 +152,9 @@ def plain_steps(
     own, task = client.model, client.task
     own.train()
     batches = [(batch.inputs, batch.labels) for batch in task.batches(own)]
-    optimizer = torch.optim.SGD(own.parameters(), 0.01)
+    decay = client.config.weight_decay
+    momentum = client.config.momentum
+    optimizer = torch.optim.SGD(own.parameters(), 0.01, momentum, weight_decay=decay)
 
     def steps() -> None:
         total = torch.zeros((), device=client.device)
