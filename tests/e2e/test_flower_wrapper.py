@@ -4,7 +4,6 @@ what it leaves."""
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ from paused_clock import popen_out_of_time
 from curvfed.deployments import preflight
 from curvfed.deployments.commands import run
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.processes import free_ports, wait_until
+from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import named, toml_pairs
 from curvfed.strategies.base.keys import read_value
 from curvfed.strategies.config.parse import parse
@@ -337,11 +336,3 @@ def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):
     assert one["RAY_ADDRESS"] == "local"
     shared = run.environment(tmp_path / "c", "cluster:6379")
     assert shared["RAY_ADDRESS"] == "cluster:6379"
-
-
-def test_ports_are_free_and_different():
-    ports = free_ports(20)
-    assert len(set(ports)) == 20
-    for port in ports:
-        with socket.socket() as each:
-            each.bind(("127.0.0.1", port))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import MIN_SIDE, Hyperplane, two_classes, uniform_points
 
 EPS = np.finfo(np.float64).eps
@@ -40,11 +39,6 @@ def test_density_is_that_of_hyperbolic_area(curvature, share):
     assert kstest(angle * 2 * np.pi % 1 / (2 * np.pi), "uniform").pvalue < 1e-9
     if share > 0.9:
         assert kstest((np.hypot(*points.T) / radius) ** 2, "uniform").pvalue < 1e-9
-
-
-def test_no_point_and_one():
-    for num in (0, 1):
-        assert uniform_points(num, 0.5, -1.0, np.random.default_rng(0)).shape == (num, 2)
 
 
 def exact_distance(hyperplane: Hyperplane, point: np.ndarray) -> mpmath.mpf:
@@ -130,11 +124,3 @@ def test_directions_of_the_hyperplane_are_uniform():
     for pairs in ([one.reference for one in planes], [one.normal for one in planes]):
         angle = np.arctan2(*np.array(pairs).T[::-1]) % (2 * np.pi) / (2 * np.pi)
         assert kstest(angle, "uniform").pvalue > LEAST_P
-
-
-def test_a_margin_that_leaves_nothing_is_refused():
-    with pytest.raises(
-        DataError,
-        match=r"5% of the points on each side.*points\.margin, now 3\.9.*points\.num, now 50",
-    ):
-        two_classes(50, 0.95, 0.5, 3.9, -1.0, seed=0)

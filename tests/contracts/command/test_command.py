@@ -320,25 +320,6 @@ def test_debug_shows_where_it_was(broken, tmp_path, own_home, caplog):
     assert "debug = true" in (tmp_path / "one" / "config.toml").read_text()
 
 
-def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
-    plans = []
-    monkeypatch.setattr(
-        "curvfed.deployments.commands.run.run_isolated",
-        lambda command, *_: plans.append(command) or ("finished:failed", "no"),
-    )
-    assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
-    assert "debug=true" in " ".join(plans[0])
-    from curvfed.deployments.cluster import run
-    from curvfed.deployments.cluster.setup import make_cluster
-
-    folder = make_cluster(tmp_path / "cluster", [], ["north"], 9092, 8000, 10)
-    monkeypatch.setattr(
-        run, "run_to_end", lambda folder, config, retries: plans.append(config) or 0
-    )
-    assert main(["cluster", "--folder", str(folder.path), "run", "quick", "--debug"]) == 0
-    assert plans[1]["debug"] is True
-
-
 def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -100,38 +100,25 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
     [
         (np.arange(200).reshape(40, 5) % 7, None, "whole numbers; allowed are logarithms"),
         (np.full((40, 5), -0.5), None, "are from -0.5 to 0; allowed are logarithms"),
-        (np.full((40, 5), np.nan), None, "are not finite; allowed are logarithms"),
         (
             np.full((40, 5), 1.5),
             None,
             "40 cells and 0 genes that vary; allowed are more than 30 cells",
         ),
-        (3 * np.random.default_rng(0).random((30, 5)), None, "30 cells and 5 genes that vary"),
         (
             SHARES,
             None,
             "which is too small for logarithms: perhaps fractions; allowed are logarithms",
         ),
         (
-            100 * SHARES,
-            None,
-            "are normalised, but no logarithms, as every cell then has the sum 100; allowed",
-        ),
-        (
             np.log1p(COUNTS),
             None,
             "are natural logarithms of counts that are not normalised, as they are whole numbers",
         ),
-        (np.log2(COUNTS + 1), None, "are logarithms of base 2 of counts that are not normalised"),
         (
             np.log2(1e4 * SHARES + 1),
             None,
             "are logarithms of base 2, as every cell then has the sum 1e+04; allowed",
-        ),
-        (
-            np.log10(1e4 * SHARES + 1),
-            None,
-            "are logarithms of base 10, as every cell then has the sum 1e+04; allowed",
         ),
     ],
 )
@@ -170,11 +157,8 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     [
         ("nowhere/b.h5ad", "there is no folder"),
         ("b.zarr", "allowed are files that end in .h5ad"),
-        ("b.csv", "allowed are files that end in .h5ad"),
         ("folder.h5ad", "a folder; allowed is a file"),
         ("one.h5ad", "a file that is read; allowed is any other"),
-        ("link.h5ad", "a file that is read; allowed is any other"),
-        ("reference.h5ad", "a file that is read"),
     ],
 )
 def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, words):

@@ -82,10 +82,7 @@ def test_npz_with_a_test_part(tmp_path):
             {"x_train": np.zeros((4, 3))},
             ("coordinates", "x_train", "float64", "(4, 3)", "(n, 2)"),
         ),
-        ({"x_train": np.zeros(8)}, ("coordinates", "x_train", "float64", "(8,)")),
-        ({"x_train": np.zeros((4, 2), dtype=complex)}, ("coordinates", "x_train", "complex128")),
         ({"y_train": CLASSES[:3]}, ("labels", "y_train", "(3,)", "(4,)")),
-        ({"y_train": np.stack([CLASSES, CLASSES], axis=1)}, ("labels", "y_train", "(4, 2)")),
         ({"y_train": np.full(4, 0.5)}, ("labels", "y_train", "float64")),
         ({"curve": 0.5}, ("curvature", "0.5", "points.curvature", "-1", "-0.5")),
         (
@@ -93,16 +90,8 @@ def test_npz_with_a_test_part(tmp_path):
             ("not-finite", "2", "4", "x_train"),
         ),
         (
-            {"x_test": np.full((2, 2), np.nan), "y_test": CLASSES[:2]},
-            ("not-finite", "2", "x_test"),
-        ),
-        (
             {"y_train": np.array(["a", 1, None, "b"], dtype=object)},
             ("unreadable",),
-        ),
-        (
-            {"x_train": np.full((4, 2), np.longdouble("1e4000"))},
-            ("not-finite", "4", "x_train"),
         ),
     ],
 )
@@ -188,27 +177,13 @@ def test_csv(tmp_path, lines, end):
             ["PD1,PD2,PD3,label", "0.1,0.2,0.3,a"],
             ("columns", "2", "4", "3"),
         ),
-        (
-            ["PD1,name,label", "0.1,b,a"],
-            ("columns", "2", "3", "1"),
-        ),
         (["x,y,kind,time", "0.1,0.2,a,7"], ("no-column", "4", '"label"')),
-        (["x,y", "0.1,0.2"], ("columns", "1", "2")),
-        (["x|y|label", "0.1|0.2|a"], ("columns", "1")),
         (["x,y,label", "0.1,0.2,a", SECRET], ("columns", "3", "1")),
         (
             ["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'],
             ("not-finite", "5", "2"),
         ),
         (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], ("not-finite", "3", "1")),
-        (
-            ["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"],
-            ("not-finite", "3", "1"),
-        ),
-        (
-            ["x,y,label", f"a,{SECRET},b"],
-            ("not-finite", "2", "1"),
-        ),
         (
             [f"{SECRET},b,a", "0.1,0.2,a"],
             ("columns", "1", "3"),

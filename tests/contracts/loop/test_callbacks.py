@@ -84,12 +84,6 @@ def test_a_name_that_is_not_installed_is_refused(tmp_path):
         run(tmp_path, callbacks="stoper")
 
 
-def test_what_is_no_callback_is_refused(tmp_path, installed):
-    installed("function", print)
-    with refuses("not-a-callback", "function", "Callback", error=ConfigError):
-        run(tmp_path, callbacks="function")
-
-
 @pytest.mark.parametrize("keys", [{"callbacks": "stopper"}, {"early_stopping": 2}])
 def test_a_method_without_rounds_refuses_them(tmp_path, keys):
     (key,) = (name.replace("_", "-") for name in keys)

@@ -53,11 +53,6 @@ def test_samples_are_fair():
     assert all(abs(drawn.count(client) - 600) < slack for client in range(10))
 
 
-def test_nodes_are_known_by_their_partition():
-    replies = {70: Reply(HEADER, 2), 10: Reply(HEADER, 0), 30: Reply(HEADER, 1)}
-    assert list(nodes_by_partition(replies).items()) == [(0, 10), (1, 30), (2, 70)]
-
-
 def test_a_doubled_partition_is_refused():
     with pytest.raises(FederationError, match="nodes 70 and 10 both have partition-id 1"):
         nodes_by_partition({70: Reply(HEADER, 1), 30: Reply(HEADER, 2), 10: Reply(HEADER, 1)})
@@ -361,11 +356,6 @@ def test_an_error_fails_its_node_and_its_text_goes_nowhere():
 def test_a_node_that_flower_has_given_up():
     _, failures, _ = ask(Scripted([[error(11, ErrorCode.NODE_UNAVAILABLE), good(12)]]), (11, 12))
     assert failures == {11: "the node is no longer connected"}
-
-
-def test_a_reply_of_which_a_part_never_came():
-    _, failures, _ = ask(Scripted([[error(11, ErrorCode.MESSAGE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "its reply was lost in transit"}
 
 
 def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():

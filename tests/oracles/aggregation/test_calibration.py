@@ -105,13 +105,6 @@ def test_it_does_not_matter_how_examples_are_divided(clients, batch, names):
     np.testing.assert_allclose(sum(parts.values()), whole, rtol=0, atol=1e-14)
 
 
-def test_tensors_are_taken_as_arrays_are():
-    features, labels = data(np.random.default_rng(4), 30, 4, 3)
-    sums = Sums.zeros(4, 3)
-    sums.add(torch.from_numpy(features), torch.from_numpy(labels))
-    np.testing.assert_allclose(sums.pack(), packed(features, labels, 3), rtol=0, atol=1e-14)
-
-
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 9))
 def test_packing_there_and_back(size, classes, seed):
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.aggregation import AggregationError, Average
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.optimizer import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
@@ -165,10 +165,3 @@ def test_buffers_are_averaged_by_examples_alone():
         }
     )
     np.testing.assert_array_equal(found.sent_to(0)["n.running_var"], [7])
-
-
-def test_other_arrays_are_refused():
-    with pytest.raises(AggregationError):
-        new_server({"w": np.zeros(2)}).aggregate(
-            {0: Statistics({"v": np.zeros(2)}, 1, {"steps": 1})}
-        )

@@ -4,11 +4,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.statistics import Statistics, is_buffer
 
@@ -98,19 +96,6 @@ def test_squares_beyond_the_dtype_are_not_finite():
     found = gram(start, [{"w": np.full(3, 1e30, np.float32)}, {"w": np.ones(3, np.float32)}])
     assert not np.isfinite(found[0, 0])
     assert found[1, 1] == 3
-
-
-def test_other_arrays_are_refused():
-    start = {"w": np.zeros(3, np.float32)}
-    for arrays in (
-        {},
-        {"v": np.zeros(3, np.float32)},
-        {"w": np.zeros(3, np.float32), "v": np.zeros(1, np.float32)},
-    ):
-        with refuses("parameters", error=AggregationError):
-            gram(start, [start, arrays])
-        with refuses("parameters", error=AggregationError):
-            weighted_step(start, [Statistics(arrays, 1)], [1.0])
 
 
 @pytest.mark.parametrize("num", [20, 400])

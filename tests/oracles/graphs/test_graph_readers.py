@@ -108,14 +108,3 @@ def test_the_time_split_is_that_of_every_seed(tmp_path, seed):
         assert {nodes[place] for place in mask.nonzero()[:, 0].tolist()} == planted().main & set(
             tables[f"split/time/{part}"].tolist()
         )
-
-
-def test_files_are_found_without_the_collections_folder(tmp_path):
-    write_amazon(tmp_path, folder=".")
-    write_ogb(tmp_path, folder=".")
-    before = sorted(tmp_path.rglob("*"))
-    for dataset in ("amazon-photo", "ogbn-arxiv"):
-        assert (
-            len(GraphDataset(GraphSpec(dataset, tmp_path)).locate().read().labels) == PLANTED_NODES
-        )
-    assert sorted(tmp_path.rglob("*")) == before

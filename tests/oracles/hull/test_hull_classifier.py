@@ -86,18 +86,6 @@ def test_stored_and_read_it_is_the_same_to_the_last_bit(kind, num, hard):
         np.testing.assert_array_equal(array, arrays[name])
 
 
-def test_arrays_are_copies():
-    points, groups, queries = grouped(3)
-    classifier = Classifier.train(points, groups, CURVATURE, 1, False, 0)
-    before = classifier.predict(queries)
-    arrays = classifier.arrays()
-    again = Classifier.from_arrays(arrays)
-    for array in arrays.values():
-        array[...] = 0
-    np.testing.assert_array_equal(classifier.predict(queries), before)
-    np.testing.assert_array_equal(again.predict(queries), before)
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "message"),
     [
@@ -188,9 +176,3 @@ def test_what_is_refused(change, message):
     } | change
     with pytest.raises(ValueError, match=message):
         Classifier.train(**given)
-
-
-def test_groups_of_one_point_each():
-    points = np.array([[0.2, 0.1], [-0.3, 0.4], [0.1, -0.5]])
-    classifier = Classifier.train(points, [2, 0, 1], CURVATURE, 0, False, 0)
-    np.testing.assert_array_equal(classifier.predict(points), [2, 0, 1])

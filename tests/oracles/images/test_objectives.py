@@ -262,21 +262,6 @@ def test_the_shares_of_mixup_have_their_beta_distribution(monkeypatch):
     assert stats.kstest(torch.stack(shares).numpy(), stats.beta(0.5, 0.5).cdf).pvalue > 0.01
 
 
-@pytest.mark.parametrize("kind", ["cross-entropy", "mse", "geodesic", "triplet"])
-def test_a_batch_of_one(kind):
-    loss = objective(kind, mixup=1.0)(model_of(), images_of(1), labels_of(1))
-    assert loss.shape == ()
-    assert loss.isfinite()
-
-
-@ONE_AND_ALL
-def test_a_single_class_has_no_negative(negatives):
-    loss = objective("triplet", negatives=negatives)
-    with pytest.raises(ValueError, match="no negative if the federation has 1 class"):
-        loss(model_of(num_classes=1), images_of(3), torch.zeros(3, dtype=torch.int64))
-    assert objective("geodesic")(model_of(num_classes=1), images_of(3), labels_of(3, 1)) > 0
-
-
 @pytest.mark.parametrize("decay", [0.0, 1e-3])
 def test_riemannian_sgd_on_euclidean_parameters_is_sgd(decay):
     """HyperFed trains by RSGD what is Euclidean where the prototypes are fixed: the weights of the

@@ -100,22 +100,6 @@ def test_weight_decay_leaves_the_undecayed_name_alone():
     assert all(not torch.equal(of[name], before[name]) for name in before if name != "k")
 
 
-def test_without_any_gradient_nothing_moves():
-    of = parameters()
-    adam = Adam(of, RATE, 0.1, undecayed=["k"])
-    adam.step()
-    assert same(of, parameters())
-    assert all(not value.any() for value in adam.state().values())
-
-
-def test_zero_grad_drops_the_gradients():
-    of = parameters()
-    adam = Adam(of, RATE, 0.0, undecayed=["k"])
-    set_gradients(of, 0)
-    adam.zero_grad()
-    assert all(parameter.grad is None for parameter in of.values())
-
-
 def steps(of: dict[str, nn.Parameter], adam: Adam, numbers: range) -> None:
     for step in numbers:
         set_gradients(of, step)

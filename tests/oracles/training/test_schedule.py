@@ -90,18 +90,3 @@ def test_the_first_round_has_the_whole_rate_and_none_has_more_or_nothing(schedul
     assert rates[0] == 0.3
     assert all(0.3 >= rate > 0 for rate in rates)
     assert rates == sorted(rates, reverse=True)
-
-
-def test_cosine_is_half_way_down_in_the_middle():
-    config = parse({"learning-rate": 1.0, "num-rounds": 10, "schedule": "cosine"})
-    assert learning_rate(config, 6) == pytest.approx(0.5, abs=4 * ULP)
-    assert learning_rate(config, 11) == pytest.approx(0.0, abs=4 * ULP)
-    assert parse({"num-rounds": 1, "schedule": "cosine"}).num_rounds == 1
-    assert ours(parse({"learning-rate": 0.3, "num-rounds": 1, "schedule": "cosine"})) == [0.3]
-
-
-def test_steps_fall_after_every_so_many_rounds():
-    config = parse(
-        {"learning-rate": 1.0, "num-rounds": 7, "schedule": "steps", "decay": 0.5, "decay-every": 3}
-    )
-    assert ours(config) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]
