@@ -73,9 +73,9 @@ def test_a_prediction_has_a_turn_of_its_own(
 ) -> None:
     run, are_waiting = simulate(tmp_path), []
 
-    def observed(*arguments: Any) -> Any:
+    def observed(*arguments: Any, **options: Any) -> Any:
         are_waiting.append(turns._line.lock.locked())
-        return predict(*arguments)
+        return predict(*arguments, **options)
 
     monkeypatch.setattr("curvfed.deployments.predict.predict", observed)
     run.predict("trees", client=0)
