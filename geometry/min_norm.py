@@ -88,6 +88,53 @@ def min_norm_point(
         return search.minimise(start)
 
 
+def frank_wolfe_point(
+    gram: ArrayLike,
+    prior: ArrayLike | None = None,
+    radius: float | None = None,
+    steps: int = 250,
+) -> Vector:
+    """Weights near those of `min_norm_point`, by a number of Frank–Wolfe steps from the prior.
+
+    HyperFed's Eq. 11: each step goes from w towards the admissible corner v with the least vᵀGw,
+    without bounds the toughest client alone, and as far as wᵀGw falls, at most to v. As in the
+    authors' code, and unlike in the paper's text, the virtual client of Eq. 11 is Σ wₖΔₖ over all
+    clients.
+
+    Parameters
+    ----------
+    gram, prior, radius
+        As in `min_norm_point`.
+    steps : int
+        Maximum number of steps, ≥ 0. The gap falls like 1/steps.
+
+    Returns
+    -------
+    array (K,), float64
+        Admissible weights, whose value is at most the prior's.
+
+    Raises
+    ------
+    ValueError
+        As `min_norm_point`.
+
+    Examples
+    --------
+    >>> frank_wolfe_point([[1.0, 0.0], [0.0, 4.0]], steps=1)
+    array([0.8, 0.2])
+    """
+    matrix, weights, lower, upper = _checked(gram, prior, radius)
+    for _ in range(steps):
+        gradient = matrix @ weights
+        move = _corner(gradient, lower, upper) - weights
+        fall = -float(move @ gradient)
+        square = float(move @ matrix @ move)
+        if fall <= 0 or square <= 0:
+            break
+        weights = weights + min(fall / square, 1.0) * move
+    return weights
+
+
 def duality_gap(
     gram: ArrayLike, weights: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None
 ) -> float:

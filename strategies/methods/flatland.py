@@ -1,4 +1,4 @@
-"""FlatLand (Lu et al., 2024): Lorentz networks with a curvature for each client, and its
+"""FlatLand (an anonymous submission): Lorentz networks with a curvature for each client, and its
 ablations.
 """
 

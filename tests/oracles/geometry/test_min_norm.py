@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csc_array, eye_array, vstack
 from tiers import only
 
-from curvfed.geometry.min_norm import duality_gap, min_norm_point
+from curvfed.geometry.min_norm import duality_gap, frank_wolfe_point, min_norm_point
 
 EPS = np.finfo(np.float64).eps
 
@@ -276,6 +276,38 @@ def test_radius_zero_is_the_prior_and_a_large_one_no_bound():
 def test_one_vector(square):
     for radius in (None, 0, 1):
         np.testing.assert_array_equal(min_norm_point([[square]], radius=radius), [1.0])
+
+
+@given(problem=problems())
+def test_steps_of_frank_wolfe_come_near_the_exact_value(problem):
+    """From above, and nearer the more steps there are."""
+    gram, prior, radius = problem
+    exact = min_norm_point(gram, prior, radius)
+    lower, upper = bounds(len(gram), prior, radius)
+    values = []
+    for steps in (0, 10, 1000):
+        weights = frank_wolfe_point(gram, prior, radius, steps)
+        assert weights.sum() == pytest.approx(1, abs=1e-12)
+        assert (weights >= lower - 1e-12).all()
+        assert (weights <= upper + 1e-12).all()
+        values.append(float(weights @ gram @ weights))
+    scale = float(np.diag(gram).max()) + 1e-300
+    assert values[0] >= values[1] - 1e-12 * scale
+    assert values[1] >= values[2] - 1e-12 * scale
+    assert -1e-9 * scale <= values[2] - exact @ gram @ exact <= 0.02 * scale
+
+
+def test_a_step_of_frank_wolfe_is_that_of_equation_11():
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(4, 6))
+    weights = np.array([0.1, 0.4, 0.3, 0.2])
+    virtual = weights @ rows
+    toughest = int(np.argmin(rows @ virtual))
+    gap = rows[toughest] - virtual
+    share = float(np.clip(-gap @ virtual / (gap @ gap), 0, 1))
+    expected = (1 - share) * weights + share * np.eye(4)[toughest]
+    found = frank_wolfe_point(rows @ rows.T, weights, steps=1)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 @given(problem=problems(), seed=st.integers(0, 100))
