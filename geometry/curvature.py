@@ -15,8 +15,13 @@ from torch import Tensor
 _ROWS = 1024
 
 
-def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> Tensor:
+def forman_ricci(
+    edge_index: Tensor, num_nodes: int, triangles: bool = True, weights: Tensor | None = None
+) -> Tensor:
     """Forman–Ricci curvature of every edge: 4 − dᵢ − dⱼ, plus 3 for every triangle on the edge.
+
+    With edge weights the degrees dᵢ become √w_e Σ 1/√w_l over the edges l at i, e among them
+    (FlatLand, Appendix B.2, where nodes have weight 1); triangles count 3 as without.
 
     Parameters
     ----------
@@ -27,18 +32,20 @@ def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> 
     triangles : bool
         True gives the augmented curvature, which FlatLand calls Forman–Ricci curvature; False gives
         Forman's own.
+    weights : Tensor (E,), optional
+        Of the edges, > 0 and equal in both directions.
 
     Returns
     -------
     Tensor (E,), default float dtype, on the device of `edge_index`
-        One value per column, exact (whole numbers); the two directions of an edge have equal
-        values.
+        One value per column, exact (whole numbers) without weights; the two directions of an edge
+        have equal values.
 
     Raises
     ------
     ValueError
-        If the shape or dtype is wrong, a node is out of range, or an edge is a self-loop, repeated,
-        or lacks its other direction.
+        If the shape or dtype is wrong, a node is out of range, an edge is a self-loop, repeated, or
+        lacks its other direction, or a weight is not above 0.
 
     Notes
     -----
@@ -55,8 +62,14 @@ def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> 
     source, target = checked_edges(edge_index, num_nodes)
     degree = np.bincount(source, minlength=num_nodes)
     value = 4 - degree[source] - degree[target]
+    if weights is not None:
+        roots = np.sqrt(weights.numpy(force=True).astype(np.float64))
+        if not (roots > 0).all():
+            raise ValueError("weights: allowed are numbers above 0")
+        sums = np.bincount(source, 1 / roots, minlength=num_nodes)
+        value = 4 - roots * (sums[source] + sums[target])
     if triangles and source.size:
-        value += 3 * _triangles(source, target, num_nodes)
+        value = value + 3 * _triangles(source, target, num_nodes)
     return torch.from_numpy(value).to(edge_index.device, torch.get_default_dtype())
 
 

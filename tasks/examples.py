@@ -162,7 +162,7 @@ Client = TypeVar("Client", bound=Examples)
 
 log = logging.getLogger("curvfed")
 
-FORMAT = 7
+FORMAT = 8
 """Raise this number if the preparation or the layout of the files changes: older files are then
 ignored."""
 

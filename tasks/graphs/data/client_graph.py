@@ -160,10 +160,16 @@ def client_graph(
     forman_plain = 0.0
     num_edges = edge_index.shape[1]
     if num_edges:
-        forman = float(forman_ricci(edge_index, len(features)).double().mean())
+        weights = fields.get("edge_weights")
+        if weights is not None and not bool((weights > 0).all()):
+            weights = None  # the curvature of such weights is not defined
+        forman = float(forman_ricci(edge_index, len(features), weights=weights).double().mean())
         # The mean of 4 − dᵢ − dⱼ: a node with d edges is in 2d of the sums.
         degree_squares = int(edge_index[0].bincount().square().sum())
         forman_plain = (4 * num_edges - 2 * degree_squares) / num_edges
+        if weights is not None:
+            plain = forman_ricci(edge_index, len(features), triangles=False, weights=weights)
+            forman_plain = float(plain.double().mean())
     return ClientGraph.split(
         masks,
         features=_in_faster_layout(features),

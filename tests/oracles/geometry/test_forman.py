@@ -34,6 +34,25 @@ def test_equals_brute_force_in_any_column_order(graph, triangles):
     assert value.tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
 
 
+@given(graph=graphs())
+def test_with_weights_it_is_the_sum_over_the_other_edges(graph):
+    """FlatLand, Appendix B.2, with nodes of weight 1."""
+    num_nodes, edges, random = graph
+    weight = {frozenset(edge): random.uniform(0.1, 5) for edge in edges}
+    edge_index = both_directions(edges)
+    columns = [frozenset(column) for column in edge_index.T.tolist()]
+    weights = torch.tensor([weight[edge] for edge in columns], dtype=torch.float64)
+    value = forman_ricci(edge_index, num_nodes, triangles=False, weights=weights)
+    for found, edge in zip(value.tolist(), columns, strict=True):
+        own = weight[edge]
+        expected = own * sum(
+            1 / own
+            - sum((own * weight[other]) ** -0.5 for other in weight if node in other != edge)
+            for node in edge
+        )
+        assert found == pytest.approx(expected, abs=1e-4)
+
+
 def test_more_nodes_than_one_block_of_rows():
     generator = torch.Generator().manual_seed(0)
     pairs = torch.randint(0, 2500, (6000, 2), generator=generator).tolist()
