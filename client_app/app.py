@@ -111,7 +111,7 @@ OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
 
 
 def _calibrates(client: Client, phase: str) -> bool:
-    calibration = client.config.calibration
+    calibration = client.config.calibrator
     return calibration is not None and calibration.phase == phase
 
 

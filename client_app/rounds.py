@@ -191,7 +191,7 @@ def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
     _prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)
-    calibration = client.config.calibration
+    calibration = client.config.calibrator
     bound = calibration.bound if calibration else 0.0
     variances = None
     if calibration and calibration.is_private:
@@ -210,7 +210,7 @@ def class_sums(client: Client, phase: str) -> tuple[NDArray[np.float64], int]:
         If the method has no such phase, or the sums would reveal class sizes that must not
         leave the node.
     """
-    calibration = client.config.calibration
+    calibration = client.config.calibrator
     if calibration is None or phase != calibration.phase:
         raise ConfigError(
             f'phase "{phase}" is no part of method = "{client.config.method}"', key="phase"

@@ -62,8 +62,14 @@ def facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
             f" {', '.join(row.tasks)}",
             key="other-task",
         )
+    if config.calibration == "ffc" and not KINDS[facts.task].has_shape:
+        raise FederationError(
+            f'calibration = "ffc" and the clients\' data are {facts.task}: allowed is calibration ='
+            " auto or none, as classifiers of images alone are calibrated",
+            key="other-task",
+        )
     reveals = learner_class(row).reports_statistics or (
-        config.calibration is not None and config.calibration.counts_classes
+        config.calibrator is not None and config.calibrator.counts_classes
     )
     if reveals and not all(description.statistics for description in described.values()):
         raise FederationError(

@@ -38,8 +38,8 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
     """
     global_score = GlobalScore(run)
     calibrations: list[Callback] = []
-    if run.config.calibration is not None:
-        calibrations = [CalibrationCallback(run, cohort, run.config.calibration, global_score)]
+    if run.config.calibrator is not None:
+        calibrations = [CalibrationCallback(run, cohort, run.config.calibrator, global_score)]
     return [
         global_score,
         ClassifierAgreement(run),

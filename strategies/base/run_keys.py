@@ -402,6 +402,15 @@ class RunKeys(Table):
         ge=1,
         description="minimum number of valid replies per round; with fewer the run stops",
     )
+    calibration: Literal["none", "ffc"] | None = Field(
+        default=CHOSEN,
+        description=(
+            "a new classifier of images after the last round, from sums over the clients'"
+            " features: ffc: SphereFed's least squares to the one-hot labels, for any method with a"
+            " linear classifier that all clients share; auto: the method's own, which spherefed and"
+            " ccvr have"
+        ),
+    )
     share_statistics: bool = Field(
         default=False,
         description=(

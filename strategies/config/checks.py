@@ -144,6 +144,8 @@ def check_data(config: RunConfig) -> None:
     keys, allowed = privacy_conflict(resolved, possible)
     if keys:
         raise _conflict(resolved, keys, allowed)
+    if config.calibration == "ffc":
+        _check_calibration(resolved, possible)
     if resolved.aggregation in PLAIN_SGD:
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
@@ -232,11 +234,32 @@ def _check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence
         )
 
 
+def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
+    """Refuse the closed form where there is no linear classifier that all clients share."""
+    from curvfed.strategies.base.statistics import HEAD
+    from curvfed.strategies.config.build_method import server_class
+
+    if not any(KINDS[name].has_shape for name in possible):
+        raise _conflict(
+            config, "calibration dataset", "calibration = auto or none: it is of images alone"
+        )
+    row = config.row
+    is_linear = row.has_network and config.network.head in ("linear", "sphere")
+    is_shared = config.network.head_from != "client" and not row.is_personal(f"{HEAD}weight")
+    if not is_linear or not is_shared or not server_class(row).is_global:
+        raise _conflict(
+            config,
+            "calibration method",
+            "a method with a linear classifier that all clients share, such as fedavg, fedprox,"
+            " fedbabu, scaffold, moon or spherefed",
+        )
+
+
 def _check_foreign_model(config: RunConfig) -> None:
     """Refuse what needs to separate the classifier of another package's model from its body."""
     network = config.network
     is_fixed = network.head != "linear" or network.head_from != "training"
-    if is_fixed or network.calibration or network.separates_head:
+    if is_fixed or config.calibrator or network.separates_head:
         raise _conflict(
             config, "model method", "a model of curvfed's, whose classifier is a separate layer"
         )

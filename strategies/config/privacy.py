@@ -65,7 +65,7 @@ def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, st
 
 def sums_once(config: RunConfig) -> bool:
     """Whether one secure sum over the records is all that leaves the clients of a run."""
-    is_calibration = config.calibration is not None and config.num_rounds == 0
+    is_calibration = config.calibrator is not None and config.num_rounds == 0
     return config.row.is_one_shot or is_calibration
 
 
@@ -84,7 +84,7 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
         times = max(config.num_rounds, 1)
         noise = noise_multiplier(privacy.epsilon, privacy.delta, times=times)
         return {TRAIN: (Release(noise), times)}
-    phase = HULLS if config.row.is_one_shot else config.calibration and config.calibration.phase
+    phase = HULLS if config.row.is_one_shot else config.calibrator and config.calibrator.phase
     if not phase:
         return {}
     share = 1.0 if sums_once(config) else CALIBRATION_SHARE
@@ -184,7 +184,7 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
             "dp.unit method",
             "no mixed images, whose loss is one of two examples: hyperfed.mixup = 0",
         )
-    if config.calibration is not None:
+    if config.calibrator is not None:
         yield from _conflicts_of_sums(config)
     if config.aggregation == "consistent":
         yield (
@@ -235,7 +235,7 @@ def _conflicts_of_clients(config: RunConfig) -> Iterator[tuple[str, str]]:
     row = config.row
     if not config.secure_sum:
         yield "dp.unit secure-sum", SHARES
-    if row.is_one_shot or config.calibration is not None:
+    if row.is_one_shot or config.calibrator is not None:
         yield "dp.unit method", "a method that trains in rounds, without a calibration"
     elif not _shares_parameters_alone(config):
         yield "dp.unit method", "a method whose clients share parameters and nothing else"

@@ -128,10 +128,17 @@ class RunConfig(RunKeys):
         return self.row.network_for(_values(self))
 
     @property
-    def calibration(self) -> "Calibration | None":
+    def calibrator(self) -> "Calibration | None":
         """How the server makes a new classifier after the last round; None for most methods."""
-        calibration = self.network.calibration
-        return None if calibration is None else calibration(self.own_keys, self, self.dp)
+        kind = self.network.calibration
+        if self.calibration == "none":
+            kind = None
+        elif self.calibration == "ffc":
+            from curvfed.strategies.methods.spherefed import AffineForm, ClosedForm
+
+            if kind is None or not issubclass(kind, ClosedForm):
+                kind = AffineForm
+        return None if kind is None else kind(self.own_keys, self, self.dp)
 
     @property
     def num_public_classes(self) -> int | None:

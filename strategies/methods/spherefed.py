@@ -2,7 +2,7 @@
 final calibration."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,10 +99,14 @@ class Sums:
     gram: Array
     targets: Array
 
+    has_bias: ClassVar[bool] = False
+    """Whether a last feature of 1 is added, whose weight is the bias."""
+
     @classmethod
     def zeros(cls, features: int, classes: int) -> "Sums":
         """The sums over no examples."""
-        return cls(np.zeros((features, features)), np.zeros((features, classes)))
+        size = features + cls.has_bias
+        return cls(np.zeros((size, size)), np.zeros((size, classes)))
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Add a batch.
@@ -115,6 +119,8 @@ class Sums:
             0 to C − 1.
         """
         z = np.asarray(features, np.float64)
+        if self.has_bias:
+            z = np.hstack([z, np.ones((len(z), 1))])
         self.gram[:] += z.T @ z
         self.targets[:] += z.T @ np.eye(self.targets.shape[1])[np.asarray(labels)]
 
@@ -132,11 +138,12 @@ class Sums:
             If the vector is of another length or type, not finite, or V has a negative entry on its
             diagonal.
         """
-        check_vector(vector, length(features, classes))
-        split = triangle(features)
-        gram = unpack_symmetric(vector[:split], features)
+        size = features + cls.has_bias
+        check_vector(vector, length(size, classes))
+        split = triangle(size)
+        gram = unpack_symmetric(vector[:split], size)
         check_products(gram, noise)
-        return cls(gram, vector[split:].reshape(features, classes))
+        return cls(gram, vector[split:].reshape(size, classes))
 
     def check(self, examples: int, noise: float = 0.0) -> None:
         """Refuse sums that are impossible for this number of examples: |Σ zᵢ| over some of them is
@@ -151,6 +158,16 @@ class Sums:
             raise CalibrationError(
                 "sums that are too long for their sums of squares", key="sums-too-long"
             )
+        if self.has_bias and abs(self.gram[-1, -1] - examples) > noise:
+            raise CalibrationError(
+                "the sum of the ones is not the number of examples", key="number-of-examples"
+            )
+
+
+class AffineSums(Sums):
+    """`Sums` for a classifier with a bias."""
+
+    has_bias = True
 
 
 def length(features: int, classes: int) -> int:
@@ -223,58 +240,89 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
 class ClosedForm(Calibration):
     """The calibration of Eq. 10: least squares from the features to the one-hot labels."""
 
-    keys: Keys
+    keys: Any
     phase = "calibrate"
-    sums = Sums
+    sums: type[Sums] = Sums
+
+    @property
+    def normalizes(self) -> bool:
+        """Whether features have length 1."""
+        return bool(self.keys.normalize)
+
+    @property
+    def ridge(self) -> float:
+        """See `Keys.ridge`."""
+        return float(self.keys.ridge)
 
     def num_counted(self, features: Tensor) -> int:
         """Without those whose features are all 0: they have no direction on the sphere."""
-        return int((features.norm(dim=1) > 0.5).sum()) if self.keys.normalize else len(features)
+        return int((features.norm(dim=1) > 0.5).sum()) if self.normalizes else len(features)
 
     @property
     def bound(self) -> float:
         """1 for features of length 1."""
-        return 1.0 if self.keys.normalize else super().bound
+        return 1.0 if self.normalizes else super().bound
 
     @property
     def reach(self) -> float:
         """1 for features of length 1."""
-        return 1.0 if self.keys.normalize else super().reach
+        return 1.0 if self.normalizes else super().reach
+
+    @property
+    def square(self) -> float:
+        """Maximum square of the length of an example's features, with the one for the bias."""
+        return self.reach**2 + self.sums.has_bias
 
     def variances(self, features: int, classes: int) -> Array:
-        """The products of an example are at most reach² long, its other entries reach; either has
-        half of the budget."""
-        squares = 2 * self.reach**4 * triangle_variances(features)
-        return np.concatenate([squares, np.full(features * classes, 2 * self.reach**2)])
+        """The products of an example are at most as long as `square`, its other entries as the root
+        of it; either has half of the budget."""
+        size = features + self.sums.has_bias
+        squares = 2 * self.square**2 * triangle_variances(size)
+        return np.concatenate([squares, np.full(size * classes, 2 * self.square)])
 
     def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
         """With the largest eigenvalue of V's noise as a ridge, 2·√l standard deviations: smaller
         eigenvalues of V are noise. Negative ones count as 0."""
         classes, dim = head["weight"].shape
-        split = triangle(dim)
-        gram = unpack_symmetric(total[:split], dim)
-        targets = total[split:].reshape(dim, classes)
-        deviation = noise * self.reach**2
-        ridge = self.keys.ridge * max(gram.trace(), 0) + 2 * dim**0.5 * deviation
-        solution = solve(gram, targets, ridge)
-        return {"weight": solution.astype(head["weight"].dtype)}
+        size = dim + self.sums.has_bias
+        split = triangle(size)
+        gram = unpack_symmetric(total[:split], size)
+        targets = total[split:].reshape(size, classes)
+        deviation = noise * self.square
+        ridge = self.ridge * max(gram.trace(), 0) + 2 * size**0.5 * deviation
+        return self._parameters(solve(gram, targets, ridge), head)
 
     def check(
         self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0
     ) -> Sums:
         """V and U, if they are possible for this number of examples."""
-        sums = Sums.unpack(vector, features, classes, noise)
+        sums = self.sums.unpack(vector, features, classes, noise)
         sums.check(examples, noise)
-        if self.keys.normalize:
+        if self.normalizes:
             check_trace(sums.gram, examples)
         return sums
 
     def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
-        """The weight; the sphere's classifier has no bias."""
+        """The weight, and the bias if there is one; the sphere's classifier has none."""
         classes, dim = head["weight"].shape
         sums = self.check(total, examples, dim, classes, noise)
-        solution = solve(sums.gram, sums.targets, self.keys.ridge * examples, noise)
-        return {"weight": solution.astype(head["weight"].dtype)}
+        return self._parameters(solve(sums.gram, sums.targets, self.ridge * examples, noise), head)
+
+    def _parameters(self, solution: Array, head: Arrays) -> Arrays:
+        """The classifier's parameters by name, from their columns."""
+        dtype = head["weight"].dtype
+        if not self.sums.has_bias:
+            return {"weight": solution.astype(dtype)}
+        return {"weight": solution[:, :-1].astype(dtype), "bias": solution[:, -1].astype(dtype)}
+
+
+class AffineForm(ClosedForm):
+    """The closed form for the linear classifier of any method, whose bias is that of a feature of
+    1; features have their own lengths."""
+
+    sums = AffineSums
+    normalizes = False
+    ridge = 0.0
 
 
 def network(keys: Keys) -> Network:

@@ -85,7 +85,7 @@ def some_rounds(
         server.aggregate({0: update})
     if client.config.fine_tunes:
         client.fine_tune(num)
-    if (calibration := client.config.calibration) is not None:
+    if (calibration := client.config.calibrator) is not None:
         reply[calibration.phase] = class_sums(client, calibration.phase)[0]
     return losses, client.scores(), reply | collect_state(client.personal, client.kept_optimizer)
 

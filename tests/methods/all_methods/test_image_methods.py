@@ -29,6 +29,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, fedrep
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
 
 IMAGE_METHODS = [name for name, method in METHODS.items() if "images" in method.tasks]
@@ -208,6 +209,40 @@ def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
     metrics = found.summary["metrics"]
     assert found.summary["global_accuracy"] == metrics["global_accuracy_calibrated"]
     assert metrics["global_accuracy_uncalibrated"] == float(found.rounds[1]["global_accuracy"])
+
+
+def test_any_method_with_a_linear_classifier_is_calibrated_on_demand(tmp_path):
+    plain = small(tmp_path, "plain", method="spherefed")
+    asked = small(tmp_path, "asked", method="spherefed", calibration="ffc")
+    assert all(np.array_equal(plain.model[name], asked.model[name]) for name in plain.model)
+    without = small(tmp_path, "without", method="spherefed", calibration="none")
+    assert "calibrated/head.weight" not in without.model
+    fedavg = {"method": "fedavg", "calibration": "ffc", "fine_tune_epochs": 0}
+    opened = small(tmp_path, "open", **fedavg)
+    masked = small(tmp_path, "masked", secure_sum=True, **fedavg)
+    for name in ("calibrated/head.weight", "calibrated/head.bias"):
+        assert np.ptp(opened.model[name]) > 0
+        np.testing.assert_allclose(masked.model[name], opened.model[name], atol=1e-3)
+    assert opened.summary["metrics"]["global_accuracy_calibrated"] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("settings", "allowed"),
+    [
+        ({"method": "hyperfed"}, "linear classifier"),
+        ({"method": "fedper"}, "all clients share"),
+        ({"method": "fedavg", "dataset": "cora"}, "of images alone"),
+        ({"method": "fedavg", "dp.unit": "client", "dp.epsilon": 8.0}, "secure-sum"),
+    ],
+)
+def test_a_calibration_without_a_shared_linear_classifier_is_refused(settings, allowed):
+    with pytest.raises(ConfigError, match=allowed):
+        parse({"dataset": "digits", "calibration": "ffc"} | settings)
+
+
+def test_a_calibration_of_graphs_is_refused_before_any_round(tmp_path):
+    with pytest.raises(FederationError, match="classifiers of images alone"):
+        run(tmp_path, method="fedavg", dataset="trees", calibration="ffc")
 
 
 def test_running_statistics_are_averaged_with_the_parameters(tmp_path):

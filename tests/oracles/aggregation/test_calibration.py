@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.strategies.base.calibration import CalibrationError
-from curvfed.strategies.methods.spherefed import Sums, check_trace, length, solve
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Privacy
+from curvfed.strategies.methods.spherefed import (
+    AffineForm,
+    AffineSums,
+    Sums,
+    check_trace,
+    length,
+    solve,
+)
 
 EPS32 = float(np.finfo(np.float32).eps)
 
@@ -57,6 +66,29 @@ def test_equals_a_centralised_solve(size, classes, num, ridge, dtype):
     np.testing.assert_allclose(
         found, centralised(features, labels, classes, ridge), rtol=0, atol=1e-8
     )
+
+
+def test_with_a_bias_it_is_the_least_squares_fit_of_pooled_features_and_a_one():
+    """A client is empty, and nobody has class 3."""
+    rng = np.random.default_rng(3)
+    features, labels = data(rng, 200, 6, 3, np.float64)
+    features *= rng.uniform(0.5, 4, (200, 1))
+    form = AffineForm(None, RunKeys(), Privacy())
+    vectors = []
+    for rows in (slice(0, 0), slice(0, 50), slice(50, 200)):
+        sums = AffineSums.zeros(6, 4)
+        sums.add(features[rows], labels[rows])
+        vectors.append(sums.pack())
+        form.check(vectors[-1], len(labels[rows]), 6, 4)
+    head = {"weight": np.zeros((4, 6), np.float64), "bias": np.zeros(4)}
+    found = form.classifier(sum(vectors), 200, head, 0.0)
+    ones = np.hstack([features, np.ones((200, 1))])
+    expected = np.linalg.lstsq(ones, np.eye(4)[labels], rcond=None)[0].T
+    np.testing.assert_allclose(found["weight"], expected[:, :-1], atol=1e-9)
+    np.testing.assert_allclose(found["bias"], expected[:, -1], atol=1e-9)
+    assert not found["weight"][3].any()
+    with refuses("number-of-examples", error=CalibrationError):
+        form.check(vectors[1], 49, 6, 4)
 
 
 @pytest.mark.parametrize("num", [12, 300])
