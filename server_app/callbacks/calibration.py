@@ -1,4 +1,4 @@
-"""A new classifier after the last round, from sums over the clients' features."""
+"""A new classifier from sums over the clients' features."""
 
 import logging
 import time
@@ -43,8 +43,8 @@ class CalibrationCallback(Callback):
         self._global_score = global_score
 
     def after_round(self, completed: Round) -> None:
-        """Calibrate after the last round."""
-        if completed.number != self.run.last_round:
+        """Calibrate after the last round, and every `calibration-every` rounds."""
+        if completed.number != self.run.last_round and not self.run.calibrates_at(completed.number):
             return
         try:
             self._calibrate(completed.number)

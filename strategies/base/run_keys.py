@@ -411,6 +411,14 @@ class RunKeys(Table):
             " ccvr have"
         ),
     )
+    calibration_every: int = Field(
+        default=0,
+        ge=0,
+        description=(
+            "rounds between two calibrations, from each of which training goes on with the new"
+            " classifier (SphereFed, Appendix C.2); 0: only after the last round"
+        ),
+    )
     share_statistics: bool = Field(
         default=False,
         description=(

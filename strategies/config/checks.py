@@ -146,6 +146,8 @@ def check_data(config: RunConfig) -> None:
         raise _conflict(resolved, keys, allowed)
     if config.calibration == "ffc":
         _check_calibration(resolved, possible)
+    if config.calibration_every:
+        _check_calibrations(resolved)
     if resolved.aggregation in PLAIN_SGD:
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
@@ -252,6 +254,24 @@ def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
             "calibration method",
             "a method with a linear classifier that all clients share, such as fedavg, fedprox,"
             " fedbabu, scaffold, moon or spherefed",
+        )
+
+
+def _check_calibrations(config: RunConfig) -> None:
+    """Refuse several calibrations where there is none, or where each costs privacy."""
+    if config.calibrator is None:
+        raise _conflict(config, "calibration-every calibration", "calibration = ffc, or 0 rounds")
+    if config.dp.unit != "none":
+        raise _conflict(
+            config,
+            "calibration-every dp.unit",
+            "calibration-every = 0: of private sums a run has one calibration",
+        )
+    if config.aggregation not in ("average", "robust"):
+        raise _conflict(
+            config,
+            "calibration-every aggregation",
+            "aggregation = average or robust, which keep nothing of the classifier",
         )
 
 

@@ -240,6 +240,20 @@ def test_a_calibration_without_a_shared_linear_classifier_is_refused(settings, a
         parse({"dataset": "digits", "calibration": "ffc"} | settings)
 
 
+@pytest.mark.parametrize("method", ["spherefed", "fedavg"])
+def test_training_goes_on_with_the_classifier_of_a_calibration(method, tmp_path):
+    settings = {"method": method, "calibration": "ffc", "fine_tune_epochs": 0}
+    plain = small(tmp_path, "plain", num_rounds=3, **settings)
+    often = small(tmp_path, "often", num_rounds=3, calibration_every=2, **settings)
+    rows = [row["round"] for row in often.rounds if row["phase"] == "calibrate"]
+    assert rows == ["2", "3"]
+    assert np.abs(often.model["head.weight"] - plain.model["head.weight"]).max() > 1e-2
+    small(tmp_path, "resumed", num_rounds=2, calibration_every=2, **settings)
+    again = {"num_rounds": 3, "calibration_every": 2, "resume": True}
+    resumed = small(tmp_path, "resumed", **again, **settings)
+    assert all(np.array_equal(resumed.model[key], often.model[key]) for key in often.model)
+
+
 def test_a_calibration_of_graphs_is_refused_before_any_round(tmp_path):
     with pytest.raises(FederationError, match="classifiers of images alone"):
         run(tmp_path, method="fedavg", dataset="trees", calibration="ffc")
