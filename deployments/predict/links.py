@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
+from curvfed.client_app.data import load_data
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import is_own
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
@@ -278,11 +279,11 @@ def _extend(
 
 def _known_links(run: TrainedRun, rows: _Rows, known: str) -> KnownLinks:
     """The links of a file, or of the run's data set."""
-    dataset = LinkDataset.of_run(run.config)
-    path = None if known.lower() == run.config.dataset.lower() else Path(known)
-    links = dataset.test(path)
-    assert links is not None
-    triples = links.numbered(run.facts.class_names)
+    if is_own(run, known):
+        held = [load_data(run.config, run.part_of(client)) for client in run.clients]
+    else:
+        held = [LinkDataset.of_run(run.config).test(Path(known))]
+    triples = torch.cat([links.numbered(run.facts.class_names) for links in held])
     triples = triples[(triples >= 0).all(dim=1)]
     if not rows.tells_relations:
         triples[:, 1] = 0

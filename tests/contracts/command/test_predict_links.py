@@ -74,6 +74,15 @@ def test_the_hierarchy_is_by_distance_from_the_origin(tree, tmp_path, capsys):
     assert rows[-1]["above"] == names[apart[lowest].argmin()]
 
 
+def test_the_edges_of_client_graphs_are_known_links(tmp_path):
+    settings = {"method": "links-tailored", "dataset": "trees", "links__hold_out": False}
+    stored = curvfed.load(run(tmp_path, clients=2, num_rounds=1, **settings).path)
+    first, *_ = stored.predict("trees", client=1, show="hierarchy")["entity"]
+    tails = stored.predict([first], client=1, most=1000)["tail"]
+    new = stored.predict([first], client=1, most=1000, known="trees")["tail"]
+    assert 0 < len(new) < len(tails)
+
+
 def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
     stored, _ = tree
     heads = tmp_path / "heads.tsv"
