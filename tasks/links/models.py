@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -71,6 +72,9 @@ class Embedding(nn.Module, ABC):
     """
 
     start = 1e-2
+    has_weight: ClassVar[bool] = False
+    """Whether the last number of a row of the table is no coordinate: 1 at the origin, or a
+    bias."""
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
         super().__init__()
@@ -94,11 +98,8 @@ class Embedding(nn.Module, ABC):
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
         """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
-        return root((rows - others).square().sum(-1))
-
-    def origin(self) -> Tensor:
-        """The row (k,) of the table at the origin of the space."""
-        return torch.zeros_like(self.table()[0])
+        end = -1 if self.has_weight else None
+        return root((rows - others)[..., :end].square().sum(-1))
 
     @torch.no_grad()
     def blocks(self, heads: Tensor, relations: Tensor | None, tails: Tensor) -> Iterator[Tensor]:
@@ -120,15 +121,12 @@ class Inner(Embedding):
     """⟨u, v⟩ + b(v); the last number of a row is its bias."""
 
     start = 0.1
+    has_weight = True
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
         products = tails[..., :-1] @ heads[..., :-1].mT
         return products.squeeze(-1) + tails[..., -1]
-
-    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """See `Embedding`; without the biases."""
-        return super().distance(rows[..., :-1], others[..., :-1])
 
 
 class Euclidean(Embedding):
@@ -145,6 +143,8 @@ class Curved(Embedding):
     Rows are points of curvature −1, whose distances 1/√|c| scales, so the curvature c is that of
     the whole space, or of the space of each relation. A learned one is −exp(−2k).
     """
+
+    has_weight = True
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
         super().__init__(spec, generator)
@@ -172,10 +172,6 @@ class Curved(Embedding):
         """See `Embedding`; in curvature −1 if each relation has a curvature of its own."""
         factor = 2.0 if self.k.ndim else 2 * self.k.exp()
         return self._half_distance(rows, others) * factor
-
-    def origin(self) -> Tensor:
-        """See `Embedding`."""
-        return torch.cat(self.chart.ball(torch.zeros_like(self.entities[0])), dim=-1)
 
     def _half_distance(self, rows: Tensor, others: Tensor) -> Tensor:
         """In curvature −1: sinh²(dist/2) = |x − y|²/((1 − |x|²)(1 − |y|²))."""

@@ -86,20 +86,16 @@ def _edges(path: Path) -> list[list[str]]:
     else:
         with np.load(path, allow_pickle=False) as file:
             fields = {name: file[name] for name in EDGES if name in file.files}
-    arrays = {name: np.asarray(fields[name]) for name in EDGES if fields.get(name) is not None}
-    shapes = [array.shape for array in arrays.values()]
-    number = shapes[0][-1] if shapes and shapes[0] else 0
-    are_whole = all(array.dtype.kind in "iu" and (array >= 0).all() for array in arrays.values())
-    if not are_whole or shapes not in ([(2, number)], [(2, number), (number,)]):
-        present = [f"{name} {array.dtype}{list(array.shape)}" for name, array in arrays.items()]
+    arrays = [np.asarray(fields[name]) for name in EDGES if fields.get(name) is not None]
+    table = np.vstack(arrays) if arrays else np.zeros((0, 0))
+    if len(table) != len(arrays) + 1 or table.dtype.kind not in "iu" or (table < 0).any():
         raise DataError(
-            f"{path} has {' and '.join(present) or 'no edge_index'}; allowed are edge_index [2, E]"
-            " and edge_type [E], or none, of whole numbers from 0 on",
+            f"{path} has {table.dtype}{list(table.shape)} in {' and '.join(EDGES)}; allowed are"
+            " edge_index [2, E] and edge_type [E], or none, of whole numbers from 0 on",
             key="edges",
         )
-    heads, tails = arrays.pop("edge_index")
-    columns = np.stack([heads, *arrays.values(), tails], axis=1)
-    return [list(map(str, row)) for row in columns.tolist()]
+    order = [0, 2, 1] if len(table) == 3 else [0, 1]
+    return [list(map(str, row)) for row in table[order].T.tolist()]
 
 
 def _obo_links(lines: Iterator[str]) -> Iterator[tuple[str, str, str]]:
