@@ -169,6 +169,7 @@ def _changed(rows: Tensor, start: Tensor) -> Tensor:
 def _known_links(run: TrainedRun, known: str, tells_apart: bool) -> KnownLinks:
     """The links of a file, or those of the clients in the run's data set."""
     names = run.facts.class_names
+    held: list[Any]
     if is_own(run, known):
         held = [load_data(run.config, run.part_of(client)) for client in run.clients]
     else:
