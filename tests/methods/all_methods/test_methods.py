@@ -535,6 +535,9 @@ def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
         live.forget_all()
         assert same(run(tmp_path, name, num_rounds=3).model, plain.model)
         assert len(live._clients) == kept
+    waiting = [parameter for one in live._clients.values() for parameter in one.model.parameters()]
+    assert waiting
+    assert all(parameter.grad is None for parameter in waiting)
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
