@@ -86,9 +86,11 @@ def test_with_dropout_too(own_home):
 @pytest.mark.parametrize(
     "settings",
     [
-        IMAGES | {"method": "spherefed"},
+        pytest.param(IMAGES | {"method": "spherefed"}, marks=pytest.mark.long),
         NODES | {"method": "flatland"},
-        {"method": "flatland", "dataset": "MUTAG,BZR", "dropout": 0.0},
+        pytest.param(
+            {"method": "flatland", "dataset": "MUTAG,BZR", "dropout": 0.0}, marks=pytest.mark.long
+        ),
         pytest.param(
             {"method": "gcfl", "dataset": "MUTAG,BZR", "dropout": 0.0}, marks=pytest.mark.long
         ),

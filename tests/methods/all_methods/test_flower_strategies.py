@@ -52,7 +52,7 @@ def test_every_one_of_them_trains(base, untrained, tmp_path):
 
 # One that has a state and one that has none; the wrapper, which writes and reads it, is the same
 # for all.
-@pytest.mark.parametrize("base", only(FLOWER, {"flower:FedAdam", "flower:FedMedian"}.__contains__))
+@pytest.mark.parametrize("base", only(FLOWER, "flower:FedAdam".__eq__))
 def test_interrupted_and_resumed_it_has_the_same_bits(base, tmp_path):
     whole = digits(tmp_path / "whole", "run", base, num_rounds=4, fraction_train=0.8)
 

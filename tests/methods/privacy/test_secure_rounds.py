@@ -306,8 +306,10 @@ def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_pat
     "settings",
     [
         {"method": "fedavg", "evaluate_every": 1, "fraction_train": 0.75},
-        {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1},
-        {"method": "spherefed", **IMAGES},
+        pytest.param(
+            {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1}, marks=pytest.mark.long
+        ),
+        pytest.param({"method": "spherefed", **IMAGES}, marks=pytest.mark.long),
         {"method": "hull", "dataset": "uniform"},
     ],
     ids=lambda settings: settings["method"],
