@@ -406,9 +406,9 @@ class RunKeys(Table):
         default=CHOSEN,
         description=(
             "a new classifier of images after the last round, from sums over the clients'"
-            " features: ffc: SphereFed's least squares to the one-hot labels, for any method with a"
-            " linear classifier that all clients share; auto: the method's own, which spherefed and"
-            " ccvr have"
+            " features: ffc: SphereFed's least squares to the one-hot labels, for any method with"
+            " one model for all clients and a linear classifier; auto: the method's own, which"
+            " spherefed and ccvr have"
         ),
     )
     calibration_every: int = Field(

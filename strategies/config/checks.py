@@ -238,7 +238,6 @@ def _check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence
 
 def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
     """Refuse the closed form where there is no linear classifier that all clients share."""
-    from curvfed.strategies.base.statistics import HEAD
     from curvfed.strategies.config.build_method import server_class
 
     if not any(KINDS[name].has_shape for name in possible):
@@ -246,14 +245,16 @@ def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
             config, "calibration dataset", "calibration = auto or none: it is of images alone"
         )
     row = config.row
-    is_linear = row.has_network and config.network.head in ("linear", "sphere")
-    is_shared = config.network.head_from != "client" and not row.is_personal(f"{HEAD}weight")
+    network = config.network
+    is_linear = row.has_network and (network.head == "linear" or network.calibration)
+    # Where parameters are personal, the features of no client are those of the global model.
+    is_shared = network.head_from != "client" and not row.personal
     if not is_linear or not is_shared or not server_class(row).is_global:
         raise _conflict(
             config,
             "calibration method",
-            "a method with a linear classifier that all clients share, such as fedavg, fedprox,"
-            " fedbabu, scaffold, moon or spherefed",
+            "a method with one model for all clients, whose classifier is linear, such as fedavg,"
+            " fedprox, fedbabu, scaffold, moon or spherefed",
         )
 
 

@@ -229,8 +229,9 @@ def test_any_method_with_a_linear_classifier_is_calibrated_on_demand(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "allowed"),
     [
-        ({"method": "hyperfed"}, "linear classifier"),
-        ({"method": "fedper"}, "all clients share"),
+        ({"method": "hyperfed"}, "classifier is linear"),
+        ({"method": "fedetf"}, "classifier is linear"),
+        ({"method": "fedbn"}, "one model for all clients"),
         ({"method": "fedavg", "dataset": "cora"}, "of images alone"),
         ({"method": "fedavg", "dp.unit": "client", "dp.epsilon": 8.0}, "secure-sum"),
     ],
