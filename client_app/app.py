@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import logging
+import time
 import traceback
 from collections.abc import Callable, Collection
 from functools import lru_cache, partial
@@ -15,7 +16,7 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
-from curvfed.client_app.description import describe, start_figures
+from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.client_app.node.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.client_app.rounds import contribute
@@ -45,12 +46,70 @@ from curvfed.strategies.wire.messages import (
     TRAIN,
     UNMASK,
     WAKE_UP,
+    Description,
     Header,
     Reply,
     Request,
 )
-from curvfed.strategies.wire.wake_up import wait_for_slot
 from curvfed.tasks.errors import SafeError
+
+
+def describe(client: Client) -> Description:
+    """What the server must know before the first round.
+
+    Raises
+    ------
+    ConfigError
+        If the run costs more privacy than the node's policy leaves.
+    """
+    if client.is_private:
+        from curvfed.client_app.private_rounds import check_budget
+
+        num_examples = int(client.data.train.sum())
+        check_budget(client.config, client.run, client.node, client.ledger, num_examples)
+    data = client.data
+    return Description(
+        task=data.task,
+        space=data.space,
+        metric=data.metric,
+        num_features=data.num_features,
+        shape=data.shape,
+        class_names=class_names(data, client.config),
+        digest=client.digest,
+        partition_digest=data.partition_digest,
+        num_partitions=_num_partitions(client),
+        group=client.group if client.config.is_masked else (),
+        statistics=_statistics(client),
+    )
+
+
+def start_figures(client: Client) -> dict[str, float]:
+    """Figures of the data from which a personal parameter starts; empty if statistics may not
+    leave."""
+    if not client.shares_statistics:
+        return {}
+    return learner_class(client.method).answer(client.data, client.config.own_keys)
+
+
+def _statistics(client: Client) -> dict[str, Any]:
+    """Figures about the data that may leave; class counts only if every class is large."""
+    if not client.shares_statistics:
+        return {}
+    figures = statistics(client.data, client.config)
+    if has_small_class(figures.get("class_counts", ()), client.node):
+        del figures["class_counts"]
+    return figures
+
+
+def _num_partitions(client: Client) -> int:
+    """Number of parts of the public data set; 0 for a client with data of its own."""
+    if not client.data.partition_digest or client.node.num_partitions is None:
+        return 0
+    return client.node.num_partitions
+
+
+SLOT = 4.0
+"""Seconds between the times at which woken clients reply: longer than starting two of them."""
 
 log = logging.getLogger("curvfed")
 
@@ -279,5 +338,5 @@ for message_type in MESSAGE_TYPES.values():
 @app.query(WAKE_UP.removeprefix("query."))
 def wake_up(message: Message, context: Context) -> Message:
     """Answer with an empty message: then the SuperNode sends the reply that it holds back."""
-    wait_for_slot()
+    time.sleep(-time.time() % SLOT)
     return Message(RecordDict(), reply_to=message)

@@ -216,6 +216,7 @@ class Client:
             if parameter.requires_grad
         }
         self.optimizer = make_optimizer(self.trained, self.config)
+        private = self.private_rounds.steps_of(self.model) if self.private_rounds else None
         local = Local(
             config=self.config,
             keys=self.config.own_keys,
@@ -229,7 +230,7 @@ class Client:
             partitions=facts.partitions,
             noise=self.noise,
             data=self.data,
-            private=self.private_rounds.steps_of(self.model) if self.private_rounds else None,
+            private=private,
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()

@@ -316,10 +316,12 @@ def _is_seeded(client: "Client", facts: Facts, received: Arrays) -> bool:
     except SafeError:  # the server's half of another package's method is not installed here
         return False
     seeded = aggregation.sent_to(client.partition)
-    return seeded.keys() == received.keys() and all(
-        _is_close(received[name], array, may_be_scaled=name not in client.tensors)
-        for name, array in seeded.items()
-    )
+    if seeded.keys() != received.keys():
+        return False
+    for name, array in seeded.items():
+        if not _is_close(received[name], array, may_be_scaled=name not in client.tensors):
+            return False
+    return True
 
 
 def _is_close(received: NDArray[Any], seeded: NDArray[Any], may_be_scaled: bool) -> bool:

@@ -257,12 +257,13 @@ def _note(client: Client, signed: ClientState) -> None:
     if client.ledger:
         basis = masked_basis(signed)
         client.ledger.sign(signed.session, signed.survivors, basis, client.group, signed.statements)
+        digests = ", ".join(f"{name} {digest}" for name, digest in basis.short.items())
         log.info(
             "secure sum of %s, round %d: signed %d members; %s",
             signed.session.phase,
             signed.session.round,
             len(signed.survivors),
-            ", ".join(f"{name} {digest}" for name, digest in basis.short.items()),
+            digests,
         )
 
 

@@ -245,9 +245,8 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
             supply = np.array([dy - stay, dy - dx, dy])[distance[row, near_x]]
             demand = np.array([dx - stay, 0, dx])[from_x[near_y]]
             cost = _transport(supply, demand, distance[:, near_y])
-            value[[forward[edge], backward[edge]]] = (
-                (1 - idleness) * (dx * dy + stay - cost) / (dx * dy)
-            )
+            saved = (1 - idleness) * (dx * dy + stay - cost)
+            value[[forward[edge], backward[edge]]] = saved / (dx * dy)
             done += 1
             if time.monotonic() > late:
                 late = math.inf

@@ -183,13 +183,10 @@ def hyperbolicity(distances: ArrayLike, samples: int, seed: int = 0) -> tuple[fl
     """
     matrix = np.asarray(distances, np.float64)
     a, b, c, d = np.random.default_rng(seed).integers(len(matrix), size=(4, samples))
-    sums = np.stack(
-        [
-            matrix[a, b] + matrix[c, d],
-            matrix[a, c] + matrix[b, d],
-            matrix[a, d] + matrix[b, c],
-        ]
-    )
+    first = matrix[a, b] + matrix[c, d]
+    second = matrix[a, c] + matrix[b, d]
+    third = matrix[a, d] + matrix[b, c]
+    sums = np.stack([first, second, third])
     sums.sort(axis=0)
     deltas = (sums[2] - sums[1]) / 2
     return float(deltas.mean()), float(deltas.max())

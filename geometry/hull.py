@@ -255,7 +255,9 @@ def _turning_left(points: Points, order: Indices) -> Indices:
     while True:
         x, y = np.diff(points[order], axis=0).T
         keep = np.ones(order.size, dtype=bool)
-        keep[1:-1] = x[:-1] * y[1:] > y[:-1] * x[1:]
+        ahead = x[:-1] * y[1:]
+        behind = y[:-1] * x[1:]
+        keep[1:-1] = ahead > behind
         if keep.all():
             return order
         order = order[keep]

@@ -378,9 +378,7 @@ def _checked(
         return (matrix + matrix.T) / 2, start, np.zeros(size), np.ones(size)
     if not radius >= 0:
         raise ValueError(f"min_norm: radius {radius}; it must be ≥ 0, or None for no bound")
-    return (
-        (matrix + matrix.T) / 2,
-        start,
-        np.maximum(start - radius / size, 0),
-        np.minimum(start + radius / size, 1),
-    )
+    symmetric = (matrix + matrix.T) / 2
+    lowest = np.maximum(start - radius / size, 0)
+    highest = np.minimum(start + radius / size, 1)
+    return symmetric, start, lowest, highest

@@ -210,9 +210,8 @@ class PoincareSVM(OneVsRest):
         is repeated."""
         start, end = (side[convex_hull(side, self.curvature)] for side in (first, second))
         # sinh² of half the distance, divided by |c|: it has the same order as the distance.
-        apart = np.square(start[:, None] - end).sum(axis=-1) / (
-            self._defect(start)[:, None] * self._defect(end)
-        )
+        squares = np.square(start[:, None] - end).sum(axis=-1)
+        apart = squares / (self._defect(start)[:, None] * self._defect(end))
         order = np.argsort(apart, axis=None, kind="stable")[:_PAIRS]
         i, j = np.unravel_index(
             np.append(order, np.full(_PAIRS - order.size, order[0])), apart.shape

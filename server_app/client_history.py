@@ -74,7 +74,7 @@ def note_lengths(state: State, number: int, lengths: Mapping[int, float], bound:
     number : int
         The round.
     lengths : mapping of partition to float
-        As `curvfed.strategies.base.update_bound.update_lengths` gives them.
+        As `curvfed.strategies.base.deviations.update_lengths` gives them.
     bound : float
         Updates beyond it are left out; 0 for none.
     """

@@ -14,8 +14,8 @@ from curvfed.server_app.cohort import Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.starting_model import set_starting_model
 from curvfed.strategies.base.aggregation import AggregationError
+from curvfed.strategies.base.deviations import update_bound, update_lengths, within_bound
 from curvfed.strategies.base.statistics import not_finite
-from curvfed.strategies.base.update_bound import update_bound, update_lengths, within_bound
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, TRAIN
 

@@ -13,9 +13,9 @@ from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
+from curvfed.strategies.base.aggregation import BOUND
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.base.keys import ProximalTerm
-from curvfed.strategies.base.update_bound import BOUND
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig, defaults

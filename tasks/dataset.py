@@ -36,6 +36,17 @@ class Spec:
     dataset: str
     data_dir: Path
 
+    @classmethod
+    def of_run(cls, run: Any, keys: Any = None, **settings: Any) -> Self:
+        """The given settings of a run, and those that a table of its keys or the run itself has by
+        the same names."""
+        values = {"data_dir": run.data_path, **settings}
+        for name in cls.__dataclass_fields__:
+            for table in (keys, run):
+                if hasattr(table, name):
+                    values.setdefault(name, getattr(table, name))
+        return cls(**values)
+
 
 class Place(NamedTuple):
     """The place of a data set, in words.

@@ -196,33 +196,40 @@ AS_POINTS = (
 AS_TABLES = f"its content is unknown; {AS_IMAGES}; or {AS_POINTS}"
 UNPACK = "unpack it, and give the folder"
 
+_TABLES = {
+    ".h5": "an HDF5 file",
+    ".hdf5": "an HDF5 file",
+    ".mat": "a MATLAB file",
+    ".parquet": "a Parquet file",
+    ".arrow": "an Arrow file",
+    ".feather": "a Feather file",
+    ".pkl": "a pickle, which is not opened, as it could run code",
+    ".pickle": "a pickle, which is not opened, as it could run code",
+    ".npy": "one NumPy array without classes",
+    ".json": "a JSON file other than LEAF's",
+    ".jsonl": "a file of JSON lines",
+}
+_POINTS = {".xlsx": "an Excel file", ".rds": "an R object", ".loom": "a loom file of cells"}
+_IMAGES = {
+    ".tfrecord": "a TFRecord file",
+    ".dcm": "a DICOM image",
+    ".nii": "a NIfTI volume",
+    ".nii.gz": "a NIfTI volume",
+}
+_GRAPHS = {".gpickle": "a pickled graph, which is not opened, as it could run code"}
+_ARCHIVES = {
+    ".zip": "an archive",
+    ".tar": "an archive",
+    ".tgz": "an archive",
+    ".gz": "a compressed file",
+}
+
 FOREIGN = {
-    ".h5": ("an HDF5 file", AS_TABLES),
-    ".hdf5": ("an HDF5 file", AS_TABLES),
-    ".mat": ("a MATLAB file", AS_TABLES),
-    ".parquet": ("a Parquet file", AS_TABLES),
-    ".arrow": ("an Arrow file", AS_TABLES),
-    ".feather": ("a Feather file", AS_TABLES),
-    ".pkl": ("a pickle, which is not opened, as it could run code", AS_TABLES),
-    ".pickle": ("a pickle, which is not opened, as it could run code", AS_TABLES),
-    ".npy": ("one NumPy array without classes", AS_TABLES),
-    ".xlsx": ("an Excel file", AS_POINTS),
-    ".rds": ("an R object", AS_POINTS),
-    ".loom": ("a loom file of cells", AS_POINTS),
-    ".tfrecord": ("a TFRecord file", AS_IMAGES),
-    ".json": ("a JSON file other than LEAF's", AS_TABLES),
-    ".jsonl": ("a file of JSON lines", AS_TABLES),
-    ".dcm": ("a DICOM image", AS_IMAGES),
-    ".nii": ("a NIfTI volume", AS_IMAGES),
-    ".nii.gz": ("a NIfTI volume", AS_IMAGES),
-    ".gpickle": (
-        "a pickled graph, which is not opened, as it could run code",
-        "save it by torch.save as .pt",
-    ),
-    ".zip": ("an archive", UNPACK),
-    ".tar": ("an archive", UNPACK),
-    ".tgz": ("an archive", UNPACK),
-    ".gz": ("a compressed file", UNPACK),
+    **{ending: (kind, AS_TABLES) for ending, kind in _TABLES.items()},
+    **{ending: (kind, AS_POINTS) for ending, kind in _POINTS.items()},
+    **{ending: (kind, AS_IMAGES) for ending, kind in _IMAGES.items()},
+    **{ending: (kind, "save it by torch.save as .pt") for ending, kind in _GRAPHS.items()},
+    **{ending: (kind, UNPACK) for ending, kind in _ARCHIVES.items()},
 }
 """Kinds of files by the end of their names, with alternatives."""
 

@@ -172,7 +172,8 @@ class Hyperplane:
         u = points - p
         defect = _defect(p, k)
         numerator = defect * u - k * (u * u).sum(axis=-1, keepdims=True) * p
-        height = 2 * math.sqrt(k) * (numerator @ w) / (defect * _defect(points, k) * np.hypot(*w))
+        denominator = defect * _defect(points, k) * np.hypot(*w)
+        height = 2 * math.sqrt(k) * (numerator @ w) / denominator
         distance: Floats = np.arcsinh(height) / math.sqrt(k)
         return distance
 
@@ -202,7 +203,8 @@ def uniform_points(num: int, radius: float, curvature: float, rng: np.random.Gen
     unit = 1 / math.sqrt(-curvature)
     share = radius / unit
     # sinh(R_H/2s) is r/√(1 − r²), and tanh of the inverse hyperbolic sine of y is y/√(1 + y²).
-    reach = np.sqrt(1 - rng.random(num)) * share / math.sqrt((1 - share) * (1 + share))
+    largest = math.sqrt((1 - share) * (1 + share))
+    reach = np.sqrt(1 - rng.random(num)) * share / largest
     norm = unit * reach / np.sqrt(1 + reach * reach)
     angle = 2 * np.pi * rng.random(num)
     return np.stack([norm * np.cos(angle), norm * np.sin(angle)], axis=1)

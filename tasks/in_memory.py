@@ -105,16 +105,13 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
         raw = raw_points(where, points, np.array(class_names)[labels], (points_column, label))
         return replace(raw, test=roles == TEST if len(labelled) > 1 else None)
     column = _image_column(where, features)
+    image_roles = roles if len(labelled) > 1 else None
+    decode = partial(_pixels, where, column, features[column].get("dtype"), rows)
     return RawImages(
         labels=labels,
         class_names=class_names,
-        roles=roles if len(labelled) > 1 else None,
-        read=partial(
-            read_images,
-            where,
-            lambda index: f"{index}, of column {column}",
-            partial(_pixels, where, column, features[column].get("dtype"), rows),
-        ),
+        roles=image_roles,
+        read=partial(read_images, where, lambda index: f"{index}, of column {column}", decode),
     )
 
 

@@ -131,64 +131,74 @@ class Kind:
         return self.default_models.get(channels if self.has_shape else space, "")
 
 
+NODES = Kind(
+    package="graphs",
+    built_in="trees",
+    models=("gcn", "gated", "lorentz", "split"),
+    default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
+    partitions=("metis", "louvain", "random"),
+    defaults=_GRAPHS | {"batch_size": 0},
+    sizes=" of {num_features} features",
+    batches_training_only=False,
+)
+
+GRAPHS = Kind(
+    package="graphs",
+    built_in="trees",
+    models=("gin", "gcn", "lorentz"),
+    default_models={"flat": "gin", "lorentz": "lorentz"},
+    partitions=("metis", "louvain", "random"),
+    defaults=_GRAPHS,
+    has_spaces=True,
+)
+
+IMAGES = Kind(
+    package="images",
+    built_in="digits",
+    models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
+    default_models={1: "cnn", 3: "convnet"},
+    partitions=("dirichlet", "iid", "shards", "users"),
+    defaults=_IMAGES,
+    sizes=" of {shape}",
+    has_shape=True,
+    has_test_set=True,
+    reads_test_data=True,
+)
+
+POINTS = Kind(
+    package="points",
+    built_in="uniform",
+    partitions=("stratified", "iid", "dirichlet"),
+    defaults=_POINTS,
+    num_features=2,
+    min_classes=0,
+    has_validation=False,
+    reads_test_data=True,
+    tables=("hull",),
+)
+
+LINKS = Kind(
+    package="links",
+    built_in="balanced-tree",
+    named="entities or relations",
+    has_classes=False,
+    models=("poincare", "hyperboloid", "euclidean", "inner", "complex", "rotate"),
+    default_models={"flat": "inner", "hyperbolic": "poincare"},
+    partitions=("branches", "random"),
+    defaults=_LINKS,
+    num_features=1,
+    max_classes=1_000_000,
+    reads_test_data=True,
+    tables=("links",),
+    made_of=("nodes",),
+)
+
 KINDS = {
-    "nodes": Kind(
-        package="graphs",
-        built_in="trees",
-        models=("gcn", "gated", "lorentz", "split"),
-        default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
-        partitions=("metis", "louvain", "random"),
-        defaults=_GRAPHS | {"batch_size": 0},
-        sizes=" of {num_features} features",
-        batches_training_only=False,
-    ),
-    "graphs": Kind(
-        package="graphs",
-        built_in="trees",
-        models=("gin", "gcn", "lorentz"),
-        default_models={"flat": "gin", "lorentz": "lorentz"},
-        partitions=("metis", "louvain", "random"),
-        defaults=_GRAPHS,
-        has_spaces=True,
-    ),
-    "images": Kind(
-        package="images",
-        built_in="digits",
-        models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
-        default_models={1: "cnn", 3: "convnet"},
-        partitions=("dirichlet", "iid", "shards", "users"),
-        defaults=_IMAGES,
-        sizes=" of {shape}",
-        has_shape=True,
-        has_test_set=True,
-        reads_test_data=True,
-    ),
-    "points": Kind(
-        package="points",
-        built_in="uniform",
-        partitions=("stratified", "iid", "dirichlet"),
-        defaults=_POINTS,
-        num_features=2,
-        min_classes=0,
-        has_validation=False,
-        reads_test_data=True,
-        tables=("hull",),
-    ),
-    "links": Kind(
-        package="links",
-        built_in="balanced-tree",
-        named="entities or relations",
-        has_classes=False,
-        models=("poincare", "hyperboloid", "euclidean", "inner", "complex", "rotate"),
-        default_models={"flat": "inner", "hyperbolic": "poincare"},
-        partitions=("branches", "random"),
-        defaults=_LINKS,
-        num_features=1,
-        max_classes=1_000_000,
-        reads_test_data=True,
-        tables=("links",),
-        made_of=("nodes",),
-    ),
+    "nodes": NODES,
+    "graphs": GRAPHS,
+    "images": IMAGES,
+    "points": POINTS,
+    "links": LINKS,
 }
 """The kinds by name."""
 

@@ -20,11 +20,10 @@ from curvfed.tasks.graphs.data.sources import (
 )
 from curvfed.tasks.graphs.data.sources import SOURCES as NODES
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links.sources import SOURCES as LINKS
 from curvfed.tasks.public_data import PublicData, explain_reading
-from curvfed.tasks.sources import ALIASES, ENDINGS, IMAGE_SOURCES, POINT_SOURCES
+from curvfed.tasks.sources import ALIASES, ENDINGS, IMAGE_SOURCES, LINK_SOURCES, POINT_SOURCES
 
-OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES, **LINKS}
+OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES, **LINK_SOURCES}
 
 SOURCES = NODES | {name.lower(): tu_files(name) for name in NAMES} | OTHERS
 """The public and generated data sets, by name in small letters."""
@@ -220,19 +219,15 @@ def is_named(dataset: str) -> bool:
 
 def catalogue() -> list[tuple[str, str, str]]:
     """The name, task and origin of each named data set, then the allowed kinds of paths."""
-    return [
-        *((name, source.task, source.origin) for name, source in NODES.items()),
-        *(
-            (name, "graphs", f"{ORIGIN}: {', '.join(GROUPS[name])}")
-            for name in ("CHEM", "BIO", "SN")
-        ),
-        ("BIO-CHEM-SN", "graphs", f"{ORIGIN}: the sets of BIO, CHEM and SN"),
-        ("of the TU collection, one or several", "graphs", f"{ORIGIN}: {LISTED}"),
-        *((name, source.task, source.origin) for name, source in OTHERS.items()),
-        *(
-            (name, "see its package", f"{entry.value}, of another package")
-            for name, (entry, *_) in plugins.registered("datasets").items()
-        ),
+    rows = [(name, source.task, source.origin) for name, source in NODES.items()]
+    for name in ("CHEM", "BIO", "SN"):
+        rows.append((name, "graphs", f"{ORIGIN}: {', '.join(GROUPS[name])}"))
+    rows.append(("BIO-CHEM-SN", "graphs", f"{ORIGIN}: the sets of BIO, CHEM and SN"))
+    rows.append(("of the TU collection, one or several", "graphs", f"{ORIGIN}: {LISTED}"))
+    rows += [(name, source.task, source.origin) for name, source in OTHERS.items()]
+    for name, (entry, *_) in plugins.registered("datasets").items():
+        rows.append((name, "see its package", f"{entry.value}, of another package"))
+    rows += [
         ("own", "any", "each node's own data: its data-path, or data in memory in Python"),
         (
             "a path",
@@ -241,5 +236,7 @@ def catalogue() -> list[tuple[str, str, str]]:
         ),
         ("a path", "images", "your own: a folder with a folder of images per class"),
         ("a path", "points", f"your own: a file, {', '.join(ENDINGS)}"),
-        *(("a path", form.task, f"your own: {form.title}") for form in FORMATS),
     ]
+    for form in FORMATS:
+        rows.append(("a path", form.task, f"your own: {form.title}"))
+    return rows

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from curvfed.tasks.links.sniff import SPLITS
 from curvfed.tasks.public_data import PublicData
 
 
@@ -49,76 +50,90 @@ def _idx(*parts: str) -> tuple[str, ...]:
 
 TINY = "tiny-imagenet-200"
 
+_DIGITS = Source(
+    "digits",
+    (),
+    (),
+    "",
+    read=("read_digits",),
+    mean=(0.5,),
+    std=(0.25,),
+    origin="built in: scikit-learn's",
+)
+
+_MNIST = Source(
+    "MNIST",
+    ("MNIST/raw",),
+    _idx("train", "t10k"),
+    _torchvision("MNIST"),
+    read=("read_named", "MNIST"),
+    mean=(0.1307,),
+    std=(0.3081,),
+)
+
+_FMNIST = Source(
+    "Fashion-MNIST",
+    ("FashionMNIST/raw",),
+    _idx("train", "t10k"),
+    _torchvision("FashionMNIST"),
+    read=("read_named", "FashionMNIST"),
+    mean=(0.2860,),
+    std=(0.3530,),
+)
+
+_EMNIST = Source(
+    "EMNIST letters",
+    ("EMNIST/raw",),
+    _idx("emnist-letters-train", "emnist-letters-test"),
+    _torchvision("EMNIST", "split='letters', "),
+    read=("read_letters",),
+    mean=(0.1722,),
+    std=(0.3309,),
+)
+
+_CIFAR10 = Source(
+    "CIFAR-10",
+    ("cifar-10-batches-py", "train", "test"),
+    (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta"),
+    _torchvision("CIFAR10"),
+    read=("read_named", "CIFAR10"),
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
+    augments=True,
+)
+
+_CIFAR100 = Source(
+    "CIFAR-100",
+    ("cifar-100-python",),
+    ("train", "test", "meta"),
+    _torchvision("CIFAR100"),
+    read=("read_named", "CIFAR100"),
+    mean=(0.5071, 0.4865, 0.4409),
+    std=(0.2673, 0.2564, 0.2762),
+    augments=True,
+)
+
+_TINYIMAGENET = Source(
+    "TinyImageNet",
+    (TINY,),
+    (),
+    "from torchvision.datasets.utils import download_and_extract_archive as fetch;"
+    " fetch('http://cs231n.stanford.edu/tiny-imagenet-200.zip', {root},"
+    " md5='90528d7ca1a48142e341f4ef8d21d0de')",
+    read=(),
+    mean=(0.4802, 0.4481, 0.3975),
+    std=(0.2770, 0.2691, 0.2821),
+    augments=True,
+)
+
 IMAGE_SOURCES = {
-    "digits": Source(
-        "digits",
-        (),
-        (),
-        "",
-        read=("read_digits",),
-        mean=(0.5,),
-        std=(0.25,),
-        origin="built in: scikit-learn's",
-    ),
-    "mnist": Source(
-        "MNIST",
-        ("MNIST/raw",),
-        _idx("train", "t10k"),
-        _torchvision("MNIST"),
-        read=("read_named", "MNIST"),
-        mean=(0.1307,),
-        std=(0.3081,),
-    ),
-    "fmnist": Source(
-        "Fashion-MNIST",
-        ("FashionMNIST/raw",),
-        _idx("train", "t10k"),
-        _torchvision("FashionMNIST"),
-        read=("read_named", "FashionMNIST"),
-        mean=(0.2860,),
-        std=(0.3530,),
-    ),
-    "emnist": Source(
-        "EMNIST letters",
-        ("EMNIST/raw",),
-        _idx("emnist-letters-train", "emnist-letters-test"),
-        _torchvision("EMNIST", "split='letters', "),
-        read=("read_letters",),
-        mean=(0.1722,),
-        std=(0.3309,),
-    ),
-    "cifar10": Source(
-        "CIFAR-10",
-        ("cifar-10-batches-py", "train", "test"),
-        (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch", "batches.meta"),
-        _torchvision("CIFAR10"),
-        read=("read_named", "CIFAR10"),
-        mean=(0.4914, 0.4822, 0.4465),
-        std=(0.2470, 0.2435, 0.2616),
-        augments=True,
-    ),
-    "cifar100": Source(
-        "CIFAR-100",
-        ("cifar-100-python",),
-        ("train", "test", "meta"),
-        _torchvision("CIFAR100"),
-        read=("read_named", "CIFAR100"),
-        mean=(0.5071, 0.4865, 0.4409),
-        std=(0.2673, 0.2564, 0.2762),
-        augments=True,
-    ),
-    "tinyimagenet": Source(
-        "TinyImageNet",
-        (TINY,),
-        (),
-        "from torchvision.datasets.utils import download_and_extract_archive as fetch;"
-        " fetch('http://cs231n.stanford.edu/tiny-imagenet-200.zip', {root},"
-        " md5='90528d7ca1a48142e341f4ef8d21d0de')",
-        read=(),
-        mean=(0.4802, 0.4481, 0.3975),
-        std=(0.2770, 0.2691, 0.2821),
-        augments=True,
-    ),
+    "digits": _DIGITS,
+    "mnist": _MNIST,
+    "fmnist": _FMNIST,
+    "emnist": _EMNIST,
+    "cifar10": _CIFAR10,
+    "cifar100": _CIFAR100,
+    "tinyimagenet": _TINYIMAGENET,
 }
 
 ALIASES = {"fashion-mnist": "fmnist"}
@@ -156,3 +171,40 @@ POINT_SOURCES = {
     ),
     "olsson": OLSSON,
 }
+
+_WORDNET = "https://raw.githubusercontent.com/facebookresearch/poincare-embeddings/main/wordnet"
+_WN18RR = (
+    "https://raw.githubusercontent.com/villmow/datasets_knowledge_embedding/master/WN18RR/text"
+)
+
+_FETCH = (
+    "import pathlib, urllib.request as web; "
+    "folder = pathlib.Path({{root}}, '{folder}'); folder.mkdir(parents=True, exist_ok=True); "
+    "[(folder / name).write_bytes(web.urlopen('{url}/' + name, timeout=60).read())"
+    " for name in {names}]"
+)
+
+
+def _files(title: str, folder: str, url: str, names: tuple[str, ...]) -> PublicData:
+    """A data set whose files are at an address."""
+    return PublicData(
+        title,
+        (folder,),
+        names,
+        _FETCH.format(folder=folder, url=url, names=list(names)),
+        origin=url,
+        task="links",
+    )
+
+
+def _tree(title: str) -> PublicData:
+    return PublicData(title, origin="built in", task="links", built_in="generated by the run")
+
+
+LINK_SOURCES = {
+    "balanced-tree": _tree("balanced tree of 3 branches and depth 5"),
+    "random-tree": _tree("random tree of 1,200 nodes and depth 8"),
+    "mammals": _files("WordNet's mammals", "taxonomy", _WORDNET, ("mammal_closure.csv",)),
+    "wn18rr": _files("WN18RR", "wn18rr", _WN18RR, SPLITS),
+}
+"""The links by name; trees and mammals have the links to all ancestors."""

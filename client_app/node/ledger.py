@@ -20,7 +20,6 @@ from curvfed.client_app.node.ledger_memory import (
     REGROUP,
     RUN,
     SUM,
-    Memory,
     head_in,
     refusal_name,
     stated_head,
@@ -46,10 +45,8 @@ LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
 
 
-class Ledger(LedgerFile[Memory]):
+class Ledger(LedgerFile):
     """The lines of one node, and the rules that they decide."""
-
-    memory_type = Memory
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
         """Record a run and its keys, once."""

@@ -20,8 +20,9 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any
 
+from curvfed.client_app.node.ledger_memory import END, Head, Memory
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.stored_files import (
     UNSEALED,
@@ -44,61 +45,9 @@ INDEX_FORMAT = 2
 INDEX_EVERY = 2**16
 """The index is written anew after this number of bytes of lines."""
 
-_DIGEST_DIGITS = 64
-_END = b'"}'
-
-
-@dataclass(frozen=True)
-class Head:
-    """The end of a chain.
-
-    Attributes
-    ----------
-    lines, size : int
-        Number of lines, and of bytes.
-    digest : str
-        SHA-256 of the last line after the digest of the line before, in hexadecimal.
-    """
-
-    lines: int = 0
-    size: int = 0
-    digest: str = ""
-
-    def after(self, text: bytes) -> "Head | None":
-        """The head after another line, without its line break; None if it does not follow."""
-        body = text[: -_DIGEST_DIGITS - len(_END)]
-        digest = sha256(self.digest.encode() + body).hexdigest()
-        if text != body + digest.encode() + _END:
-            return None
-        return Head(self.lines + 1, self.size + len(text) + 1, digest)
-
-    def is_in(self, file: int) -> bool:
-        """Whether a line with this digest, or one that begins so, ends at this place in a file."""
-        place = self.size - _DIGEST_DIGITS - len(_END) - 1
-        if not 0 <= place < os.fstat(file).st_size:
-            return not self.size
-        return os.pread(file, len(self.digest), place) == self.digest.encode()
-
-
-class Memory(Protocol):
-    """What the rules ask of the lines."""
-
-    def note(self, line: Mapping[str, Any]) -> None:
-        """Add a line."""
-
-    def as_json(self) -> dict[str, Any]:
-        """The memory in the types of JSON."""
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Inverse of `as_json`."""
-
-
-M = TypeVar("M", bound=Memory)
-
 
 @dataclass
-class _Checked(Generic[M]):
+class _Checked:
     """The lines of a ledger that this process has checked.
 
     Attributes
@@ -114,16 +63,16 @@ class _Checked(Generic[M]):
     """
 
     head: Head
-    memory: M
+    memory: Memory
     indexed: int = 0
     index: str = ""
     stamp: tuple[int, ...] = ()
 
 
-_checked: dict[Path, _Checked[Any]] = {}
+_checked: dict[Path, _Checked] = {}
 
 
-class LedgerFile(Generic[M]):
+class LedgerFile:
     """The lines of one node, oldest first.
 
     Parameters
@@ -134,18 +83,15 @@ class LedgerFile(Generic[M]):
         file has neither anchor nor index.
     """
 
-    memory_type: type[M]
-
     def __init__(self, path: Path, anchors: Sequence[Path] = ()) -> None:
         self.path = path
         self._anchors = anchors
         self._index = path.with_suffix(".index")
 
     @property
-    def memory(self) -> M:
+    def memory(self) -> Memory:
         """The memory of all lines, within `locked`."""
-        memory: M = _checked[self.path].memory
-        return memory
+        return _checked[self.path].memory
 
     @property
     def head(self) -> Head:
@@ -200,7 +146,7 @@ class LedgerFile(Generic[M]):
         }
         body = json.dumps(line, ensure_ascii=False)[:-1].encode() + b', "digest": "'
         digest = sha256(checked.head.digest.encode() + body).hexdigest()
-        content = body + digest.encode() + _END + b"\n"
+        content = body + digest.encode() + END + b"\n"
         os.ftruncate(file, checked.head.size)  # removes a torn line
         if os.write(file, content) < len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -261,15 +207,15 @@ class LedgerFile(Generic[M]):
         self._check_anchors(anchors, file, checked.head)
         _checked[self.path] = checked
 
-    def _known(self, file: int, stat: tuple[int, ...]) -> _Checked[M] | None:
+    def _known(self, file: int, stat: tuple[int, ...]) -> _Checked | None:
         """What this process has checked, if the file is the same and only grew."""
-        checked: _Checked[M] | None = _checked.get(self.path)
+        checked = _checked.get(self.path)
         if checked is None or checked.stamp[:2] != stat[:2] or not checked.head.is_in(file):
             return None
         is_unchanged = checked.stamp == stat
         return checked if is_unchanged or stat[2] > checked.stamp[2] else None
 
-    def _indexed(self, file: int, anchors: Mapping[Path, dict[str, Any]]) -> _Checked[M]:
+    def _indexed(self, file: int, anchors: Mapping[Path, dict[str, Any]]) -> _Checked:
         """What the index has, if an anchor vouches for it; else nothing."""
         with contextlib.suppress(OSError):
             content = self._index.read_bytes()
@@ -279,9 +225,9 @@ class LedgerFile(Generic[M]):
                 if index.get("format") == INDEX_FORMAT:
                     head = Head(**index["head"])
                     if head.is_in(file):
-                        memory = self.memory_type.from_json(index["memory"])
+                        memory = Memory.from_json(index["memory"])
                         return _Checked(head, memory, head.size, digest)
-        return _Checked(Head(), self.memory_type())
+        return _Checked(Head(), Memory())
 
     def _chain(self, data: bytes, head: Head) -> Iterator[tuple[Head, dict[str, Any]]]:
         """The lines in data, each with its head, after the line of a head."""
@@ -339,7 +285,7 @@ class LedgerFile(Generic[M]):
                     key="other-ledger",
                 )
 
-    def _write_anchor(self, checked: _Checked[M]) -> None:
+    def _write_anchor(self, checked: _Checked) -> None:
         """Record the head in the first place that can be written to; the index before, if it is
         due."""
         if not self._anchors:

@@ -1,12 +1,50 @@
 """The kinds of lines in a node's ledger, and what its rules remember of them."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, Self
 
-from curvfed.client_app.node.ledger_file import Head
 from curvfed.strategies.privacy.accountant import Release
+
+DIGEST_DIGITS = 64
+
+
+END = b'"}'
+
+
+@dataclass(frozen=True)
+class Head:
+    """The end of a chain.
+
+    Attributes
+    ----------
+    lines, size : int
+        Number of lines, and of bytes.
+    digest : str
+        SHA-256 of the last line after the digest of the line before, in hexadecimal.
+    """
+
+    lines: int = 0
+    size: int = 0
+    digest: str = ""
+
+    def after(self, text: bytes) -> "Head | None":
+        """The head after another line, without its line break; None if it does not follow."""
+        body = text[: -DIGEST_DIGITS - len(END)]
+        digest = sha256(self.digest.encode() + body).hexdigest()
+        if text != body + digest.encode() + END:
+            return None
+        return Head(self.lines + 1, self.size + len(text) + 1, digest)
+
+    def is_in(self, file: int) -> bool:
+        """Whether a line with this digest, or one that begins so, ends at this place in a file."""
+        place = self.size - DIGEST_DIGITS - len(END) - 1
+        if not 0 <= place < os.fstat(file).st_size:
+            return not self.size
+        return os.pread(file, len(self.digest), place) == self.digest.encode()
+
 
 RUN = "run"
 BEGUN = "begun"

@@ -117,6 +117,10 @@ def split_average(
     return averages
 
 
+BOUND = 100.0
+"""The key `update-bound` without a value, for aggregations that are not robust."""
+
+
 class Aggregation(ABC):
     """The server's side of a method: the parameters from which every client starts a round.
 
@@ -140,6 +144,8 @@ class Aggregation(ABC):
     summed_clients : str
         The clients from which it needs only the mean of the updates, so that a secure sum is
         enough: "any", "own" for those of its method, or "none".
+    bound : float
+        The key `update-bound` without a value.
 
     A subclass inherits neither `name` nor `summed_clients`: a half that changes the average is no
     average.
@@ -176,6 +182,7 @@ class Aggregation(ABC):
     is_global = False
     name: ClassVar[str]
     summed_clients: ClassVar[str] = "none"
+    bound: ClassVar[float] = BOUND
     keys: Any
 
     def __init_subclass__(cls) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.base.aggregation import check_names, split_average
+from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
 Matrix = NDArray[np.float64]
@@ -109,14 +109,9 @@ def weighted_step(start: Arrays, updates: Sequence[Statistics], weights: ArrayLi
     averages = split_average(
         _buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates]
     )
-    averages |= split_average(
-        _trained(start),
-        [
-            Statistics(_trained(start)),
-            *(replace(update, arrays=_trained(update.arrays)) for update in updates),
-        ],
-        [start_share, *shares],
-    )
+    trained = [replace(update, arrays=_trained(update.arrays)) for update in updates]
+    models = [Statistics(_trained(start)), *trained]
+    averages |= split_average(_trained(start), models, [start_share, *shares])
     return {name: averages[name] for name in start}
 
 
@@ -126,3 +121,70 @@ def _buffers(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def _trained(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     return {name: array for name, array in arrays.items() if not is_buffer(name)}
+
+
+FEWEST = 3
+"""Minimum number of updates that are compared: of two, none is longer than usual."""
+
+
+def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
+    """Length of each client's update, divided by the median over the clients that moved.
+
+    The lengths of the clients' updates, and the bound beyond which an update is left out.
+
+    The lengths of the trained arrays, of the running statistics and of arrays beside the model, as
+    changes of SCAFFOLD's variates are, are compared separately; the largest quotient counts. Arrays
+    that the client was not sent, and those beside the model, count as they are.
+
+    Returns
+    -------
+    dict of int to float
+        By partition; infinite if a square exceeds the dtype. Empty with fewer than `FEWEST` updates
+        that moved.
+    """
+    if len(replies) < FEWEST:
+        return {}
+    lengths = {}
+    for partition, update in replies.items():
+        start = model.sent_to(partition)
+        squares = np.zeros(3)
+        for name, array in model.compared(update.arrays).items():
+            if "/" in name:
+                squares[2] += _square(array, None)
+            else:
+                squares[int(is_buffer(name))] += _square(array, start.get(name))
+        lengths[partition] = np.sqrt(squares)
+    table = np.array(list(lengths.values()))
+    if (table.max(axis=1, initial=0) > 0).sum() < FEWEST:
+        return {}
+    medians = [np.median(column[column > 0]) if column.any() else math.inf for column in table.T]
+    return {partition: float((row / medians).max()) for partition, row in lengths.items()}
+
+
+def _square(array: NDArray[Any], start: NDArray[Any] | None) -> float:
+    """Squared length of array − start, in blocks of the array's dtype."""
+    flat = array.reshape(-1)
+    origin = np.zeros_like(flat) if start is None else start.reshape(-1)
+    total = 0.0
+    for begin in range(0, flat.size, _COLUMNS):
+        block = flat[begin : begin + _COLUMNS] - origin[begin : begin + _COLUMNS]
+        total += float(np.einsum("i,i->", block, block))
+    return total
+
+
+def within_bound(model: Aggregation, replies: Replies, lengths: Mapping[int, float]) -> Replies:
+    """The replies without the updates beyond the key `update-bound`.
+
+    Parameters
+    ----------
+    lengths : mapping of int to float
+        As `update_lengths` gives them.
+    """
+    bound = update_bound(model) or math.inf
+    return {p: update for p, update in replies.items() if lengths.get(p, 0.0) <= bound}
+
+
+def update_bound(model: Aggregation) -> float:
+    """The value of the key `update-bound`; 0 for none."""
+    bound = model.run.update_bound
+    return model.bound if bound is None else bound

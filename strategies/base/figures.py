@@ -149,12 +149,15 @@ def _cost(name: str, words: str, unit: str, *levels: str, **options: Any) -> Fig
     return Figure(name, words, levels or (METRIC,), **options)
 
 
-ROWS = (
+_GLOBAL = (
     _share(GLOBAL_ACCURACY, "global accuracy", ROUND, RUN),
     _share("global_accuracy_last3", "global accuracy, mean of the last 3 rounds"),
     _share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
     _share("global_accuracy_calibrated", "global accuracy, calibrated"),
     Figure("not_calibrated", "why the classifier is not calibrated", unit="text"),
+)
+
+_PERSONAL = (
     _share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN),
     _share("personal_accuracy_std", "personal accuracy, standard deviation", ROUND, RUN, better=""),
     _share(
@@ -169,10 +172,16 @@ ROWS = (
         "accuracy as received, worst tenth",
     ),
     _share("personal_accuracy_pooled", "personal accuracy, pooled"),
+)
+
+_ROC = (
     _share("roc_auc", "ROC-AUC"),
     _share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
     _share("roc_auc_before", "ROC-AUC of the model as received"),
     _count("roc_auc_clients_left_out", "clients with test data of one class"),
+)
+
+_LINKS = (
     _share("reconstruction_map", "mean average precision of all links"),
     _share("global_mrr", "mean reciprocal rank, global"),
     _share("global_hits_10", "Hits@10, global"),
@@ -181,54 +190,87 @@ ROWS = (
     _share("mrr_std", "mean reciprocal rank, standard deviation", better=""),
     _share("mrr_before", "mean reciprocal rank of the model as received"),
     _count("mrr_clients_left_out", "clients without links to score"),
+)
+
+_OPEN = (
     _share("hits_10", "Hits@10", is_sent=True),
     _share("hits_10_before", "Hits@10 of the model as received", is_sent=True),
     _share("link_auc", "AUC of links", is_sent=True),
     _share("link_auc_before", "AUC of links of the model as received", is_sent=True),
+)
+
+_CLIENTS = (
     _share("majority_accuracy", "accuracy of the majority class", better=""),
     Figure("loss", "training loss", (CLIENT, ROUND), better="less", is_sent=True),
     _share("score", "test score", CLIENT, ROUND, is_sent=True),
     _share(VALIDATION, "validation score", CLIENT, ROUND, METRIC, is_sent=True),
     _share("accuracy", "test accuracy", CLIENT, is_sent=True),
+)
+
+_CLIENTS_BEFORE = (
     _share("score_before", "test score of the model as received", CLIENT, ROUND, is_sent=True),
     _share("validation_before", "validation score of the model as received", CLIENT, is_sent=True),
     _share("accuracy_before", "test accuracy of the model as received", CLIENT, is_sent=True),
     _count("clients_left_out", "clients without test data"),
     Figure("heterogeneity", "heterogeneity of labels (Jensen–Shannon)"),
+)
+
+_TRAINING = (
     _count("num_examples", "training examples", CLIENT),
     Figure("weight", "weight in the aggregation", (CLIENT,)),
     Figure("curvature", "curvature", (CLIENT,), is_sent=True),
     _count("steps", "local steps", CLIENT, is_sent=True),
+)
+
+_COSTS = (
     _cost("bytes_up", "sent by a client per round", "kB", CLIENT, ROUND, RUN),
     _cost("bytes_down", "received by a client per round", "kB", CLIENT, ROUND, RUN),
     _cost("seconds", "time of a run", "s", CLIENT, ROUND, RUN, is_sent=True),
     _cost("seconds_training", "time in training", "s", ROUND, RUN),
     _cost("seconds_aggregation", "time in aggregation", "s", ROUND, RUN),
+)
+
+_HULLS_OF_CLIENT = (
     _count("clipped", "updates that were shortened to secure.clip", CLIENT, is_sent=True),
     _count("points", "training points", CLIENT, is_sent=True),
     _count("revealed", "points that are vertices of hulls", CLIENT, is_sent=True),
     _count("vertices", "vertices of hulls", CLIENT, is_sent=True),
     _count("moved", "points moved onto the public radius", CLIENT, is_sent=True),
     _count("thinned", "vertices that the public cap removed", CLIENT, is_sent=True),
+)
+
+_AGGREGATION = (
     Figure("weights_l1", "L1 distance of the weights from the shares", (ROUND,)),
     Figure("norm_ratio", "norm of the aggregate over that of the average", (ROUND,)),
     Figure("classifier_cosine", "cosine between the clients' classifiers", (ROUND,)),
     Figure("classifier_norm_gap", "difference of norm between the clients' classifiers", (ROUND,)),
     _count("replies", "valid replies", ROUND),
     _count("dropped", "dropped replies", ROUND),
+)
+
+_PRIVACY = (
     Figure("privacy_epsilon", "privacy loss ε, most of a client", digits=2, low=0.0),
     Figure("privacy_delta", "δ of the privacy loss", digits=8, low=0.0, high=1.0),
     _count("replies_dropped", "dropped replies"),
     _count("nodes_refused", "refused nodes"),
+)
+
+_CLASSIFIER = (
     Figure("classifier", "classifier", (DETAIL,), "text"),
     Figure("classifier_temperature", "temperature of the classifier", (DETAIL,)),
     _share("confidence", "mean probability of the predicted class", better=""),
     _share("unknown", "test points outside the outlines of all groups", better=""),
+)
+
+_HULLS = (
     _count("hull_points", "training points of all clients", DETAIL),
     _count("hull_points_shared", "vertices of hulls that leave the clients", DETAIL),
     _share("hull_share_revealed", "share of the points that hulls reveal", better=""),
     _count("clients_mostly_sent", "clients most of whose points are vertices", DETAIL),
     _count("hull_points_moved", "points moved onto the public radius", DETAIL),
+)
+
+_GROUPS = (
     _count("hull_count", "hulls"),
     Figure("hull_vertices_mean", "vertices of a hull, mean", (DETAIL,), digits=1),
     _count("hull_vertices_max", "vertices of a hull, most", DETAIL),
@@ -236,11 +278,17 @@ ROWS = (
     _count("hull_groups", "groups of hulls"),
     _share("grouping_accuracy", "hulls in the group of their class"),
     _share("votes_agreed", "votes that agree with the names of the groups", DETAIL),
+)
+
+_BINS = (
     Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,), "text"),
     Figure("hull_epsilon", "ε, hyperbolic distance", (DETAIL,), digits=4),
     _count("hull_bins", "bins of the quantiser", DETAIL),
     _count("hull_bins_kept", "bins above the noise", DETAIL),
     Figure("hull_threshold", "points that a bin needs to stand out", (DETAIL,)),
+)
+
+_SUMS = (
     _count("points_summed", "points or cells in the sum", DETAIL),
     Figure("sum_error", "bound on the error of the sum", (DETAIL,)),
     _count("hull_prime", "prime of the sums", DETAIL),
@@ -248,6 +296,9 @@ ROWS = (
     _count("clients_summed", "clients in the sum", DETAIL),
     _count("clients_decoded", "clients with decoded hulls", DETAIL),
     _count("clients_refused", "clients that sent no hull", DETAIL),
+)
+
+_OUTLIERS = (
     _count("clients_odd", "clients with outlying hulls", DETAIL),
     _count("clients_turned", "clients whose hulls are turned or mirrored", DETAIL),
     Figure("outlying_hulls", "outlying hulls by class", (DETAIL,), "text"),
@@ -256,21 +307,48 @@ ROWS = (
     _count("groups_left_out", "groups of clients left out because their sum failed"),
     _count("dropouts", "clients that dropped out"),
     _count("classes_disputed", "classes whose name is disputed", DETAIL),
+)
+
+_KINDS = {
+    "depth": "depth",
+    "logistic": "logistic",
+    "lorentz": "lorentz",
+    "plane": "multinomial",
+    "poincare": "svm",
+}
+
+_CHOICE = (
     Figure("svm_c", "C of the classifier", (DETAIL,)),
     *(
         _share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {words}", DETAIL)
-        for kind, words in (
-            ("depth", "depth"),
-            ("logistic", "logistic"),
-            ("lorentz", "lorentz"),
-            ("plane", "multinomial"),
-            ("poincare", "svm"),
-        )
+        for kind, words in _KINDS.items()
     ),
     _share("classifiers_disagree", "points that classifiers dispute", DETAIL, better=""),
     _count("components", "principal components"),
     _share("variance_share", "variance that the components keep"),
     _cost("seconds_decoding", "time in decoding hulls", "s", DETAIL),
+)
+
+ROWS = (
+    *_GLOBAL,
+    *_PERSONAL,
+    *_ROC,
+    *_LINKS,
+    *_OPEN,
+    *_CLIENTS,
+    *_CLIENTS_BEFORE,
+    *_TRAINING,
+    *_COSTS,
+    *_HULLS_OF_CLIENT,
+    *_AGGREGATION,
+    *_PRIVACY,
+    *_CLASSIFIER,
+    *_HULLS,
+    *_GROUPS,
+    *_BINS,
+    *_SUMS,
+    *_OUTLIERS,
+    *_CHOICE,
 )
 """The figures of curvfed itself, except those of single methods."""
 

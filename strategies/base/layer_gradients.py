@@ -64,12 +64,11 @@ class LayerGradients:
         self._model = model
         self._loss = loss
         self._layers = trained_layers(model)
-        self.parameters = {
-            f"{layer}.{name}": parameter
-            for layer, module in self._layers.items()
-            for name, parameter in module.named_parameters(recurse=False)
-            if parameter.requires_grad
-        }
+        self.parameters: dict[str, nn.Parameter] = {}
+        for layer, module in self._layers.items():
+            for name, parameter in module.named_parameters(recurse=False):
+                if parameter.requires_grad:
+                    self.parameters[f"{layer}.{name}"] = parameter
 
     def squares_and_sums(self, batch: Batch) -> tuple[Tensor, Sums]:
         """The squared norms (b,) of the examples' gradients over all parameters, and what adds
@@ -103,12 +102,11 @@ class LayerGradients:
             squares += square
 
         def add_up(factors: Tensor) -> dict[str, Tensor]:
-            return {
-                f"{layer}.{name}": value
-                for layer, of_layer in sums.items()
-                for name, value in of_layer(factors).items()
-                if f"{layer}.{name}" in self.parameters
-            }
+            totals = {}
+            for layer, of_layer in sums.items():
+                for name, value in of_layer(factors).items():
+                    totals[f"{layer}.{name}"] = value
+            return {name: totals[name] for name in self.parameters if name in totals}
 
         return squares, add_up
 

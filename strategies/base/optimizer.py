@@ -114,11 +114,13 @@ class SGD(NamedOptimizer):
     @torch.no_grad()
     def step(self) -> None:
         """One step along the gradients; parameters without one are not changed."""
-        moved = [name for name, parameter in self._parameters.items() if parameter.grad is not None]
+        moved = {name: p for name, p in self._parameters.items() if p.grad is not None}
+        gradients = [p.grad for p in moved.values() if p.grad is not None]
+        buffers = [self._buffers.get(name) for name in moved]
         sgd(
-            [self._parameters[name] for name in moved],
-            [gradient for name in moved if (gradient := self._parameters[name].grad) is not None],
-            [self._buffers.get(name) for name in moved],
+            list(moved.values()),
+            gradients,
+            buffers,
             foreach=True,
             weight_decay=self._weight_decay,
             momentum=self._momentum,
@@ -202,14 +204,12 @@ class Adam(NamedOptimizer):
 
     def reset(self) -> None:
         """Set all moments and step counts to zero."""
-        self._state: dict[str, dict[str, Tensor]] = {
-            name: {
-                "exp_avg": torch.zeros_like(parameter),
-                "exp_avg_sq": torch.zeros_like(parameter),
-                "step": torch.zeros((), device=parameter.device),
-            }
-            for name, parameter in self._parameters.items()
-        }
+        self._state: dict[str, dict[str, Tensor]] = {}
+        for name, parameter in self._parameters.items():
+            step = torch.zeros((), device=parameter.device)
+            means = torch.zeros_like(parameter)
+            squares = torch.zeros_like(parameter)
+            self._state[name] = {"exp_avg": means, "exp_avg_sq": squares, "step": step}
 
     @torch.no_grad()
     def step(self) -> None:

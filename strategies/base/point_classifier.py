@@ -229,12 +229,11 @@ def point_arrays(points: ServerPoints, predicted: NDArray[np.int64]) -> Arrays:
     """The server's points for the report, with the predicted class of each test point."""
     arrays: Arrays = {}
     if points.test is not None:
-        arrays |= {
-            "class_names": np.array(points.test.class_names),
-            "test_points": points.test.points[:MAX_DRAWN_POINTS],
-            "test_labels": points.test.labels[:MAX_DRAWN_POINTS],
-            "test_predicted": predicted[:MAX_DRAWN_POINTS],
-        }
+        test = points.test
+        arrays["class_names"] = np.array(test.class_names)
+        arrays["test_points"] = test.points[:MAX_DRAWN_POINTS]
+        arrays["test_labels"] = test.labels[:MAX_DRAWN_POINTS]
+        arrays["test_predicted"] = predicted[:MAX_DRAWN_POINTS]
     if points.pooled is not None:
         shown = np.random.default_rng(0).permutation(len(points.pooled.train_points))
         shown = shown[:MAX_DRAWN_POINTS]

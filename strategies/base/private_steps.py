@@ -232,9 +232,12 @@ class ExampleGradients:
         gradients = self._gradients(values, inputs, batch.labels)
         rows = [gradient.reshape(len(gradient), -1) for gradient in gradients.values()]
         squares = [row.square().sum(dim=1) for row in rows]
-        return torch.stack(squares).sum(dim=0), lambda factors: {
-            name: torch.tensordot(factors, gradient, dims=1) for name, gradient in gradients.items()
-        }
+
+        def add_up(factors: Tensor) -> dict[str, Tensor]:
+            items = gradients.items()
+            return {name: torch.tensordot(factors, rows, dims=1) for name, rows in items}
+
+        return torch.stack(squares).sum(dim=0), add_up
 
 
 class _LossOfExample(nn.Module):

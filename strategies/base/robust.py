@@ -39,6 +39,7 @@ class RobustAggregation(Average):
     """
 
     keys: Robust
+    bound = BOUND_ROBUST
 
     def begin(self, arrays: Arrays) -> None:
         """Start without weights."""

@@ -72,12 +72,14 @@ class Statistics:
     def __add__(self, other: "Statistics") -> "Statistics":
         """Both contributions together, whose noise is independent; their figures are not kept."""
         arrays = {name: array + other.arrays[name] for name, array in self.arrays.items()}
+        weight = self.weight + other.weight
+        noise = math.hypot(self.noise, other.noise)
         return Statistics(
             arrays,
-            self.weight + other.weight,
+            weight,
             clients=self.clients + other.clients,
             error=self.error + other.error,
-            noise=math.hypot(self.noise, other.noise),
+            noise=noise,
         )
 
     def flatten(self) -> Vector:
@@ -108,10 +110,7 @@ def total(contributions: Sequence[Statistics]) -> Statistics:
         At least one.
     """
     first, *others = contributions
-    summed = first
-    for contribution in others:
-        summed = summed + contribution
-    return summed
+    return sum(others, start=first)
 
 
 HEAD = "head."

@@ -125,13 +125,14 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     options: dict[str, Any] = {"norm": config.images.norm, **network.options}
+    is_fixed_head = network.head_from != "training"
     spec = ImageModelSpec(
         kind=kind,
         shape=(channels, height, width),
         embedding_dim=config.embedding_dim,
         num_classes=len(facts.class_names),
         head=network.head,
-        fixed=network.head_from != "training",
+        fixed=is_fixed_head,
         **options,
     )
     try:
@@ -231,11 +232,10 @@ def initial_aggregation(
     method = config.row
     state = named_state(build_model(model_spec(config, facts), config.seed))
     personal = method.personal_names(state, facts.own_ends)
-    shared = {
-        name: tensor.numpy(force=True)
-        for name, tensor in state.items()
-        if name not in personal and not is_fixed(config, name)
-    }
+    shared = {}
+    for name, tensor in state.items():
+        if name not in personal and not is_fixed(config, name):
+            shared[name] = tensor.numpy(force=True)
     if begin is not None:
         shared = begin(shared, frozenset(state.keys() - shared.keys()))
     if config.model is not None and plugins.is_model(config.model):

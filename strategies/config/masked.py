@@ -56,8 +56,9 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> 
     """
     from curvfed.strategies.secure_sum.messages import Basis
 
+    parameters = sha256(_digest_of(arrays) + _digest_of(fixed)).digest()
     return Basis(
-        parameters=sha256(_digest_of(arrays) + _digest_of(fixed)).digest(),
+        parameters=parameters,
         facts=_digest(vars(facts)),
         configuration=_configuration(config),
         code=code_digest(),

@@ -41,9 +41,8 @@ def decoded(
         For each reported figure, its mean over the clients that report it, and their number.
     """
     num_figures = len(SUMMED)
-    values, weight, sums, counts = np.split(
-        encoding.decode(residues), [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
-    )
+    places = [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
+    values, weight, sums, counts = np.split(encoding.decode(residues), places)
     means = {
         name: (float(total / count), int(count))
         for name, total, count in zip(SUMMED, sums, np.rint(counts), strict=True)

@@ -162,11 +162,11 @@ def _read(
         return kind.model_validate(nested(raw)), {}
     except ValidationError as error:
         wrong_keys = dict.fromkeys(_key(item["loc"], fields_by_key) for item in error.errors())
-        return None, {
-            f"{prefix}{key}": f"{prefix}{key} = {raw.get(key)!r}: allowed is"
-            f" {allowed(fields_by_key[key])}"
-            for key in wrong_keys
-        }
+        reasons = {}
+        for key in wrong_keys:
+            text = f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(fields_by_key[key])}"
+            reasons[f"{prefix}{key}"] = text
+        return None, reasons
 
 
 def _key(location: Sequence[int | str], keys: Mapping[str, Any]) -> str:

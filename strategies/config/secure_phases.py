@@ -59,7 +59,12 @@ class Opening(Message):
             raise SecureSumError(
                 f"phase {self.target!r} is not masked in this run", key="unmasked-phase"
             )
-        is_group = is_group or bool(keys.fixed_groups)
+        threshold = keys.threshold or 0
+        neighbours = keys.neighbours or 0
+        if is_group or keys.fixed_groups:
+            threshold = len(self.clients)
+            # All others: then no secret is recovered without its owner's share.
+            neighbours = threshold - 1
         return Session(
             run=header.run,
             phase=self.target,
@@ -67,9 +72,8 @@ class Opening(Message):
             modulus=self.modulus,
             length=self.length,
             clients=tuple(self.clients),
-            threshold=len(self.clients) if is_group else keys.threshold or 0,
-            # All others: then no secret is recovered without its owner's share.
-            neighbours=len(self.clients) - 1 if is_group else keys.neighbours or 0,
+            threshold=threshold,
+            neighbours=neighbours,
             asked=self.asked,
         )
 

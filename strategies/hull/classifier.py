@@ -37,13 +37,14 @@ _KINDS: tuple[Kind | None, ...] = (
 )
 """The kinds by their numbers in stored models."""
 
+_FLAT: dict[str, tuple[int, ...]] = {"normals": (2,), "intercepts": ()}
 _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "poincare": {"normals": (2,), "references": (2,), "platt": (2,)},
-    "logistic": {"normals": (2,), "intercepts": ()},
-    "plane": {"normals": (2,), "intercepts": ()},
-    "lorentz": {"normals": (3,), "intercepts": ()},
+    "logistic": _FLAT,
+    "plane": _FLAT,
+    "lorentz": _FLAT | {"normals": (3,)},
     "depth": {"corners": (2,), "owners": (2,)},
-    "quadratic": {"normals": (5,), "intercepts": ()},
+    "quadratic": _FLAT | {"normals": (5,)},
 }
 """The parameters of each of the m lines, with their shapes; for "depth" those of each corner of a
 hull. The model's attributes have these names and an underscore."""

@@ -171,7 +171,8 @@ def _standard_error(values: Array, clients: Integers) -> float:
     """Standard error of the mean of values (n,), clustered by their clients (n,)."""
     _, numbers = np.unique(clients, return_inverse=True)
     sums = np.bincount(numbers, values - values.mean())
-    return float(np.sqrt(np.square(sums).sum() * len(sums) / max(len(sums) - 1, 1)) / len(values))
+    variance = np.square(sums).sum() * len(sums) / max(len(sums) - 1, 1)
+    return float(np.sqrt(variance) / len(values))
 
 
 def compare_kinds(bodies: GroupedHulls, c: float, seed: int) -> Comparison:

@@ -168,10 +168,8 @@ class DecodedHulls(NamedTuple):
     def of(cls, clients: Iterable[list[list[int]]]) -> Self:
         """Sort each client's hulls, and the clients by their hulls."""
         ordered = sorted(sorted(hulls) for hulls in clients)
-        return cls(
-            [np.array(hull, dtype=np.uint64) for hulls in ordered for hull in hulls],
-            np.repeat(np.arange(len(ordered)), list(map(len, ordered))),
-        )
+        bins = [np.array(hull, dtype=np.uint64) for hulls in ordered for hull in hulls]
+        return cls(bins, np.repeat(np.arange(len(ordered)), list(map(len, ordered))))
 
     def by_client(self) -> list[list[list[int]]]:
         """Each client's hulls."""

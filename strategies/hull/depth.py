@@ -126,7 +126,9 @@ def hull_depths(hulls: list[Array], points: Array) -> Array:
         x = chunk[..., 0] - begin[:, 0]
         y = chunk[..., 1] - begin[:, 1]
         along = np.clip((x * edge[:, 0] + y * edge[:, 1]) / square, 0, 1)
-        far = np.square(x - along * edge[:, 0]) + np.square(y - along * edge[:, 1])
+        off_x = x - along * edge[:, 0]
+        off_y = y - along * edge[:, 1]
+        far = np.square(off_x) + np.square(off_y)
         inward = (edge[:, 0] * y - edge[:, 1] * x) / length
         inside = (np.minimum.reduceat(inward, starts, axis=1) >= 0) & (sizes > 2)
         distance = np.sqrt(np.minimum.reduceat(far, starts, axis=1))

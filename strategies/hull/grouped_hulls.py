@@ -223,10 +223,8 @@ class Outlines:
             radii.append(np.max(far * is_inside, axis=1) + far[0])
             corners = bodies.points[bodies.labels == label] * np.sqrt(-bodies.curvature)
             ratios.append(_ratios(corners, centre, radii[-1]))
-        return cls(
-            np.array(centres),
-            np.array(radii) * max(1.0, float(np.quantile(np.concatenate(ratios), 1 - FAINT))),
-        )
+        farthest = float(np.quantile(np.concatenate(ratios), 1 - FAINT))
+        return cls(np.array(centres), np.array(radii) * max(1.0, farthest))
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
         """Whether points (n, 2) lie outside all outlines; False without outlines."""
@@ -241,7 +239,8 @@ def _ratios(points: Array, centre: Array, radii: Array) -> Array:
     relative = _translate(points @ np.array([1, 1j]), -complex(*centre))
     place = np.mod(np.angle(relative) / (2 * np.pi), 1) * len(radii)
     low = place.astype(int) % len(radii)
-    reach = radii[low] + (place - np.floor(place)) * (radii[(low + 1) % len(radii)] - radii[low])
+    step = radii[(low + 1) % len(radii)] - radii[low]
+    reach = radii[low] + (place - np.floor(place)) * step
     return np.asarray(2 * np.arctanh(np.minimum(np.abs(relative), 1 - 1e-15)) / reach)
 
 

@@ -131,9 +131,8 @@ def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
         theirs = slice(start, None)
         x, y = points[ours].T
         other_x, other_y = points[theirs].T
-        apart = (
-            np.hypot(x[:, None] - other_x, y[:, None] - other_y) * scale[ours, None] * scale[theirs]
-        )
+        lengths = np.hypot(x[:, None] - other_x, y[:, None] - other_y)
+        apart = lengths * scale[ours, None] * scale[theirs]
         sums[row, row:] = np.add.reduceat(np.arcsinh(apart).sum(axis=0), starts[row:] - start)
     sums += np.triu(sums, 1).T
     return 2 / root * sums / np.outer(sizes, sizes)
@@ -200,24 +199,18 @@ class _Groups:
         sizes = self.members.sum(axis=0)
         towards = self.distances[hulls] @ self.members
         grown_sums = self.sums + 2 * towards + self.within[hulls][:, None]
-        added = (
-            grown_sums / (sizes + 1)
-            - self.sums / np.maximum(sizes, 1)
-            - self.empty_cost * (sizes == 0)
-        )
+        growth = grown_sums / (sizes + 1) - self.sums / np.maximum(sizes, 1)
+        added = growth - self.empty_cost * (sizes == 0)
         after = linear_sum_assignment(added)[1]
         rows = np.arange(len(hulls))
-        gained = (before < 0).any() or added[rows, before].sum() - added[
-            rows, after
-        ].sum() > self.rounding
+        saved = added[rows, before].sum() - added[rows, after].sum()
+        gained = (before < 0).any() or saved > self.rounding
         self._add(hulls, after if gained else before)
         return bool(gained)
 
     def _add(self, hulls: Indices, groups: Indices) -> None:
         """Add each hull to its own group."""
-        self.sums[groups] += (
-            2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
-        )
+        self.sums[groups] += self._weights(hulls, groups)
         self.group[hulls] = groups
         self.members[hulls, groups] = 1
 
@@ -226,9 +219,13 @@ class _Groups:
         groups = self.group[hulls]
         self.members[hulls, groups] = 0
         self.group[hulls] = -1
-        self.sums[groups] -= (
-            2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
-        )
+        self.sums[groups] -= self._weights(hulls, groups)
+
+    def _weights(self, hulls: Indices, groups: Indices) -> Matrix:
+        """What each hull adds to the sum of its group."""
+        towards = (self.distances[hulls] * self.members[:, groups].T).sum(axis=1)
+        weights: Matrix = 2 * towards + self.within[hulls]
+        return weights
 
 
 def _weights(distances: Matrix) -> Matrix:

@@ -123,7 +123,8 @@ def _zeros(polynomial: Any, generator: int, order: int, prime: int) -> list[int]
     ]
     chirp = [powers[k * (k - 1) // 2 % order] for k in range(order + size)]
     ring = polynomial.context()
-    values = (ring(terms[::-1]) * ring(chirp)).coeffs()[size - 1 : size - 1 + order]
+    product = ring(terms[::-1]) * ring(chirp)
+    values = product.coeffs()[size - 1 : size - 1 + order]
     return [power for power, value in zip(powers, values) if value == 0]
 
 

@@ -22,13 +22,14 @@ from curvfed.strategies.base.calibration import (
     CalibrationError,
     check_products,
     check_vector,
+    moment_variances,
     pack_symmetric,
+    plausible_moments,
     triangle,
     unpack_symmetric,
 )
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.private_moments import moment_variances, plausible_moments
 from curvfed.strategies.base.statistics import Arrays
 
 

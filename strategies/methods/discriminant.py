@@ -15,8 +15,11 @@ from pydantic import Field
 
 from curvfed.geometry.linear_classifiers import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import (
+    moment_variances,
     on_grid,
     pack_symmetric,
+    plausible_moments,
+    pool_products,
     triangle,
     unpack_symmetric,
 )
@@ -27,11 +30,6 @@ from curvfed.strategies.base.point_classifier import (
     SMALL_CLASSES_STAY,
     ClassSumsClient,
     NamedClassesServer,
-)
-from curvfed.strategies.base.private_moments import (
-    moment_variances,
-    plausible_moments,
-    pool_products,
 )
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.hull.classifier import Classifier, Kind

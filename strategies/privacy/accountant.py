@@ -114,11 +114,14 @@ def noise_multiplier(
         return (whole if not spent else (whole**-2 - spent) ** -0.5) * math.sqrt(times)
     library = _library()
     fixed = [library.SelfComposedDpEvent(_event(library, other), other.times) for other in others]
+
+    def composed(noise: float) -> Any:
+        steps = library.SelfComposedDpEvent(_event(library, Release(noise, rate)), times)
+        return library.ComposedDpEvent([*fixed, steps])
+
     noise = library.calibrate_dp_mechanism(
         lambda: _accountant(library, COARSE),
-        lambda value: library.ComposedDpEvent(
-            [*fixed, library.SelfComposedDpEvent(_event(library, Release(value, rate)), times)]
-        ),
+        composed,
         epsilon,
         delta,
         tol=TOLERANCE,

@@ -260,14 +260,16 @@ class SecureSumClient:
                 payloads[peer] = text[end:]
         if unreadable:
             raise PeerError(unreadable)
+        keys = {peer: state.keys[peer] for peer in [me, *near]}
+        senders = tuple(sorted([me, *encrypted]))
         self._advance(
             "mask input",
-            keys={peer: state.keys[peer] for peer in [me, *near]},
+            keys=keys,
             encryption_secret=b"",
             payload=b"",
             shares=shares,
             statements=statements,
-            senders=tuple(sorted([me, *encrypted])),
+            senders=senders,
         )
         return payloads
 

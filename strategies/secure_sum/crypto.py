@@ -23,18 +23,16 @@ CIPHERTEXT_OVERHEAD = NONCE_BYTES + 16
 """Number of bytes that encryption adds to a plaintext."""
 
 
-_DEGENERATE = frozenset(
-    point.to_bytes(KEY_BYTES, "little")
-    for point in (
-        0,
-        1,
-        325606250916557431795983626356110631294008115727848805560023387167927233504,
-        39382357235489614581723060781553021112529911719440698176882885853963445705823,
-        2**255 - 20,
-        2**255 - 19,
-        2**255 - 18,
-    )
+_SMALL_ORDER = (
+    0,
+    1,
+    325606250916557431795983626356110631294008115727848805560023387167927233504,
+    39382357235489614581723060781553021112529911719440698176882885853963445705823,
+    2**255 - 20,
+    2**255 - 19,
+    2**255 - 18,
 )
+_DEGENERATE = frozenset(point.to_bytes(KEY_BYTES, "little") for point in _SMALL_ORDER)
 """The points of order 1, 2, 4 and 8 on Curve25519 and its twist: every secret maps them to 0
 (Bernstein 2006). The last two are 0 and 1 again: all 255 bits count, modulo 2²⁵⁵ − 19."""
 

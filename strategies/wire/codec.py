@@ -140,11 +140,11 @@ class Precision:
     def lost(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The rounding errors of the model's parameters in these arrays: sent minus received, exact
         in float32."""
-        return {
-            name: array - self.widen(name, self.narrow(name, array))
-            for name, array in arrays.items()
-            if name in self.parameters and self.rounds(name)
-        }
+        lost = {}
+        for name, array in arrays.items():
+            if name in self.parameters and self.rounds(name):
+                lost[name] = array - self.widen(name, self.narrow(name, array))
+        return lost
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         """Bytes of the arrays in a message, without the encoding's overhead."""
@@ -301,10 +301,11 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
         received = getattr(header, name)
         if received != value:
             raise MessageError(f"the reply has {name} {received}, expected {value}", key="header")
+    partition = entry(record, "partition", int)
     error = one_line(entry(record, "error", str))
     description = None
     if header.phase == DESCRIBE and not error:
-        description = _description(content, entry(record, "partition", int))
+        description = _description(content, partition)
     num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more", key="examples")
@@ -313,18 +314,19 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
         raise MessageError(
             f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
         )
+    arrays = record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()
+    numbers = [(name, item) for name, item in metrics.items() if isinstance(item, int | float)]
+    restored = entry(record, "restored", int) if "restored" in record else None
     return Reply(
         header,
-        entry(record, "partition", int),
+        partition,
         error=error,
         description=description,
         num_examples=num_examples,
-        arrays=decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord(), precision),
-        metrics={
-            name: float(item) for name, item in metrics.items() if isinstance(item, int | float)
-        },
+        arrays=decode_arrays(arrays, precision),
+        metrics={name: float(item) for name, item in numbers},
         parts=_parts(content),
-        restored=entry(record, "restored", int) if "restored" in record else None,
+        restored=restored,
     )
 
 

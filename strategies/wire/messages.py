@@ -46,7 +46,7 @@ MESSAGE_TYPES = {
 }
 
 WAKE_UP = "query.wake_up"
-"""Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.wake_up`."""
+"""Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.exchange`."""
 
 COMPLAINT = "complaint"
 """Name of the part that replaces a client's answer by the peers whose messages it cannot verify."""

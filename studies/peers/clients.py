@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
-from curvfed.client_app.description import describe
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.tensors import load_arrays

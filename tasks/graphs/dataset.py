@@ -167,17 +167,7 @@ class GraphDataset(Dataset):
     @classmethod
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
         """The graphs of a run's configuration."""
-        spec = GraphSpec(
-            dataset=run.dataset,
-            data_dir=run.data_path,
-            partition=run.partition,
-            seed=run.seed,
-            train_size=run.train_size,
-            test_size=run.test_size,
-            normalize=run.normalize,
-            batch_size=run.batch_size,
-        )
-        return cls(spec, cache)
+        return cls(GraphSpec.of_run(run), cache)
 
     def find(self, source: PublicData) -> Located[Raw] | None:
         """The files of a public data set, or None if they are absent."""

@@ -207,13 +207,9 @@ class _LorentzLinear(torch.autograd.Function):
         (gradient,) = gradients
         along = (gradient @ column).unsqueeze(-1).div_(time)  # d/dtime, over time
         to_space = torch.addcmul(gradient @ weight, along, space)
-        return (
-            to_space,
-            gradient.t() @ space,
-            gradient.sum(0),
-            (time.t() @ gradient).squeeze(0),
-            along.sum() / 2,
-        )
+        to_weight = gradient.t() @ space
+        to_time = (time.t() @ gradient).squeeze(0)
+        return to_space, to_weight, gradient.sum(0), to_time, along.sum() / 2
 
 
 class _DistanceLogits(torch.autograd.Function):
@@ -233,9 +229,7 @@ class _DistanceLogits(torch.autograd.Function):
         along = (gradient @ centre_time) / time  # half of -d/dtime, over time
         centre_along = (gradient.t() @ time) / centre_time
         to_bias = gradient.sum(0)
-        return (
-            2 * torch.addcmul(gradient @ centres, along, space, value=-1),
-            2 * torch.addcmul(gradient.t() @ space, centre_along, centres, value=-1),
-            to_bias,
-            2 * to_bias.sum() - along.sum() - centre_along.sum(),
-        )
+        to_space = 2 * torch.addcmul(gradient @ centres, along, space, value=-1)
+        to_centres = 2 * torch.addcmul(gradient.t() @ space, centre_along, centres, value=-1)
+        to_radius = 2 * to_bias.sum() - along.sum() - centre_along.sum()
+        return to_space, to_centres, to_bias, to_radius

@@ -14,7 +14,6 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 from curvfed.tasks.graphs.data.partition import (
     Booleans,
-    check_shares,
     masks_of,
     membership_digest,
     random_split,
@@ -181,9 +180,6 @@ class ImageSpec(Spec):
     train_subset: int = 0
     test_subset: int = 0
 
-    def __post_init__(self) -> None:
-        check_shares(self.train_size, self.test_size)
-
     @property
     def source(self) -> Source | None:
         """The named data set of images; None for a path, and for other data."""
@@ -307,14 +303,16 @@ def _images(
     partition_digest: str = "",
 ) -> ClientImages:
     source = spec.source
+    augments = source is not None and source.augments
+    labels = torch.from_numpy(raw.labels[indices])
     return client_images(
         images=pixels,
-        labels=torch.from_numpy(raw.labels[indices]),
+        labels=labels,
         masks=torch.from_numpy(masks),
         class_names=raw.class_names,
         mean=spec.mean,
         std=spec.std,
-        augments=source is not None and source.augments,
+        augments=augments,
         partition_digest=partition_digest,
     )
 

@@ -147,20 +147,10 @@ class ImageDataset(Dataset):
     @classmethod
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
         """The images of a run's configuration."""
-        keys = run.images
-        spec = ImageSpec(
-            dataset=run.dataset,
-            data_dir=run.data_path,
-            partition=PartitionSpec(run.partition, run.alpha, run.shards, run.min_client_size),
-            seed=run.seed,
-            train_size=run.train_size,
-            test_size=run.test_size,
-            size=keys.size or 0,
-            channels=keys.channels or 0,
-            train_subset=keys.train_subset or 0,
-            test_subset=keys.test_subset or 0,
-        )
-        return cls(spec, cache)
+        numbers = ("size", "channels", "train_subset", "test_subset")
+        settings = {name: getattr(run.images, name) or 0 for name in numbers}
+        partition = PartitionSpec(run.partition, run.alpha, run.shards, run.min_client_size)
+        return cls(ImageSpec.of_run(run, partition=partition, **settings), cache)
 
     def find(self, source: PublicData) -> Located[RawImages] | None:
         """The files of a public data set, or None if they are absent."""
@@ -267,13 +257,14 @@ class ImageDataset(Dataset):
         """The client's images, with the loss of the method and the augmentation of the run."""
         loss = objective(run.network.loss, **run.network.objective)
         augment = run.images.augment
+        augments = examples.augments if augment is None else augment == "crop-flip"
         return ImageTask(
             examples,
             class_names,
             device,
             run.batch_size,
             loss,
-            augment=examples.augments if augment is None else augment == "crop-flip",
+            augment=augments,
             mixed_precision=run.mixed_precision,
             has_batch_norm=has_batch_norm(model),
         )

@@ -246,10 +246,11 @@ def raw_files(
     if not samples:
         raise DataError(f"{folder} holds no images; allowed is {LAYOUTS}", key="no-images")
     files, labels, roles = zip(*samples, strict=True)
+    stored_roles = np.array(roles, dtype=np.int64) if has_test else None
     return RawImages(
         labels=np.array(labels, dtype=np.int64),
         class_names=tuple(class_names),
-        roles=np.array(roles, dtype=np.int64) if has_test else None,
+        roles=stored_roles,
         read=partial(_read, folder, files),
     )
 

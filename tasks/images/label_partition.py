@@ -43,13 +43,6 @@ class PartitionSpec:
     shards: int = 2
     min_client_size: int = 10
 
-    def __post_init__(self) -> None:
-        if self.partition not in (*PARTITIONS, USERS):
-            raise DataError(
-                f'partition is "{self.partition}"; allowed: {", ".join((*PARTITIONS, USERS))}',
-                key="partition",
-            )
-
 
 def partition_images(
     labels: Integers, num_clients: int, spec: PartitionSpec, seed: int

@@ -203,16 +203,17 @@ def _layout(
     }
     class_names = _named_by_words(top / WORDS, names)
     stamps = file_stamps([path for path, _, _ in samples])
+    content = json.dumps([class_names, stamps]).encode()
+    roots = [root for _, root in parts]
+    notes = [f"{folder}: {fact}: {names_listed(items)}" for fact, items in facts.items() if items]
     return Layout(
-        files=(*(root for _, root in parts), *tables),
+        files=(*roots, *tables),
         class_names=class_names,
         samples=tuple(samples),
         has_test=len(parts) > 1,
         untrained=tuple(untrained),
-        notes=tuple(
-            f"{folder}: {fact}: {names_listed(items)}" for fact, items in facts.items() if items
-        ),
-        digest=hashlib.sha256(json.dumps([class_names, stamps]).encode()).hexdigest(),
+        notes=tuple(notes),
+        digest=hashlib.sha256(content).hexdigest(),
     )
 
 
@@ -276,9 +277,11 @@ def _named_by_words(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     if not words.keys() >= set(names):
         return tuple(names)
     counts = Counter(words[name] for name in names)
-    return tuple(
-        words[name] if counts[words[name]] == 1 else f"{words[name]} ({name})" for name in names
-    )
+    class_names = []
+    for name in names:
+        word = words[name]
+        class_names.append(word if counts[word] == 1 else f"{word} ({name})")
+    return tuple(class_names)
 
 
 def _lines(table: Path) -> list[str]:

@@ -198,7 +198,8 @@ def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
         nn.ReLU(),
         nn.Flatten(),
     )
-    return nn.Sequential(*layers), 32 * -(-height // 4) * -(-width // 4)
+    places = -(-height // 4) * -(-width // 4)
+    return nn.Sequential(*layers), 32 * places
 
 
 def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
@@ -212,7 +213,8 @@ def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     for out, stride in CONVNET:
         layers.append(convolution(channels, out, 3, stride, norm))
         channels = out
-    return nn.Sequential(*layers, nn.Flatten()), channels * -(-height // 16) * -(-width // 16)
+    places = -(-height // 16) * -(-width // 16)
+    return nn.Sequential(*layers, nn.Flatten()), channels * places
 
 
 def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:

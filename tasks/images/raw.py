@@ -97,7 +97,8 @@ def _in_channels(images: Tensor, channels: int) -> Tensor:
         return images.expand(-1, 3, -1, -1)
     if channels == 1 and images.shape[1] == 3:
         red, green, blue = images.int().unbind(dim=1)
-        return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).to(torch.uint8)[:, None]
+        grey = (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
+        return grey.to(torch.uint8)[:, None]
     return images
 
 

@@ -16,9 +16,9 @@ from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.links.client_links import ClientLinks, RawLinks, raw_links, stated_names
 from curvfed.tasks.links.readers import balanced_tree, locate, random_tree
-from curvfed.tasks.links.sources import SOURCES
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.sources import LINK_SOURCES
 from curvfed.tasks.stored_files import file_stamps
 
 log = logging.getLogger("curvfed")
@@ -72,9 +72,9 @@ class LinkDataset(Dataset):
 
     def find(self, source: PublicData) -> Located[RawLinks] | None:
         """The files of a public data set, or None if they are absent."""
-        if source is SOURCES["balanced-tree"]:
+        if source is LINK_SOURCES["balanced-tree"]:
             return Located((), lambda: balanced_tree(3, 5))
-        if source is SOURCES["random-tree"]:
+        if source is LINK_SOURCES["random-tree"]:
             return Located((), lambda: random_tree(1200, 8, self.spec.seed))
         folder = source.folder(self.spec.data_dir)
         if folder is None:

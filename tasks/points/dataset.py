@@ -63,24 +63,8 @@ class PointDataset(Dataset):
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
         """The points of a run's configuration; they are read anew by each process."""
         keys = run.points
-        spec = PointSpec(
-            dataset=run.dataset,
-            data_dir=run.data_path,
-            partition=run.partition,
-            alpha=run.alpha,
-            seed=run.seed,
-            split_seed=-1 if keys.split_seed is None else keys.split_seed,
-            test_size=run.test_size,
-            curvature=keys.curvature,
-            classes=keys.classes,
-            lacking=keys.lacking,
-            num_points=keys.num,
-            sample_radius=keys.sample_radius,
-            margin=keys.margin,
-            reference=keys.reference,
-            embedding_key=keys.embedding_key,
-            label_key=keys.label_key,
-        )
+        split_seed = -1 if keys.split_seed is None else keys.split_seed
+        spec = PointSpec.of_run(run, keys, split_seed=split_seed, num_points=keys.num)
         return cls(spec)
 
     def find(self, source: PublicData) -> Located[RawPoints] | None:

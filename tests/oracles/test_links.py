@@ -9,9 +9,9 @@ import torch
 from app_runs import run
 from torch_geometric.data import Data
 
+from curvfed.strategies.base.deviations import update_lengths
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.base.update_bound import update_lengths
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import open_dataset, resolve_defaults
@@ -19,11 +19,10 @@ from curvfed.strategies.methods.links import COUNTS, ROWS, CurvedKeys, LinksServ
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.links import client_task
-from curvfed.tasks.links.client_task import LinkTask
+from curvfed.tasks.links.client_task import KnownLinks, LinkTask, link_scores
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
 from curvfed.tasks.links.readers import read_links
-from curvfed.tasks.links.scores import KnownLinks, link_scores
 from curvfed.tasks.registry import tasks_of
 
 FILES = {  # of two links each

@@ -149,9 +149,10 @@ class Keys(Table):
         from curvfed.strategies.hull.codec import PublicParameters
 
         try:
+            radius = self.radius / (-points.curvature) ** 0.5
             return PublicParameters(
                 curvature=points.curvature,
-                radius=self.radius / (-points.curvature) ** 0.5,
+                radius=radius,
                 epsilon=self.epsilon,
                 num_classes=num_classes,
                 num_clients=clients,

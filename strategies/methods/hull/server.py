@@ -68,10 +68,11 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         """The size of a client's message."""
         public = self.public(clients)
         form = "a sum for every bin" if public.is_dense else "power sums"
+        kilobytes = public.length * 8 / 1000
         return (
             f"hulls: epsilon = {public.epsilon:g} makes {public.quantizer.num_bins:,} bins; for"
             f" {public.num_classes} classes every client sends {public.length:,} numbers modulo"
-            f" {public.prime} ({public.length * 8 / 1000:,.1f} kB), {form}"
+            f" {public.prime} ({kilobytes:,.1f} kB), {form}"
         )
 
     def check_classes(self, descriptions: Iterable[Description]) -> None:
@@ -141,15 +142,14 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             sums["points"],
             100 * share,
         )
+        mostly_sent = [2 * counts["revealed"] > counts["points"] for counts in figures]
         return {
             "hull_points": sums["points"],
             "hull_points_shared": sums["revealed"],
             "hull_share_revealed": share,
             "hull_points_moved": sums["moved"],
             "hull_vertices_thinned": sums["thinned"],
-            "clients_mostly_sent": sum(
-                2 * counts["revealed"] > counts["points"] for counts in figures
-            ),
+            "clients_mostly_sent": sum(mostly_sent),
         }
 
     def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:
@@ -305,11 +305,9 @@ def learn_settings(keys: Keys, seed: int) -> Settings:
 
 
 def _hulls_as_arrays(hulls: DecodedHulls) -> Arrays:
-    return {
-        "bins": np.concatenate([np.zeros(0, np.uint64), *hulls.bins]),
-        "sizes": np.array(list(map(len, hulls.bins)), np.int64),
-        "clients": hulls.clients,
-    }
+    bins = np.concatenate([np.zeros(0, np.uint64), *hulls.bins])
+    sizes = np.array(list(map(len, hulls.bins)), np.int64)
+    return {"bins": bins, "sizes": sizes, "clients": hulls.clients}
 
 
 def _hulls_in(total: Statistics) -> DecodedHulls:
@@ -323,6 +321,7 @@ def _figures(learned: Learned, public: PublicParameters, keys: Keys) -> dict[str
     sizes = [len(bins) for bins in learned.hulls.bins]
     classifier = learned.classifier
     has_cost = np.isfinite(classifier.c) or keys.svm == "hard"
+    cost = classifier.c if has_cost else None
     figures: dict[str, Any] = {
         "hull_vertices_mean": float(np.mean(sizes)),
         "hull_vertices_max": max(sizes),
@@ -332,7 +331,7 @@ def _figures(learned: Learned, public: PublicParameters, keys: Keys) -> dict[str
         "hull_prime": public.prime,
         "hull_symbols": public.length,
         "hull_epsilon": public.epsilon,
-        "svm_c": classifier.c if has_cost else None,
+        "svm_c": cost,
         "classifier": classifier.kind,
         "classifier_temperature": classifier.temperature,
         "clients_odd": len(learned.outlying),

@@ -45,19 +45,21 @@ def against_clients_hulls(
 
 def drawn_hulls(learned: Learned, public: PublicParameters) -> Arrays:
     """The hulls and the classifier's geodesics, for the report."""
+    hulls = learned.hulls
     references = learned.classifier.references
-    return {
-        "bins": np.concatenate(learned.hulls.bins),
+    numbers = np.arange(len(hulls.bins))
+    arrays = {
+        "bins": np.concatenate(hulls.bins),
         "points": learned.points,
-        "client": learned.per_vertex(learned.hulls.clients),
-        "hull": learned.per_vertex(np.arange(len(learned.hulls.bins))),
+        "client": learned.per_vertex(hulls.clients),
+        "hull": learned.per_vertex(numbers),
         "group": learned.per_vertex(learned.groups),
         "references": references,
         "normals": learned.classifier.normals[: len(references)],
-        "curvature": np.array(public.curvature),
-        "epsilon": np.array(public.epsilon),
-        "radius": np.array(public.radius),
     }
+    for name in ("curvature", "epsilon", "radius"):
+        arrays[name] = np.array(getattr(public, name))
+    return arrays
 
 
 def drawn_true_hulls(clients: Iterable[ClientPoints], public: PublicParameters) -> Arrays:

@@ -100,12 +100,14 @@ class ClientGraph(Examples):
 
         Edges are undirected; `triangles` chooses the form of the Forman-Ricci curvature.
         """
+        num_graphs = 1 if self.graph_of_node is None else len(self.labels)
+        forman = self.forman if triangles else self.forman_plain
         return {
-            "num_graphs": 1 if self.graph_of_node is None else len(self.labels),
+            "num_graphs": num_graphs,
             "num_nodes": len(self.features),
             "num_edges": self.edge_index.shape[1] // 2,
             **super().statistics(),
-            "forman": self.forman if triangles else self.forman_plain,
+            "forman": forman,
         }
 
     def far_features(self) -> dict[str, float]:
@@ -275,11 +277,12 @@ def induced(graph: ClientGraph, mask: Tensor) -> ClientGraph:
     """
     numbers = mask.cumsum(0) - 1
     inner = mask[graph.edge_index].all(dim=0)
+    weights = None if graph.edge_weights is None else graph.edge_weights[inner]
     smaller = replace(
         graph,
         features=select_rows(graph.features, mask.nonzero()[:, 0]),
         edge_index=numbers[graph.edge_index[:, inner]],
-        edge_weights=None if graph.edge_weights is None else graph.edge_weights[inner],
+        edge_weights=weights,
     )
     if graph.graph_of_node is not None:
         return replace(smaller, graph_of_node=graph.graph_of_node[mask])

@@ -40,11 +40,12 @@ CLUSTERS_PER_BATCH = 8
 def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
     """A node's own graph, split by its masks or at random."""
     edges = clean_edges(raw.edge_index.numpy(), len(raw.labels))
+    masks = _split(raw, np.arange(len(raw.labels)), spec)
     graph = client_graph(
         features=normalize_rows(raw.features, spec.normalize),
         edge_index=torch.from_numpy(edges),
         labels=raw.labels,
-        masks=_split(raw, np.arange(len(raw.labels)), spec),
+        masks=masks,
         class_names=raw.class_names,
         metric=raw.metric,
         edge_weights=_weights(raw, edges),
@@ -95,15 +96,18 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
     digest = membership_digest(owner_of_node)
     dropped = edges[0][parts[edges[0]] != parts[edges[1]]]
     num_cut = len(np.unique(component[dropped]))
+    num_components = len(np.unique(component))
+    num_edges = edges.shape[1] // 2
     steps = [
         f"{extent}, partitioned among {num_partitions} clients",
-        f"{num_cut} of {len(np.unique(component))} connected components are cut,"
-        f" {len(dropped) // 2} of {edges.shape[1] // 2} edges run between clients and are dropped",
+        f"{num_cut} of {num_components} connected components are cut,"
+        f" {len(dropped) // 2} of {num_edges} edges run between clients and are dropped",
     ]
     history = "; ".join(filter(None, [_history(raw, spec), *steps]))
     for partition in range(num_partitions):
         members = np.flatnonzero(parts == partition)
         inner_edges = torch.from_numpy(induced(edges, members, len(nodes)))
+        weights = _weights(raw, nodes[members][inner_edges.numpy()])
         graph = client_graph(
             features=select_rows(features, torch.from_numpy(members)),
             edge_index=inner_edges,
@@ -112,7 +116,7 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
             class_names=raw.class_names,
             metric=raw.metric,
             partition_digest=digest,
-            edge_weights=_weights(raw, nodes[members][inner_edges.numpy()]),
+            edge_weights=weights,
         )
         numbers = torch.from_numpy(nodes[members])
         yield replace(clustered(graph, spec), history=history, numbers=numbers)
@@ -166,8 +170,9 @@ def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph
     """A client's generated tree."""
     drawn = generate_tree(spec.seed, partition_id)
     labels = torch.from_numpy(drawn.labels)
+    words = torch.from_numpy(drawn.features)
     graph = client_graph(
-        features=normalize_rows(torch.from_numpy(drawn.features), spec.normalize),
+        features=normalize_rows(words, spec.normalize),
         edge_index=torch.from_numpy(drawn.edge_index),
         labels=labels,
         masks=spec.split(labels, partition_id),
@@ -240,8 +245,10 @@ def _graphs_of_client(
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
     split_words = [] if raw.split is None else [raw.split.describe(spec.seed)]
+    steps = [*raw.notes, *split_words, *_unknown(raw.labels, "graphs")]
+    features = _features(raw, torch.from_numpy(nodes), train[graph_of_node], spec.normalize)
     return client_graph(
-        features=_features(raw, torch.from_numpy(nodes), train[graph_of_node], spec.normalize),
+        features=features,
         edge_index=torch.from_numpy(edges),
         labels=raw.labels[graphs],
         masks=masks,
@@ -250,7 +257,7 @@ def _graphs_of_client(
         partition_digest=partition_digest,
         graph_of_node=graph_of_node,
         space=space,
-        history="; ".join([*raw.notes, *split_words, *_unknown(raw.labels, "graphs")]),
+        history="; ".join(steps),
     )
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.checked_parts import is_integer, kind_of
-from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
+from curvfed.tasks.graphs.data.partition import random_split
 from curvfed.tasks.graphs.data.stored_objects import plain
 from curvfed.tasks.graphs.sparse import csr
 
@@ -191,14 +191,6 @@ class GraphSpec(Spec):
     test_size: float = 0.4
     normalize: str = "l2"
     batch_size: int = 0
-
-    def __post_init__(self) -> None:
-        if self.partition not in PARTITIONS:
-            raise DataError(
-                f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}',
-                key="partition",
-            )
-        check_shares(self.train_size, self.test_size)
 
     def split(self, labels: Tensor, *stream: int) -> Tensor:
         """Random masks (3, n) of the training, validation and test examples; examples of unknown

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.tasks.errors import DataError
-
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float32]
@@ -169,16 +167,6 @@ def fill_empty(parts: Integers, num_parts: int) -> Integers:
         largest = np.bincount(parts, minlength=num_parts).argmax()
         parts[np.flatnonzero(parts == largest)[-1]] = empty
     return parts
-
-
-def check_shares(train_size: float, test_size: float) -> None:
-    """Raise DataError if the shares of training and test examples sum to more than 1."""
-    if train_size + test_size > 1 + 1e-9:
-        raise DataError(
-            f"train-size and test-size are {train_size} and {test_size}; together at most 1 is"
-            " allowed",
-            key="shares",
-        )
 
 
 def random_split(

@@ -209,13 +209,14 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     num_codes = 0
     if without:
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE)
+    graph_of_node = torch.arange(len(graphs)).repeat_interleave(sizes)
     return RawGraphs(
         attributes=torch.cat(attributes),
         codes=codes,
         num_codes=num_codes,
         measured=False,
         edge_index=edge_index,
-        graph_of_node=torch.arange(len(graphs)).repeat_interleave(sizes),
+        graph_of_node=graph_of_node,
         labels=labels,
         class_names=class_names,
     )

@@ -103,6 +103,7 @@ def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
     if not attributes.shape[1] + num_codes:
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if is_own else None)
     unread = [f"{name}_{kind}.txt" for kind in NOT_READ]
+    present = [file for file in unread if (folder / file).is_file()]
     return RawGraphs(
         attributes=attributes,
         codes=codes,
@@ -112,7 +113,7 @@ def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
         graph_of_node=torch.from_numpy(graph_of_node),
         labels=labels,
         class_names=class_names,
-        notes=unused([file for file in unread if (folder / file).is_file()]),
+        notes=unused(present),
     )
 
 

@@ -171,11 +171,9 @@ def _graph_set(
 
 def _notes(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
     """A note about the ignored fields, if there are some."""
-    ignored = [
-        name
-        for name, value in fields.items()
-        if value is not None and name not in {*_USED_FIELDS, *used} and not name.startswith("_")
-    ]
+    read = {*_USED_FIELDS, *used}
+    present = [name for name, value in fields.items() if value is not None]
+    ignored = [name for name in present if name not in read and not name.startswith("_")]
     return unused(ignored)
 
 

@@ -11,12 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paused_clock import PausedClock
 
+from curvfed.client_app import app as client_app
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.wire import wake_up
 from curvfed.strategies.wire.codec import encode_reply
-from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition, sample
+from curvfed.strategies.wire.exchange import (
+    MIN_WAIT,
+    FederationError,
+    exchange,
+    is_due,
+    nodes_by_partition,
+    sample,
+)
 from curvfed.strategies.wire.messages import Header, Reply, Request
-from curvfed.strategies.wire.wake_up import SLOT, is_due
 
 partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)
 fractions = st.floats(0.001, 1.0)
@@ -279,7 +285,7 @@ def test_a_node_that_is_one_message_behind_is_sent_others():
 @pytest.mark.usefixtures("clock")
 def test_nobody_is_nudged_before_its_time():
     grid = HttpGrid()
-    _, failures, _ = ask(grid, (11, 12), timeout=wake_up.MIN_WAIT - 1)
+    _, failures, _ = ask(grid, (11, 12), timeout=MIN_WAIT - 1)
     assert (list(failures), grid.woken) == ([12], [])
     assert [is_due(21, []), is_due(21, [8.0]), is_due(25, [8.0]), is_due(19, [])] == [
         True,
@@ -290,19 +296,17 @@ def test_nobody_is_nudged_before_its_time():
 
 
 def test_clients_of_one_node_answer_nudges_at_one_moment(monkeypatch):
-    from curvfed.client_app.app import app
-
     clock, moments = PausedClock(), []
-    monkeypatch.setattr(wake_up, "time", clock)
+    monkeypatch.setattr(client_app, "time", clock)
     for begin in (1.5, 2.25):
         clock.now = begin
-        message = InProcessGrid(app, {}, [{"partition-id": 0}])
+        message = InProcessGrid(client_app.app, {}, [{"partition-id": 0}])
         asked = Message(RecordDict(), 2, "query.wake_up")
         message.push_messages([asked])
         (answer,) = message.pull_messages([asked.metadata.message_id])
         assert not list(answer.content)
         moments.append(clock.now)
-    assert moments == [SLOT, SLOT]
+    assert moments == [client_app.SLOT, client_app.SLOT]
 
 
 def test_a_grid_that_fails_is_heard_of():

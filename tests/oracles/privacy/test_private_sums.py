@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from tiers import examples
 
-from curvfed.strategies.base.calibration import GRID, on_grid
-from curvfed.strategies.base.private_moments import (
+from curvfed.strategies.base.calibration import (
+    GRID,
     moment_variances,
+    on_grid,
     plausible_moments,
     pool_products,
 )
