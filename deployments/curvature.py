@@ -13,7 +13,8 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
-from curvfed.server_app.report import Cell, Page, Table, draw_curvature, html_page, number, percent
+from curvfed.server_app.report import labels, number, percent, style
+from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.ricci import mean_ricci, sampled_distances
@@ -78,15 +79,17 @@ def measure(
         return None
     mean_delta, _ = hyperbolicity(distances, QUADRUPLES)
     pairs = distances[np.triu_indices(len(distances), 1)]
+    ollivier = mean_ricci(graph, "ollivier", True, home() / "cache")
+    fits = {dim: fit(distances, dim) for dim in dimensions}
     return GraphCurvature(
         client=client,
         nodes=size,
         fitted_nodes=len(distances),
         diameter=float(distances.max()),
         forman=graph.forman,
-        ollivier=mean_ricci(graph, "ollivier", True, home() / "cache"),
+        ollivier=ollivier,
         delta=mean_delta / float(pairs.mean()),
-        fits={dim: fit(distances, dim) for dim in dimensions},
+        fits=fits,
     )
 
 
@@ -149,11 +152,13 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
             fit_rows.append(([str(graph.client), str(dim)], [Cell(text) for text in texts]))
     measures = ["nodes", "diameter", "Forman", "Ollivier", "δ / mean distance"]
     errors_of = ["best curvature", "distortion", "flat", "spherical"]
+    fitted = max(graph.fitted_nodes for graph in graphs)
+    strongest = number(GRID[-1], 0)
     legend = (
         "Distortion: mean absolute error of the embedded distances over the mean distance, of"
-        f" {max(graph.fitted_nodes for graph in graphs)} nodes of the largest component at most."
+        f" {fitted} nodes of the largest component at most."
         " Embeddings are in closed form, by eigenvectors, at curvatures from"
-        f" {number(-GRID[-1], 0)} to {number(GRID[-1], 0)}; a search from them would lower all"
+        f" {number(-GRID[-1], 0)} to {strongest}; a search from them would lower all"
         " distortions. Forman curvature counts triangles."
     )
     return [
@@ -173,9 +178,47 @@ def write_page(
         words += sentences(graphs, dim)
         curves = [graph.fits[dim].curve for graph in graphs]
         points = [(graph.forman, graph.fits[dim].curvature) for graph in graphs]
-        pictures.append(draw_curvature(dim, curves, points, folder / f"curvature-{dim}"))
+        pictures.append(_draw(dim, curves, points, folder / f"curvature-{dim}"))
     title = f"Are the graphs of {data} curved?"
     page = Page(title, words, [], pictures, tables(graphs, dimensions))
     path = folder / "curvature.html"
     write_atomically(path, html_page(page).encode())
     return path
+
+
+def _draw(
+    dim: int,
+    curves: Sequence[Mapping[float, float]],
+    points: Sequence[tuple[float, float]],
+    stem: Path,
+) -> Picture:
+    """Draw each client's distortion over the curvature, and its best curvature over its Forman
+    curvature, and save the picture.
+
+    Parameters
+    ----------
+    dim : int
+        Number of dimensions.
+    curves : sequence of N mappings
+        Distortion by curvature.
+    points : sequence of N (mean Forman curvature, best curvature)
+    stem : Path
+    """
+    with style.applied():
+        figure, (left, right) = style.panels(2)
+        for curve in curves:
+            inner = {size: error for size, error in curve.items() if abs(size) <= 1}
+            shares = [100 * error for error in inner.values()]
+            left.plot([*inner], shares, color=style.CLIENT, linewidth=1.2)
+        left.set_xscale("symlog", linthresh=0.01)
+        left.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+        labels.name(left, "curvature", "distortion (%)")
+        formans, best = zip(*points, strict=True)
+        right.plot(formans, best, "o", color=style.MEAN)
+        right.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+        labels.name(right, "mean Forman curvature", "best curvature")
+    title = f"The clients' graphs in {dim} dimensions"
+    caption = (
+        "Left: a line per client; the lowest place is its best curvature. Right: a dot per client."
+    )
+    return Picture(figure, title, caption).saved(stem)

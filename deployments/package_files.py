@@ -1,8 +1,26 @@
-"""The presets and sweeps of the package, by name."""
+"""The presets and sweeps of the package, by name; and the folder of a Flower app for a run: the
+modules of a run, and the keys of installed plug-ins.
 
+Flower sends the files of a folder to the SuperLink and to each node. An installed wheel has no such
+folder, and a checkout can contain data and old results. So a new folder is made from the imported
+modules.
+"""
+
+import contextlib
 import difflib
 import importlib.resources
+import tempfile
+import tomllib
+import warnings
+from collections.abc import Iterator
+from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
+
+import tomli_w
+
+from curvfed.strategies.base.keys import nested
+from curvfed.strategies.config.run_config import defaults_of
 
 PRESETS = "presets"
 SWEEPS = "sweeps"
@@ -29,3 +47,82 @@ def name_hint(kind: str, name: str) -> str:
     if kind == PRESETS:
         return f"{hint}`curvfed presets` lists the presets"
     return f"{hint}shipped are {', '.join(names)}"
+
+
+TEMPLATES = "server_app/report/templates"
+"""The templates of pages."""
+
+ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
+
+
+@contextlib.contextmanager
+def app_folder(method: str) -> Iterator[Path]:
+    """Make the folder, print the number of files and bytes, and remove the folder at the end.
+
+    Parameters
+    ----------
+    method : str
+        The method of the run. Keys of other packages' other methods are left out: a node without
+        these packages refuses them.
+
+    Yields
+    ------
+    Path
+        A folder with `pyproject.toml`, and `curvfed/` as in the wheel. The run config has the
+        defaults of this installation, since a SuperLink refuses keys without a default.
+    """
+    package = Path(str(files("curvfed")))
+    # A wheel has all in `curvfed/`; a checkout has its rooms beside it.
+    home = package if (package / "pyproject.toml").is_file() else package.parent
+    project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
+    app = project["tool"]["flwr"]["app"]
+    del app["fab-include"], app["fab-exclude"]  # only for a checkout
+    app["config"] = nested(defaults_of(method))
+    metadata = {
+        key: project["project"][key]
+        for key in ("name", "version", "description", "license", "dependencies")
+    }
+    content = {"project": metadata, "tool": {"flwr": {"app": app}}}
+    with tempfile.TemporaryDirectory(prefix="curvfed-") as scratch:
+        folder = Path(scratch) / "curvfed"
+        contents = {"pyproject.toml": tomli_w.dumps(content).encode()} | modules(package, home)
+        for name, text in contents.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(text)
+        size = sum(len(text) for text in contents.values())
+        print(
+            f"{len(contents)} files of the app, {size:,} bytes, go to the SuperLink and to every"
+            " node.",
+            flush=True,
+        )
+        yield folder
+
+
+def bundle_digest(folder: Path) -> str:
+    """The digest of Flower's bundle of an app's folder, as a node's policy names it."""
+    from flwr.cli.build import build_fab_from_disk
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Flower's patterns of files
+        bundle = build_fab_from_disk(folder)
+    return f"sha256:{sha256(bundle).hexdigest()}"
+
+
+def modules(package: Path, home: Path) -> dict[str, bytes]:
+    """The modules of a run, and the templates of its page, by their paths in the wheel.
+
+    Files whose names are no module names are left out: a checkout can contain data and results.
+    """
+    paths = {Path("curvfed", path.name): path for path in package.glob("*.py")}
+    for pattern in [*(f"{room}/**/*.py" for room in ROOMS), f"{TEMPLATES}/*.md"]:
+        for path in home.glob(pattern):
+            paths[Path("curvfed", path.relative_to(home))] = path
+    return {
+        name.as_posix(): path.read_bytes()
+        for name, path in sorted(paths.items())
+        if _is_module_name(name)
+    }
+
+
+def _is_module_name(name: Path) -> bool:
+    return all(map(str.isidentifier, (*name.parts[:-1], name.name.partition(".")[0])))

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -9,7 +10,7 @@ from typing import Any, cast
 from curvfed.client_app.app import describe
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import Data, describe_parts, describe_size, load_data
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.node import IN_MEMORY, Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
@@ -154,6 +155,39 @@ def _check_model_of(request: Request, data: Data | None) -> None:
     else:
         return
     _check_model(request.config, facts)
+
+
+def assign_data(
+    nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]
+) -> None:
+    """Assign each simulated node its data in memory, or their path.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If they are unfit, or the method does not work on such data.
+    """
+    for place, item in enumerate(data):
+        if isinstance(item, str | os.PathLike):
+            if not Path(item).expanduser().exists():
+                raise DataError(
+                    f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"
+                    " data",
+                    key="missing-file",
+                )
+            nodes[place]["data-path"] = os.fspath(item)
+            continue
+        # Imported only here, because it knows the arrays of every kind of data.
+        from curvfed.tasks.in_memory import check_data, task_of
+
+        raw = check_data(f"data[{place}]", item)
+        nodes[place][IN_MEMORY] = raw
+        task = task_of(raw)
+        if task not in tasks:
+            raise ConfigError(
+                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}',
+                key="other-task",
+            )
 
 
 def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:

@@ -1,13 +1,16 @@
-"""The functions for Python and notebooks: `simulate` and `load`, which return a `Run`."""
+"""The functions for Python and notebooks: `simulate` and `load`, which return a `Run`; methods,
+models and data that a Python program gives as objects."""
 
 import contextlib
 import html
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.deployments.arguments import (
@@ -18,15 +21,110 @@ from curvfed.deployments.arguments import (
     read_keywords,
 )
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
-from curvfed.deployments.own_objects import assign_data, client_list, method_name, model_name
-from curvfed.deployments.preflight import check_machine, look_at_clients, preflight
-from curvfed.deployments.stored_run import Run
-from curvfed.deployments.turns import turn
+from curvfed.deployments.preflight import assign_data, check_machine, look_at_clients, preflight
+from curvfed.deployments.stored_run import Run, turn
 from curvfed.deployments.workers import run_simulation
 from curvfed.server_app.directory.run_directory import named
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.run_config import defaults, resolve_defaults
+from curvfed.strategies.methods import foreign_methods, is_built_in
 from curvfed.strategies.run_log import log_to_stdout, logged_from
+from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN
+
+
+def method_name(method: object) -> str:
+    """The name of a method; a row or a learner is registered under the name of its keys or class.
+
+    Raises
+    ------
+    UsageError
+        If it is no method, or has the name of a method of curvfed.
+    """
+    if isinstance(method, str):
+        return method
+    row = method
+    if isinstance(method, type) and issubclass(method, Learner):
+        summary = (method.__doc__ or method.__name__).splitlines()[0]
+        row = Method(summary, space="flat", client=method, tasks=(*GRAPHS, *IMAGES, *POINTS))
+    if not isinstance(row, Method):
+        raise UsageError(
+            f"method is {method!r}; allowed is a name, a {Method.__module__}.Method, or a subclass"
+            f" of {Learner.__module__}.Learner",
+            key="method",
+        )
+    client_name = row.client.__name__.lower() if isinstance(row.client, type) else "own"
+    name = next(iter(row.keys), row.aggregation if row.server else client_name)
+    if is_built_in(name):
+        raise UsageError(
+            f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table'
+            " of another name",
+            key="method",
+        )
+    place = plugins.register_object(row, f"{type(row).__module__}:{name}")
+    plugins.registered("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
+    foreign_methods.cache_clear()
+    defaults.cache_clear()
+    resolve_defaults.cache_clear()
+    return name
+
+
+def model_name(model: Any) -> str | None:
+    """The import path of a class or function that makes a network, with the keywords of a
+    `functools.partial`.
+
+    Raises
+    ------
+    UsageError
+        If it makes no network.
+    """
+    if model is None or isinstance(model, str):
+        return model
+    keywords: dict[str, Any] = {}
+    factory = model
+    if isinstance(model, partial) and not model.args:
+        factory = model.func
+        keywords = model.keywords
+    if hasattr(model, "state_dict") and not isinstance(model, type):
+        raise UsageError(
+            f"model is a network of the class {type(model).__name__}; allowed is the class, or"
+            " another factory",
+            key="model",
+        )
+    if not callable(factory) or not hasattr(factory, "__qualname__"):
+        raise UsageError(
+            f"model is {model!r}; allowed is a name, a class or a function that makes a network",
+            key="model",
+        )
+    settings = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
+    place = plugins.register_object(factory, f"{factory.__module__}:{factory.__qualname__}")
+    return f"{place}({settings})" if settings else place
+
+
+def client_list(data: object) -> list[object]:
+    """The data of each client, as a list.
+
+    Raises
+    ------
+    UsageError
+        If they are the data of one client, such as a path or a graph, or of none.
+    """
+    # A Partitioner of Flower's datasets.
+    if hasattr(data, "load_partition") and hasattr(data, "num_partitions"):
+        return [data.load_partition(number) for number in range(data.num_partitions)]
+    is_single = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
+    is_single = is_single or hasattr(data, "column_names")
+    clients = list(data) if isinstance(data, Iterable) and not is_single else []
+    if not clients:
+        raise UsageError(
+            f"data is a {type(data).__name__}{'' if is_single else ' without entries'}; allowed is"
+            " a list with a path or an object for each client, such as data=[a, b]",
+            key="data",
+        )
+    return clients
+
 
 _log = logging.getLogger("curvfed")
 
@@ -37,22 +135,11 @@ if TYPE_CHECKING:
     from curvfed.strategies.base.method import Method
 
 
-class Partitioner(Protocol):
-    """A Partitioner of flwr-datasets, with its data set assigned."""
-
-    @property
-    def num_partitions(self) -> int:
-        """The number of partitions."""
-
-    def load_partition(self, partition_id: int) -> object:
-        """The `Dataset` of one client."""
-
-
 @turn("simulate")
 def simulate(
     method: "str | Method | type[Learner]" = "flatland",
     dataset: str | os.PathLike[str] | None = None,
-    data: "Sequence[object] | Partitioner | None" = None,
+    data: object = None,
     num_supernodes: int | None = None,
     quiet: bool = False,
     **keys: Any,
@@ -118,16 +205,13 @@ def simulate(
     source = dataset if data is None else OWN
     names = {"method": method_name(method), "model": model_name(keys.get("model"))}
     settings = read_keywords(keys | names | {"dataset": source})
-    default = NUM_SUPERNODES
-    if data is not None:
-        data = client_list(data)
-        default = len(data)
-    number = pop_supernodes(
-        {"num-supernodes": default if num_supernodes is None else num_supernodes}, default
-    )
-    if data is not None and number != len(data):
+    clients = None if data is None else client_list(data)
+    default = NUM_SUPERNODES if clients is None else len(clients)
+    given = default if num_supernodes is None else num_supernodes
+    number = pop_supernodes({"num-supernodes": given}, default)
+    if clients is not None and number != len(clients):
         raise UsageError(
-            f"num-supernodes is {number}; data has {len(data)} clients", key="num-supernodes"
+            f"num-supernodes is {number}; data has {len(clients)} clients", key="num-supernodes"
         )
     if data is not None and dataset is not None:
         raise UsageError(
@@ -137,32 +221,26 @@ def simulate(
     request = check_request(settings, number)
     config = named(request.config)
     nodes = simulated_nodes(number)
-    if data is None:
+    if clients is None:
         preflight(request)
     else:
         check_machine(request)
-        assign_data(nodes, data, config.method, config.row.tasks)
+        assign_data(nodes, clients, config.method, config.row.tasks)
     log_to_stdout()
     # By default in this process: what a caller's classes and data record stays visible.
     make_run = run_simulation if config.workers else run_in_process
     try:
         with logged_from(logging.WARNING if quiet else logging.INFO):
-            if data is not None:
+            if clients is not None:
                 look_at_clients(config, nodes)
-            with _round_bar(), _noting(config.results_path / config.run_name):
-                return Run(make_run(config, nodes))
+            try:
+                with _round_bar():
+                    return Run(make_run(config, nodes))
+            except BaseException as error:
+                error.add_note(f"run directory: {config.results_path / config.run_name}")
+                raise
     finally:
         forget_all()  # for the next runs of the caller
-
-
-@contextlib.contextmanager
-def _noting(directory: Path) -> Iterator[None]:
-    """Errors within the block name the run directory."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"run directory: {directory}")
-        raise
 
 
 class _Bar(logging.Handler):

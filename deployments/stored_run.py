@@ -1,14 +1,25 @@
-"""A run, read from its directory: its figures, its model, and what is done with them."""
+"""A run, read from its directory: its figures, its model, and what is done with them.
 
+Runs of one process take turns: they share torch's random numbers and settings, Flower's identity
+and the log.
+"""
+
+import contextlib
 import html
 import json
 import os
+import threading
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curvfed.deployments.turns import turn
-from curvfed.server_app.directory.tables import TABLES, TEXTS
+import torch
+
+from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.resources import check_working_folder
+from curvfed.server_app.directory import TABLES, TEXTS
+from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import read_settings
 from curvfed.tasks.registry import path_text
 
@@ -17,6 +28,62 @@ if TYPE_CHECKING:  # pandas takes a second to import
     from torch import nn
 
     from curvfed.deployments.predict.trained_run import TrainedData, TrainedRun
+
+
+class _Line:
+    """The turns of this process: a lock, and the thread that has the turn."""
+
+    def __init__(self) -> None:
+        self.renew()
+        # A child process lacks the thread of the turn.
+        os.register_at_fork(after_in_child=self.renew)
+
+    def renew(self) -> None:
+        """No thread has the turn."""
+        self.lock = threading.Lock()
+        self.thread = 0
+
+
+_line = _Line()
+
+
+@contextlib.contextmanager
+def turn(name: str, may_nest: bool = False) -> Iterator[None]:
+    """Wait until no other thread of this process has the turn, and restore torch's state at the
+    end.
+
+    Parameters
+    ----------
+    name : str
+        The function of the turn.
+    may_nest : bool
+        Whether a run may call it, too.
+
+    Raises
+    ------
+    UsageError
+        If a run of the same thread calls it, which would wait forever; or if the working folder
+        was deleted.
+    """
+    if _line.thread == threading.get_ident():
+        if not may_nest:
+            raise UsageError(
+                f"{name} is called by a run of this thread; allowed is a call after that run, or in"
+                " a new process",
+                key="nested-run",
+            )
+        yield
+        return
+    check_working_folder()
+    with _line.lock:
+        threads = torch.get_num_threads()
+        _line.thread = threading.get_ident()
+        try:
+            with own_settings(), torch.random.fork_rng(devices=[]):
+                yield
+        finally:
+            _line.thread = 0
+            torch.set_num_threads(threads)
 
 
 class Run:
@@ -78,7 +145,7 @@ class Run:
     @turn("report", may_nest=True)
     def report(self) -> Path:
         """The path of `report.html`, which is written if it is missing."""
-        from curvfed.server_app.report import write_report
+        from curvfed.server_app.report.run_page import write_report
 
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
@@ -97,7 +164,7 @@ class Run:
         ValueError
             If the run has neither: a run of rounds needs scores of two rounds.
         """
-        from curvfed.server_app.report import run_figure
+        from curvfed.server_app.report.run_figures import run_figure
 
         return run_figure(self.path)
 
@@ -194,7 +261,8 @@ class Run:
             If a file is missing, or data, model and personal state do not fit together.
             StoreError is a RuntimeError, the others are ValueErrors.
         """
-        from curvfed.deployments.predict import LinkOptions, predict
+        from curvfed.deployments.predict import predict
+        from curvfed.deployments.predict.links import LinkOptions
         from curvfed.tasks.in_memory import check_data
         from curvfed.tasks.kinds import KINDS
 

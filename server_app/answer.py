@@ -1,16 +1,118 @@
-"""What clients answered: their valid replies, why others were dropped, and the rows in the run
-directory."""
+"""What clients answered: their valid replies, why others were dropped, the figures of a round and
+of a run from their scores, and the rows in the run directory."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.personal_figures import CohortMeans, column, mean_std, personal_figures
-from curvfed.strategies.base.figures import MEANS
+from curvfed.strategies.base.figures import BEFORE, MEANS, PERSONAL_ACCURACY, VALIDATION
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.checks import one_line
-from curvfed.strategies.wire.messages import Header, Parts, Reply
+from curvfed.strategies.wire.messages import Description, Header, Parts, Reply
+
+Scores = Mapping[int, Mapping[str, float]]
+"""Scores by partition: score and validation (the data set's metric), accuracy, and the same ending
+in `_before` for the model as received."""
+
+
+CohortMeans = Mapping[str, tuple[float, int]]
+"""Scores after a secure sum: the mean over the clients with the score, and their number."""
+
+
+class Figure(NamedTuple):
+    """A score over the clients that have it; None where only a sum is known."""
+
+    mean: float | None
+    std: float | None
+    worst_decile: float | None
+    clients: int
+
+
+def mean_std(values: list[float]) -> tuple[float | None, float | None]:
+    """Unweighted mean and standard deviation (ddof = 0); None without values."""
+    return (float(np.mean(values)), float(np.std(values))) if values else (None, None)
+
+
+def column(scores: Scores, name: str) -> list[float]:
+    """One score of the clients that have it, by ascending partition."""
+    return [measured[name] for _, measured in sorted(scores.items()) if name in measured]
+
+
+def personal_figures(
+    scores: Scores, descriptions: Mapping[int, Description], cohort: CohortMeans | None = None
+) -> dict[str, Any]:
+    """The personal part of a summary (P-FL).
+
+    Means are unweighted over the clients that have test data; "clients_left_out" counts the others.
+    "pooled" is weighted by numbers of test examples, where all clients share them. The worst decile
+    is the mean over the tenth of the clients, rounded up, with the lowest accuracy. Where `cohort`
+    is given, it is all that is known.
+    """
+    metric = next(iter(descriptions.values())).metric
+    name = "score" if metric == "accuracy" else "accuracy"
+    accuracy, before, validation, score, score_before = (
+        _figure(scores, one, cohort)
+        for one in (name, name + BEFORE, VALIDATION, "score", "score" + BEFORE)
+    )
+    metrics: dict[str, Any] = {
+        "personal_accuracy_before": before.mean,
+        "personal_accuracy_before_worst_decile": before.worst_decile,
+        "personal_accuracy_pooled": None if cohort else _pooled(scores, name, descriptions),
+        "clients_left_out": len(descriptions) - accuracy.clients,
+        VALIDATION: validation.mean,
+    }
+    if metric != "accuracy":
+        metrics[metric] = score.mean
+        metrics[f"{metric}_std"] = score.std
+        metrics[f"{metric}_before"] = score_before.mean
+        metrics[f"{metric}_clients_left_out"] = len(descriptions) - score.clients
+    return {
+        PERSONAL_ACCURACY: accuracy.mean,
+        "personal_accuracy_std": accuracy.std,
+        "personal_accuracy_worst_decile": accuracy.worst_decile,
+        "metrics": metrics,
+    }
+
+
+def _figure(scores: Scores, name: str, cohort: CohortMeans | None) -> Figure:
+    if cohort is not None:
+        mean, count = cohort.get(name, (None, 0))
+        return Figure(mean, None, None, count)
+    values = column(scores, name)
+    return Figure(
+        *mean_std(values), mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0], len(values)
+    )
+
+
+def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
+    """Mean over the clients of the accuracy of always predicting the most frequent training
+    class.
+    """
+    shares = [
+        description.statistics.get("majority_accuracy")
+        for _, description in sorted(descriptions.items())
+    ]
+    return mean_std([value for value in shares if value is not None])[0]
+
+
+def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) -> float | None:
+    accuracy = {
+        partition: measured[name]
+        for partition, measured in sorted(scores.items())
+        if name in measured
+    }
+    sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
+    sizes_shared = [int(size) for size in sizes if size is not None]
+    if len(sizes_shared) < len(sizes) or not sum(sizes_shared):
+        return None
+    return sum(
+        value * size for value, size in zip(accuracy.values(), sizes_shared, strict=True)
+    ) / sum(sizes_shared)
+
 
 _MAX_REASONS = 20_000
 """Maximum length of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every reason."""
@@ -77,19 +179,24 @@ class Answer:
         figures = personal_figures(scores, federation.descriptions, cohort)
         figures.pop("metrics")  # figures of the whole run
         seconds, trained = (cohort or {}).get("seconds", (sum(column(scores, "seconds")), 1))
+        means: dict[str, Any] = {name: mean_std(column(scores, name))[0] for name in MEANS}
+        for name, (mean, _) in (cohort or {}).items():
+            if name in MEANS:
+                means[name] = mean
+        number = max(len(self.replies), 1)
+        down = sum(self.bytes_down[partition] for partition in self.replies)
+        reasons = "; ".join(reason_texts(self.reasons))
         return {
             "round": self.header.round,
             "phase": self.header.phase,
             **figures,
-            **{name: mean_std(column(scores, name))[0] for name in MEANS},
-            **{name: mean for name, (mean, _) in (cohort or {}).items() if name in MEANS},
+            **means,
             "replies": len(self.replies),
             "dropped": len(self.reasons),
-            "bytes_up": sum(self.bytes_up.values()) / max(len(self.replies), 1),
-            "bytes_down": sum(self.bytes_down[partition] for partition in self.replies)
-            / max(len(self.replies), 1),
+            "bytes_up": sum(self.bytes_up.values()) / number,
+            "bytes_down": down / number,
             "seconds_training": seconds * trained,
-            "reasons": one_line("; ".join(reason_texts(self.reasons)), _MAX_REASONS),
+            "reasons": one_line(reasons, _MAX_REASONS),
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:

@@ -188,15 +188,10 @@ class Cohort(ABC):
             run.state.fixed_holders = sorted(
                 (set(run.state.fixed_holders) | replies.keys()) - reasons.keys()
             )
-        return Answer(
-            header,
-            replies,
-            reasons,
-            {client: seconds.get(nodes[client], math.nan) for client in clients},
-            {client: self._bytes_down(requests[client], models[client]) for client in clients},
-            {client: self._bytes_up(reply) for client, reply in replies.items()},
-            complaints=complaints,
-        )
+        waited = {client: seconds.get(nodes[client], math.nan) for client in clients}
+        down = {client: self._bytes_down(requests[client], models[client]) for client in clients}
+        up = {client: self._bytes_up(reply) for client, reply in replies.items()}
+        return Answer(header, replies, reasons, waited, down, up, complaints)
 
     def _requests(
         self,
@@ -212,16 +207,16 @@ class Cohort(ABC):
             return {client: replace(request, parts=parts.get(client, {})) for client in models}
         fixed = encode_arrays(run.fixed)
         records = {key: encode_arrays(model, run.precision) for key, model in _distinct(models)}
-        return {
-            client: replace(
+        requests = {}
+        for client, model in models.items():
+            requests[client] = replace(
                 request,
                 stamp=run.state.stamps.get(client, 0),
                 arrays=records[id(model)],
                 fixed=ArrayRecord() if client in run.state.fixed_holders else fixed,
                 parts=parts.get(client, {}),
             )
-            for client, model in models.items()
-        }
+        return requests
 
     def _bytes_down(self, request: Request, model: Arrays) -> int:
         """Bytes of a request's arrays and parts."""

@@ -2,6 +2,7 @@
 has."""
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.server_app.directory.npz import write_npz
+from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.server_data import read_test
 from curvfed.strategies.base.statistics import Arrays, named_state
@@ -79,7 +80,7 @@ def open_global_model(
         return GlobalPoints(model, test, federation.facts.class_names, device)
     is_own = config.test_data != "auto" or source_of(config.dataset) is None
     return GlobalModel(
-        model, test, federation.facts.class_names, config.network.head, device, is_own=is_own
+        model, test, federation.facts.class_names, config.network.head, device, is_own
     )
 
 
@@ -168,10 +169,11 @@ class GlobalPoints:
             return predictions(self._model(self._points)).cpu().numpy()
 
 
+@dataclass(frozen=True)
 class GlobalModel:
     """A model and the test images that it is scored on.
 
-    Parameters
+    Attributes
     ----------
     model : ImageNet
     test : ClientImages
@@ -184,22 +186,12 @@ class GlobalModel:
         Whether the images are the user's own, so that the report shows some.
     """
 
-    def __init__(
-        self,
-        model: ImageNet,
-        test: ClientImages,
-        class_names: tuple[str, ...],
-        head: str,
-        device: torch.device,
-        *,
-        is_own: bool,
-    ) -> None:
-        self._model = model
-        self._test = test
-        self._class_names = class_names
-        self._head = head
-        self._device = device
-        self._is_own = is_own
+    model: ImageNet
+    test: ClientImages
+    class_names: tuple[str, ...]
+    head: str
+    device: torch.device
+    is_own: bool
 
     def score(self, arrays: Arrays) -> float:
         """Accuracy of the model with these arrays on the test images."""
@@ -210,33 +202,33 @@ class GlobalModel:
         """Write `global_test.npz`: labels, predictions (-1 where not finite), features of some
         images, the prototypes that they were trained towards, before any calibration, and one
         image per class of the user's own images."""
-        load_arrays(arrays, named_state(self._model))
-        head = self._model.head
+        load_arrays(arrays, named_state(self.model))
+        head = self.model.head
         # The network of another package has no separate classifier.
-        weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self._class_names)))
+        weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self.class_names)))
         prototypes = head.prototypes if isinstance(head, PoincareHead) else weight.clone()
         # In random order: in many data sets the first images are all of a class or two.
-        order = np.random.default_rng(0).permutation(len(self._test.labels))
+        order = np.random.default_rng(0).permutation(len(self.test.labels))
         labels, predicted, features = (array[order] for array in self._run(arrays | calibrated))
         content = {
             "labels": labels,
             "predicted": predicted,
             "features": features[:SHOWN_FEATURES],
             "prototypes": prototypes.numpy(force=True),
-            "space": np.array("flat" if self._head == "linear" else self._head),
+            "space": np.array("flat" if self.head == "linear" else self.head),
         }
-        if self._is_own:
+        if self.is_own:
             image_labels, first = np.unique(labels, return_index=True)
             shown = torch.from_numpy(order[first[:SHOWN_CLASSES]])
             content |= {
-                "images": _thumbnails(self._test.images[shown]),
+                "images": _thumbnails(self.test.images[shown]),
                 "image_labels": image_labels[:SHOWN_CLASSES],
             }
         write_npz(folder / "global_test.npz", content)
 
     def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        load_arrays(arrays, named_state(self._model))
-        outputs = evaluate(self._model, self._test, self._class_names, self._device)
+        load_arrays(arrays, named_state(self.model))
+        outputs = evaluate(self.model, self.test, self.class_names, self.device)
         labels, predicted, features = (tensor.cpu().numpy() for tensor in outputs)
         return labels, predicted, features
 

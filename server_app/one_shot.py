@@ -12,8 +12,8 @@ from flwr.serverapp import Grid
 
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.cohort import OpenCohort, Question
+from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.directory.checkpoint import identity, with_facts
-from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort

@@ -9,13 +9,12 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from curvfed.server_app.answer import Answer
+from curvfed.server_app.answer import Answer, personal_figures
 from curvfed.server_app.client_history import note_lost
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
-from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, unmeasured, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from curvfed.server_app.answer import personal_figures
 from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
-from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.base.aggregation import BOUND
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.base.keys import ProximalTerm
@@ -140,37 +140,34 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         "names": _of_one_client(federation),
         "unlabelled": _unlabelled(classes),
         "crowded": _crowded(len(classes), sizes.values()),
-        "examples": (
+    }
+    if empty:
+        texts["examples"] = (
             f"{_clients(empty)} no training examples: such a client never trains, and is only"
             " scored; give it labelled data, or start the run without it"
-            if empty
-            else ""
-        ),
-        "weight": _overweight(sizes) if config.weights == "examples" else "",
-        "tests": _untested(federation),
-        "features": _features(federation),
-        "loss": (
+        )
+    if config.weights == "examples":
+        texts["weight"] = _overweight(sizes)
+    texts["tests"] = _untested(federation)
+    texts["features"] = _features(federation)
+    if state.largest_loss > LARGE_LOSS:
+        texts["loss"] = (
             f"the training loss is {state.largest_loss:.3g}: the features or the steps are too"
             " large to learn from; scale the features (normalize = l2 for graphs), or lower"
             " learning-rate"
-            if state.largest_loss > LARGE_LOSS
-            else ""
-        ),
-        "proximal": _proximal(config, state, federation.facts.task),
-        "answers": (
+        )
+    texts["proximal"] = _proximal(config, state, federation.facts.task)
+    if state.one_answer:
+        texts["answers"] = (
             "at every client that tells it the model answers a single class for all test examples,"
             " though these are of several: it knows no more than which class is frequent; more"
             " rounds or another learning-rate may help"
-            if state.one_answer
-            else ""
-        ),
-        "updates": _long_updates(state),
-        "falls": _falls(fallen, len(federation.nodes)),
-        "absences": _absences(state),
-        "lost": "; ".join(
-            lost_text(partition, loss) for partition, loss in sorted(state.lost.items())
-        ),
-    }
+        )
+    texts["updates"] = _long_updates(state)
+    texts["falls"] = _falls(fallen, len(federation.nodes))
+    texts["absences"] = _absences(state)
+    losses = [lost_text(partition, loss) for partition, loss in sorted(state.lost.items())]
+    texts["lost"] = "; ".join(losses)
     return {key: text for key, text in texts.items() if text}
 
 
@@ -196,13 +193,11 @@ def _refused(federation: Federation) -> str:
         for names, reason in grouped(federation.refused)
     ]
     count = len(federation.refused)
+    if not count:
+        return ""
     total = count + len(federation.nodes)
-    return (
-        f"{count} of {total} nodes are refused and left out of the run:"
-        f" {_some(reasons, ' reasons')}"
-        if count
-        else ""
-    )
+    listed = _some(reasons, " reasons")
+    return f"{count} of {total} nodes are refused and left out of the run: {listed}"
 
 
 def _untested(federation: Federation) -> str:
@@ -224,11 +219,10 @@ def _features(federation: Federation) -> str:
         for partition, description in sorted(federation.descriptions.items())
     }
     far = [partition for partition, norm in norms.items() if norm]
-    return (
-        f"{_clients(far)} features of a norm up to {max(norms.values()):g}: {FAR_FEATURES}"
-        if far
-        else ""
-    )
+    if not far:
+        return ""
+    largest = max(norms.values())
+    return f"{_clients(far)} features of a norm up to {largest:g}: {FAR_FEATURES}"
 
 
 def _classes(federation: Federation) -> str:
@@ -247,12 +241,12 @@ def _classes(federation: Federation) -> str:
             " answers it is right, and accuracies mean nothing; check the labels of the data"
         )
     alone = [partition for partition, names in classes.items() if len(names) == 1]
+    if not alone:
+        return ""
     return (
         f"{_clients(alone)} examples of one class alone: always answering it is right there, which"
         " raises the mean accuracy and shows nothing; choose another partition or a larger alpha,"
         " or look at the other clients in clients.csv"
-        if alone
-        else ""
     )
 
 
@@ -303,27 +297,26 @@ def _absences(state: State) -> str:
         f" ({absence['reason']})"
         for partition, absence in ordered
     ]
-    return (
-        f"clients were out in rounds in which they were asked to train: {_some(texts)}"
-        if texts
-        else ""
-    )
+    if not texts:
+        return ""
+    return f"clients were out in rounds in which they were asked to train: {_some(texts)}"
 
 
 def _long_updates(state: State) -> str:
     """The clients whose updates are long in most rounds or beyond every honest length, the longest
     first: a small client's update is long now and then."""
     ordered = sorted(state.long_updates.items(), key=lambda item: (-item[1]["length"], item[0]))
-    texts = [
-        f"client {partition} in {record['rounds']} rounds, up to {record['length']:.3g} times"
-        for partition, record in ordered
-        if 2 * record["rounds"] > state.train_requests.get(partition, 0) or record["length"] > BOUND
-    ]
+    texts = []
+    for partition, record in ordered:
+        rounds = record["rounds"]
+        length = record["length"]
+        if 2 * rounds > state.train_requests.get(partition, 0) or length > BOUND:
+            texts.append(f"client {partition} in {rounds} rounds, up to {length:.3g} times")
+    if not texts:
+        return ""
     return (
         "clients sent updates that are far longer than the median of their round:"
         f" {_some(texts)}; they may be false, and what follows in other clients their effect"
-        if texts
-        else ""
     )
 
 

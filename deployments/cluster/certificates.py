@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from curvfed.deployments.cluster.errors import ClusterError, ToleratedError, WrongUsageError
+from curvfed.deployments.cluster import ClusterError, ToleratedError, WrongUsageError
 
 LOOPBACK = ("localhost", "127.0.0.1")
 """Names in every server certificate: the command line connects to the SuperLink on this machine."""
@@ -61,14 +61,9 @@ def make_server(
     issuer = x509.load_pem_x509_certificate(authority[0].read_bytes())
     signer: Any = serialization.load_pem_private_key(authority[1].read_bytes(), None)
     private = ec.generate_private_key(ec.SECP256R1())
+    name = _name("curvfed SuperLink")
     unsigned = (
-        _unsigned(
-            _name("curvfed SuperLink"),
-            issuer.subject,
-            private.public_key(),
-            signer.public_key(),
-            days,
-        )
+        _unsigned(name, issuer.subject, private.public_key(), signer.public_key(), days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(names, critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -214,7 +209,8 @@ def _unsigned(
 ) -> x509.CertificateBuilder:
     # An hour ago, because the clocks of hosts differ.
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
-    return (
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer)
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(issuer)
@@ -222,9 +218,9 @@ def _unsigned(
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(start + datetime.timedelta(days=days))
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
     )
+    builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    return builder.add_extension(authority, critical=False)
 
 
 def _name(common: str) -> x509.Name:

@@ -13,11 +13,21 @@ from typing import Any
 
 from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.node import Node
-from curvfed.deployments.cluster import database, node_config, registry
+from curvfed.deployments.cluster import (
+    ClusterError,
+    ToleratedError,
+    node_config,
+    registry,
+)
 from curvfed.deployments.cluster.certificates import check_certificate, check_pair, check_private
-from curvfed.deployments.cluster.errors import ClusterError, ToleratedError
-from curvfed.deployments.cluster.flower_commands import BY, ONE_PORT, SILENT
-from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder, check_files
+from curvfed.deployments.cluster.folder import (
+    BY,
+    ONE_PORT,
+    SILENT,
+    NodeFolder,
+    ServerFolder,
+    check_files,
+)
 from curvfed.deployments.cluster.link import (
     Link,
     SilentError,
@@ -113,31 +123,29 @@ def server_checks(
     keys = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
     names = registry.read_names(folder, registry.RUNS).values()
     runs = [(results or home() / "results") / name for name in names]
+    always = (DOCTOR, START, STATUS)
+    authority = folder.authority[0]
+    remedy = registry.database_remedy(folder)
     checks = [
-        Check("certificate", partial(check_certificate, folder.authority[0]), renew),
-        Check(
-            "certificate",
-            partial(check_certificate, folder.server[0]),
-            renew,
-            (DOCTOR, START, STATUS),
-        ),
-        Check("certificate", partial(check_pair, folder.server, folder.authority[0]), renew),
-        *[_key_check(key) for key in keys if key.exists()],
+        Check("certificate", partial(check_certificate, authority), renew),
+        Check("certificate", partial(check_certificate, folder.server[0]), renew, always),
+        Check("certificate", partial(check_pair, folder.server, authority), renew),
+    ]
+    checks += [_key_check(key) for key in keys if key.exists()]
+    checks += [
         Check("ports", partial(_check_ports, folder, bind), commands=(START,)),
-        Check(
-            "database",
-            partial(database.check, folder),
-            database.remedy(folder),
-            (DOCTOR, START, STATUS),
-        ),
+        Check("database", partial(registry.check_database, folder), remedy, always),
         Check(
             "registered",
             partial(registry.check_registered, folder),
             "`curvfed cluster register` lets them take part",
         ),
+    ]
+    ledger = Ledger(registry.ledger_path(folder))
+    checks += [
         Check("disk", partial(check_folder, folder.path, "--folder")),
         Check("memory", _check_memory, "end other programs"),
-        Check("ledger", partial(_check_ledger, Ledger(registry.ledger_path(folder)))),
+        Check("ledger", partial(_check_ledger, ledger)),
         Check("superlink", partial(_check_superlink, folder), commands=(DOCTOR, STATUS)),
     ]
     if is_open(LOOPBACK, folder.api_port):
@@ -175,10 +183,14 @@ def node_checks(
             partial(check_certificate, folder.authority),
             "a node's ca.crt is that of the server: bring it again",
         ),
+    ]
+    checks += [
         Check("superlink", partial(check_superlink, link), commands=both),
         Check("clock", partial(check_clock, link), commands=both),
         Check("policy", partial(node_config.check_policy, node), commands=both),
         Check("code", partial(node_config.check_code, node), commands=both),
+    ]
+    checks += [
         Check("keys", partial(node_config.check_keys, config), commands=both),
         Check("device", partial(node_config.check_device_memory, node), commands=both),
         Check("state", partial(check_folder, state, "state-path"), commands=both),
@@ -196,13 +208,12 @@ def node_checks(
     ledger = ledger_of(node)
     others = [path for path in sorted(state.glob("ledger-*.jsonl")) if path != ledger.path]
     stored = sorted(state.glob("*/[0-9]*"))
-    return [
-        *checks,
-        Check("ledger", partial(_check_ledger, ledger), commands=both),
-        *[Check("ledger", partial(_check_ledger, Ledger(path))) for path in others],
-        *[Check("personal", partial(check_stored, path)) for path in stored],
-        Check("data", partial(node_config.check_data, node), commands=both),  # it can take minutes
-    ]
+    checks.append(Check("ledger", partial(_check_ledger, ledger), commands=both))
+    checks += [Check("ledger", partial(_check_ledger, Ledger(path))) for path in others]
+    checks += [Check("personal", partial(check_stored, path)) for path in stored]
+    # The last, since it can take minutes.
+    checks.append(Check("data", partial(node_config.check_data, node), commands=both))
+    return checks
 
 
 def check_port(host: str, port: int, program: str) -> str:

@@ -6,10 +6,18 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.cluster import database
-from curvfed.deployments.cluster.flower_commands import Command, flower_program
-from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.options import LAST_PORT, Bind, HealthPort, SuperLink, open_folder
+from curvfed.deployments.cluster import registry
+from curvfed.deployments.cluster.folder import (
+    LAST_PORT,
+    Bind,
+    Command,
+    HealthPort,
+    NodeFolder,
+    ServerFolder,
+    SuperLink,
+    flower_program,
+    open_folder,
+)
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
 
@@ -19,7 +27,7 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
 
     folder = open_folder(ctx)
     run_checks(server_checks(folder, bind=bind), START)
-    database.back_up(folder)
+    registry.back_up_database(folder)
     flower_superlink(folder, bind, health_port).show().become()
 
 

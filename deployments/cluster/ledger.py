@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.options import NodeConfig
+from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.cluster.folder import NodeConfig, ServerFolder
 
 
 def ledger(

@@ -22,11 +22,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from flwr.common.constant import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
+from curvfed.deployments.cluster import ClusterError, ToleratedError, WrongUsageError
 from curvfed.deployments.cluster.certificates import server_names, time_left
-from curvfed.deployments.cluster.errors import ClusterError, ToleratedError, WrongUsageError
-from curvfed.deployments.cluster.flower_commands import ONE_PORT, SILENT
-from curvfed.deployments.cluster.folder import FLEET_PORT, ServerFolder
-from curvfed.deployments.cluster.options import LAST_PORT
+from curvfed.deployments.cluster.folder import FLEET_PORT, LAST_PORT, ONE_PORT, SILENT, ServerFolder
 from curvfed.deployments.processes import LOOPBACK, NO_PROXIES, flower_environment
 
 ANSWER_TIME = 10.0

@@ -13,7 +13,7 @@ from typing import Any
 
 from curvfed.client_app.node.node import KEYS, PATHS, Node, absolute
 from curvfed.client_app.node.policy import ANY, INSTALLED, Policy
-from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster import ClusterError, WrongUsageError
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError

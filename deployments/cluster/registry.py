@@ -1,8 +1,16 @@
-"""The nodes that the SuperLink knows: their names, and `curvfed cluster register` and `revoke`,
-which accept and exclude them."""
+"""What the SuperLink knows: its database, `superlink.db`, with a check, a backup and the restore;
+and its nodes, which `curvfed cluster register` and `revoke` accept and exclude.
 
+The database holds the registered nodes and the outcome of each run. The backup beside it is made at
+each start, registration and revocation.
+"""
+
+import contextlib
 import json
+import os
 import re
+import shutil
+import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,13 +18,90 @@ from typing import Annotated, Any
 
 import typer
 
-from curvfed.deployments.cluster import database
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import SILENT, Command, flwr
-from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.cluster.folder import SILENT, Command, ServerFolder, flwr, open_folder
 from curvfed.deployments.cluster.ledger import user
-from curvfed.deployments.cluster.options import open_folder
-from curvfed.tasks.stored_files import write_atomically
+from curvfed.deployments.processes import LOOPBACK, is_open
+from curvfed.tasks.stored_files import replacing, write_atomically
+
+
+def check_database(folder: ServerFolder) -> str:
+    """Report that the database is sound, or that there is none yet.
+
+    Raises
+    ------
+    ClusterError
+        If it is damaged.
+    """
+    path = folder.database
+    backup = folder.database_backup
+    if not backup.exists() and not (path.exists() and path.stat().st_size):
+        return "none yet; the SuperLink's first start makes it"
+    if reason := _damage(path):
+        raise ClusterError(f"{path} is damaged ({reason})", key="damaged-database")
+    return f"{path}: sound"
+
+
+def database_remedy(folder: ServerFolder) -> str:
+    """The remedy for a damaged database."""
+    if folder.database_backup.exists():
+        return f"`curvfed cluster doctor --restore` puts its backup there, {folder.database_backup}"
+    return (
+        "there is no backup: move it away, start the SuperLink, and register every node anew."
+        " Results and checkpoints are not in it"
+    )
+
+
+def back_up_database(folder: ServerFolder) -> None:
+    """Copy a sound database, which may be in use. Only a complete copy replaces the older
+    backup."""
+    if not _damage(folder.database):
+        source = contextlib.closing(sqlite3.connect(folder.database))
+        with replacing(folder.database_backup) as new, source as connection:
+            connection.execute("VACUUM INTO ?", (str(new),))
+
+
+def restore_database(folder: ServerFolder) -> None:
+    """Put the backup in the place of a damaged database, and rename the damaged one.
+
+    Raises
+    ------
+    ClusterError
+        If the SuperLink runs, the database is sound, or there is no sound backup.
+    """
+    if is_open(LOOPBACK, folder.api_port):
+        raise ClusterError(
+            "the SuperLink runs, and uses its database; stop it first",
+            key="running",
+        )
+    damaged = folder.database.with_suffix(".damaged.db")
+    if not _damage(folder.database) or _damage(folder.database_backup):
+        raise ClusterError(
+            f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done",
+            key="sound-database",
+        )
+    with replacing(folder.database) as new:
+        # The copy comes first, so that a full disk or a kill changes nothing.
+        shutil.copyfile(folder.database_backup, new)
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{folder.database}{end}", f"{damaged}{end}")
+    print(f"restored: {folder.database}; the damaged one is {damaged}")
+
+
+def _damage(path: Path) -> str:
+    """The damage of a database; empty if it is sound."""
+    try:
+        # Opened for writing too: only then SQLite recovers the files left by a killed SuperLink.
+        with contextlib.closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)
+        ) as connection:
+            connection.execute("SELECT node_id FROM node").fetchall()
+            ((state,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if state == "ok" else str(state)
+
 
 REGISTERED = "registered"
 REVOKED = "revoked"
@@ -170,7 +255,7 @@ def register_nodes(folder: ServerFolder, nodes: Sequence[str]) -> None:
                 key="revoked-key",
             ) from None
         write_names(folder, ids)
-        database.back_up(folder)
+        back_up_database(folder)
         audit(folder, REGISTERED, name, node=ids[name])
         print(f"registered: {name} as {ids[name]}")
 
@@ -208,6 +293,6 @@ def revoke(
         flwr(folder, "supernode", "unregister", identity).show().ask()
         ids = {name: value for name, value in ids.items() if value != identity}
         write_names(folder, ids)
-        database.back_up(folder)
+        back_up_database(folder)
         audit(folder, REVOKED, node, node=identity)
         print(f"revoked: {node}")

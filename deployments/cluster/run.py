@@ -12,12 +12,9 @@ import typer
 
 from curvfed.deployments.application import Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import Value, read_pairs
-from curvfed.deployments.bundle import app_folder, bundle_digest
-from curvfed.deployments.cluster import registry
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import flwr
-from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.options import open_folder
+from curvfed.deployments.cluster import ClusterError, registry
+from curvfed.deployments.cluster.folder import ServerFolder, flwr, open_folder
+from curvfed.deployments.package_files import app_folder, bundle_digest
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import has_begun, is_written

@@ -18,13 +18,14 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.application import Application, Commands
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.options import (
+from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.cluster.folder import (
     LAST_PORT,
     Bind,
     Node,
     NodeConfig,
+    NodeFolder,
+    ServerFolder,
     SuperLink,
     open_folder,
 )
@@ -213,7 +214,10 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
         if re.search(r'\bdevice="cuda', node_config):
             unit += _shipped("gpu.conf")
         words |= _system_words(folder, _named_paths(node_config))
-    settings = {name: _env_value(value) for name, value in values.items()}
+    settings = {}
+    for name, value in values.items():
+        escaped = re.sub(r'(["\\`$])', r"\\\1", value)
+        settings[name] = f'"{escaped}"'
     settings["RESTART"] = " ".join(["systemctl", *service.options, "restart", service.name])
     return {
         service.unit: _fill(unit, words),
@@ -337,12 +341,6 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
 def _word(text: str) -> str:
     """A word in a unit, in quotes, without meaning for systemd."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{escaped}"'
-
-
-def _env_value(text: str) -> str:
-    """A value in a file of settings."""
-    escaped = re.sub(r'(["\\`$])', r"\\\1", text)
     return f'"{escaped}"'
 
 

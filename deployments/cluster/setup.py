@@ -10,17 +10,19 @@ from typing import Annotated
 import tomli_w
 import typer
 
-from curvfed.deployments.cluster import certificates
-from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster import ClusterError, WrongUsageError, certificates
 from curvfed.deployments.cluster.folder import (
     API_PORT,
     CONNECTION,
     FLEET_PORT,
+    LAST_PORT,
+    SERVER_DAYS,
     SETTINGS,
+    Days,
     NodeFolder,
     ServerFolder,
+    open_folder,
 )
-from curvfed.deployments.cluster.options import LAST_PORT, SERVER_DAYS, Days, open_folder
 
 PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)
 """The files and folders of a new cluster."""

@@ -13,11 +13,16 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.application import expanded
-from curvfed.deployments.cluster import database, registry
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import BY, flwr
-from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.options import Node, NodeConfig, SuperLink, open_folder
+from curvfed.deployments.cluster import ClusterError, registry
+from curvfed.deployments.cluster.folder import (
+    BY,
+    Node,
+    NodeConfig,
+    ServerFolder,
+    SuperLink,
+    flwr,
+    open_folder,
+)
 
 LAST_RUNS = 8
 
@@ -169,7 +174,7 @@ def doctor(
     else:
         server = open_folder(ctx)
         if restore:
-            database.restore(server)
+            registry.restore_database(server)
         checks = server_checks(server, results)
     wrong = run_checks(checks, DOCTOR)
     print(f"found wrong: {wrong}")

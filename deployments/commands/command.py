@@ -1,25 +1,112 @@
 """The command `curvfed`. Each command imports its modules when it runs, so that help needs neither
-torch nor Flower."""
+torch nor Flower. A command of the group `curvfed cluster` is a function of its name in
+`deployments/cluster`."""
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
+import typer.main
 
-from curvfed.deployments.application import Application, Commands, Failure
+from curvfed.deployments.application import Application, Commands, Failure, expanded
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.check import check
-from curvfed.deployments.commands.cluster import app as cluster
-from curvfed.deployments.commands.data import curvature, embed
-from curvfed.deployments.commands.listings import datasets, methods, presets
-from curvfed.deployments.commands.models import adapt, export, predict
+from curvfed.deployments.commands.check import check, datasets, methods, presets
+from curvfed.deployments.commands.models import adapt, curvature, embed, export, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.commands.sweep import compare, report, sweep
-from curvfed.deployments.output_file import check_working_folder
+from curvfed.deployments.resources import check_working_folder
 from curvfed.deployments.terminal import lasting_output
+
+MODULES = {
+    "init": "setup",
+    "add": "setup",
+    "renew": "setup",
+    "superlink": "flower",
+    "supernode": "flower",
+    "service": "service",
+    "doctor": "status",
+    "register": "registry",
+    "revoke": "registry",
+    "status": "status",
+    "ledger": "ledger",
+    "regroup": "ledger",
+    "run": "run",
+}
+"""The module of each command, in the order of the list."""
+
+
+class ClusterCommands(Commands):
+    """The commands of a cluster, in the order of `MODULES`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, or None."""
+        if cmd_name not in MODULES:
+            return None
+        module = importlib.import_module(f"curvfed.deployments.cluster.{MODULES[cmd_name]}")
+        command = getattr(module, cmd_name)
+        if isinstance(command, Application):
+            return typer.main.get_command(command)
+        alone = Application(add_completion=False)
+        alone.command()(command)
+        return typer.main.get_command(alone)
+
+
+cluster_app = Application(
+    cls=ClusterCommands,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="""
+A cluster of real machines: one SuperLink, a SuperNode beside each site's
+data, TLS and a key per node.
+
+[bold]On the server[/bold]
+  curvfed cluster init --host fl.example.org --node north --node south --node west
+  curvfed cluster service install
+  curvfed cluster register
+[bold]On a node, with its folder[/bold]
+  curvfed cluster service install ~/north --node-config 'partition-id=0 data-path="graph.pt"'
+[bold]On the server[/bold]
+  curvfed cluster run method=flatland num-rounds=20
+  curvfed cluster status
+  curvfed cluster doctor
+
+Flower's commands are printed before they run. Exit status: 0 done, 1 failed, 2
+wrong usage, 128 + n stopped by signal n (130 for Ctrl-C). Wrong usage is wrong on
+every machine, such as a port or a value of --node-config; if a file or program is
+missing on this machine, the status is 1.
+""",
+)
+
+
+@cluster_app.callback()
+def cluster(
+    ctx: typer.Context,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            parser=expanded,
+            metavar="DIR",
+            help="The server's folder, ~/curvfed/cluster by default.",
+        ),
+    ] = None,
+) -> None:
+    """The common option of the commands of a cluster."""
+    if folder is None:
+        from curvfed.strategies.base.run_keys import home
+
+        folder = home() / "cluster"
+    ctx.obj = folder.absolute()
+
 
 app = Application(
     name="curvfed",
@@ -36,7 +123,7 @@ curvfed methods
 Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
 """,
 )
-app.add_typer(cluster, name="cluster")
+app.add_typer(cluster_app, name="cluster")
 
 
 def _show_version(is_requested: bool) -> None:
@@ -95,8 +182,8 @@ def _status(arguments: Sequence[str]) -> int:
         _print_error(failure.__cause__, is_debug)
         return failure.status
     except Exception as error:
-        from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-        from curvfed.strategies.errors import ConfigError  # takes a while to import
+        from curvfed.deployments.cluster import ClusterError, WrongUsageError
+        from curvfed.strategies.errors import ConfigError
 
         if not isinstance(error, UsageError | ConfigError | ClusterError):
             raise

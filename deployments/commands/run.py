@@ -26,8 +26,8 @@ from rich.markup import escape
 
 from curvfed.deployments.application import Address, Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
-from curvfed.deployments.bundle import app_folder
-from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import (
     QUIET,
     Interrupted,
@@ -226,19 +226,18 @@ def environment(home: Path, address: str = "") -> dict[str, str]:
     """The environment of a Flower with files, ports and processes of its own, and with the Ray
     cluster at the address or a Ray of its own."""
     link, control = free_ports(2)
-    return flower_environment(
-        QUIET
-        | {
-            "FLWR_HOME": str(home),
-            "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(link),
-            "FLWR_LOCAL_CONTROL_API_PORT": str(control),
-            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
-            "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_ADDRESS": address or "local",  # not a cluster that TMPDIR names
-        }
-        | ({} if address else {"RAY_TMPDIR": str(home)})
-    )
+    variables = QUIET | {
+        "FLWR_HOME": str(home),
+        "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(link),
+        "FLWR_LOCAL_CONTROL_API_PORT": str(control),
+        "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+        "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ADDRESS": address or "local",  # not a cluster that TMPDIR names
+    }
+    if not address:
+        variables["RAY_TMPDIR"] = str(home)
+    return flower_environment(variables)
 
 
 @contextlib.contextmanager

@@ -26,8 +26,7 @@ from curvfed.deployments.application import (
     expanded,
 )
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.output_file import make_folder
-from curvfed.deployments.resources import Resources
+from curvfed.deployments.resources import Resources, make_folder
 from curvfed.server_app.report import FORMATS
 from curvfed.strategies.base.run_keys import home
 
@@ -53,10 +52,10 @@ def sweep(
     Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.deployments.sweep.plan import data_places, find, read_plan
+    from curvfed.deployments.sweep import data_places, find, read_plan
     from curvfed.deployments.sweep.results import FILE, default_results
     from curvfed.deployments.sweep.runner import run_sweep
-    from curvfed.server_app.report import check_page
+    from curvfed.server_app.report.sweep_page import check_page
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -99,9 +98,9 @@ def report(
             f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}", key="formats"
         )
     # These imports take seconds, and help shows at once.
-    from curvfed.deployments.sweep.plan import find, read_plan
+    from curvfed.deployments.sweep import find, read_plan
     from curvfed.deployments.sweep.results import Results, default_results
-    from curvfed.server_app.report import make_page, write_page
+    from curvfed.server_app.report.sweep_page import make_page, write_page
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -128,7 +127,7 @@ def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     done, comma, _ = incomplete.rpartition(",")
     if comma:
         return [f"{done},{name}" for name in completed_values("methods")]
-    from curvfed.deployments.compare.keys import OWN_KEYS  # imports Flower
+    from curvfed.deployments.compare import OWN_KEYS  # imports Flower
 
     keys = [f"{key}=" for key in OWN_KEYS if "=" not in incomplete]
     return [*complete_pair(ctx, incomplete), *keys]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.arguments import UsageError, Value, check_request, pop_count, read_pairs
-from curvfed.deployments.compare.keys import (
+from curvfed.deployments.compare import (
     ALTERNATIVES,
     DECAYS,
     METHODS_BY_TASK,
@@ -18,8 +18,9 @@ from curvfed.deployments.compare.keys import (
     SCORES,
 )
 from curvfed.deployments.preflight import look_at_data
-from curvfed.deployments.sweep.plan import DEFAULTS, combinations, data_places, plan_run
-from curvfed.server_app.report import SUPERNODES, known_name
+from curvfed.deployments.sweep import DEFAULTS, combinations, data_places, plan_run
+from curvfed.server_app.report.selection import known_name
+from curvfed.server_app.report.study import SUPERNODES
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
@@ -215,10 +216,11 @@ def _leave_validation(settings: dict[str, Value], config: RunConfig, task: str) 
         )
 
 
+@dataclass(frozen=True)
 class _Reader:
     """Reads the entrants of a comparison.
 
-    Parameters
+    Attributes
     ----------
     task : str
     settings : mapping
@@ -230,21 +232,12 @@ class _Reader:
         A key of `SCORES`.
     """
 
-    def __init__(
-        self,
-        task: str,
-        settings: Mapping[str, Value],
-        alternatives: Mapping[str, list[str]],
-        num_supernodes: int,
-        budget: int,
-        score: str,
-    ) -> None:
-        self._budget = budget
-        self._task = task
-        self._settings = settings
-        self._alternatives = alternatives
-        self._num_supernodes = num_supernodes
-        self._score = score
+    task: str
+    settings: Mapping[str, Value]
+    alternatives: Mapping[str, list[str]]
+    num_supernodes: int
+    budget: int
+    score: str
 
     def entrants(self, method: str) -> dict[str, Entrant]:
         """The method, and its flat twin if it has one.
@@ -254,13 +247,13 @@ class _Reader:
         ConfigError
             If the method cannot run with these keys, or has no global model to score.
         """
-        if self._score == "global" and METHODS[method].personal:
+        if self.score == "global" and METHODS[method].personal:
             raise ConfigError(
                 f'score = "global": allowed with a method that has a global model; {method} has'
                 " none",
                 key="score",
             )
-        settings = METHODS[method].twin.get(self._task, {})
+        settings = METHODS[method].twin.get(self.task, {})
         if not settings:
             return {method: self._entrant({"method": method})}
         other = str(settings.get("method", method))
@@ -274,13 +267,13 @@ class _Reader:
 
     def _entrant(self, settings: dict[str, Any], twin: str = "") -> Entrant:
         config = self._resolved(settings)
-        points = list(itertools.islice(self._points(config, settings), self._budget))
-        rate = float(self._settings.get("learning-rate", config.learning_rate))
+        points = list(itertools.islice(self._points(config, settings), self.budget))
+        rate = float(self.settings.get("learning-rate", config.learning_rate))
         return Entrant(settings, rate, points, twin)
 
     def _resolved(self, settings: Mapping[str, Any]) -> RunConfig:
-        request = check_request({**self._settings, **settings}, self._num_supernodes)
-        return resolve_defaults(request.config, self._task)
+        request = check_request({**self.settings, **settings}, self.num_supernodes)
+        return resolve_defaults(request.config, self.task)
 
     def _points(self, config: RunConfig, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """All points of the entrant's grid, its defaults first and the others in a random order
@@ -288,16 +281,16 @@ class _Reader:
         axes: dict[str, Sequence[Any]] = {
             "weight-decay": (config.weight_decay, *DECAYS[str(config.optimizer)]),
         }
-        for key, further in METHODS[config.method].tuned.get(self._task, {}).items():
+        for key, further in METHODS[config.method].tuned.get(self.task, {}).items():
             axes[key] = (config[key], *further)
-        if METHODS[config.method].space == "flat" and self._task in MODELS:
-            axes["model"] = MODELS[self._task]
-        if KINDS[self._task].leaves_validation:
+        if METHODS[config.method].space == "flat" and self.task in MODELS:
+            axes["model"] = MODELS[self.task]
+        if KINDS[self.task].leaves_validation:
             schedules = ("constant", "inverse")
             axes["schedule"] = sorted(schedules, key=lambda name: name != config.schedule)
         grid = {}
-        for key, values in {**axes, **self._alternatives}.items():
-            if key not in self._settings and key not in settings:
+        for key, values in {**axes, **self.alternatives}.items():
+            if key not in self.settings and key not in settings:
                 grid[key] = list(dict.fromkeys(values))
         grid = {key: self._allowed(key, values, settings) for key, values in grid.items()}
         schedules_tried = grid.pop("schedule", [])

@@ -13,22 +13,14 @@ from rich.markup import escape
 from rich.table import Table as PrintedTable
 from scipy.stats import t
 
-from curvfed.deployments.compare.keys import SCORES
+from curvfed.deployments.compare import SCORES
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.compare.tuning import Choice
-from curvfed.server_app.directory.tables import frame_csv
-from curvfed.server_app.report import (
-    Cell,
-    Page,
-    Picture,
-    Run,
-    Table,
-    draw_differences,
-    html_page,
-    markdown_page,
-    number,
-    run_notes,
-)
+from curvfed.server_app.directory import frame_csv
+from curvfed.server_app.report import labels, number, style
+from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, markdown_page
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.sweep_page import run_notes
 from curvfed.strategies.base.figures import BEST, VALIDATION, find
 from curvfed.tasks.stored_files import write_atomically
 
@@ -219,13 +211,10 @@ def write_results(
     add_differences(scored)
     conclusion = answer(scored, comparison.data)
     failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
-    page = Page(
-        f"Which method for {comparison.data}?",
-        [conclusion],
-        run_notes(runs),
-        [_differences(scored, folder / "comparison")] if len(scored) > 1 else [],
-        [_table(comparison, rows, scored, failures)],
-    )
+    pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
+    table = _table(comparison, rows, scored, failures)
+    title = f"Which method for {comparison.data}?"
+    page = Page(title, [conclusion], run_notes(runs), pictures, [table])
     files = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
@@ -234,7 +223,7 @@ def write_results(
     }
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
-    _print_table(page.tables[0], console)
+    _print_table(table, console)
     for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", conclusion):
         console.print(escape(line), highlight=False)
     return int(len(scored) < len(rows))
@@ -247,10 +236,13 @@ def _table(
     has_auc = any(row["figure"] == AUC for row in rows)
     metric = "roc_auc" if has_auc else SCORES[comparison.score].removeprefix(f"{BEST}.")
     is_personal = comparison.score == "personal"
+    tried = [row["tried"] for row in rows]
+    least = min(tried)
+    most = max(tried)
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
-        tried=_range([row["tried"] for row in rows]),
+        tried=f"{least}" if least == most else f"{least} to {most}",
         when="at the round of best validation" if is_personal else "after the last round",
         level=LEVEL,
     )
@@ -319,17 +311,24 @@ def _points(row: Row, keys: Sequence[str]) -> str:
     return "{} ({} to {})".format(*(number(100 * row[key], 1) for key in keys))
 
 
-def _range(counts: Sequence[int]) -> str:
-    """The least and the largest count."""
-    return str(min(counts)) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
-
-
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _differences(rows: Sequence[Row], stem: Path) -> Picture:
-    """The picture of the differences to the best method, the first row."""
+    """The picture of the differences to the best method, the first row, in percentage points."""
+    best = rows[0]["method"]
     names = [row["method"] for row in rows[1:]]
     intervals = [[100 * row[key] for key in DIFFERENCE] for row in rows[1:]]
-    return draw_differences(rows[0]["method"], names, intervals, stem)
+    means, low, high = np.array(intervals).T
+    bars = {"fmt": "o", "color": style.MEAN, "capsize": 4}
+    with style.applied():
+        figure, (axes,) = style.panels(1)
+        axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+        axes.errorbar(range(len(names)), means, [means - low, high - means], **bars)
+        labels.categories(axes, names)
+        axes.set_xlim(-0.5, len(names) - 0.5)
+        labels.name(axes, "", f"difference to {best} (points)")
+    title = f"Differences to {best}, with their intervals"
+    caption = f"{title}. Where one contains 0, the data show no difference."
+    return Picture(figure, title, caption).saved(stem)

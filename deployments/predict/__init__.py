@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
-from rich.markup import escape
 
 from curvfed.client_app.data import make_task
-from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.links import LinkOptions, LinkPrediction, predict_links
 from curvfed.deployments.predict.model import check_client, model_of
-from curvfed.deployments.predict.points import by_classifier, point_examples
+from curvfed.deployments.predict.points_and_graphs import (
+    by_classifier,
+    curvature_words,
+    graph_examples,
+    point_examples,
+)
 from curvfed.deployments.predict.prediction import (
     Prediction,
-    check_out,
     most_likely,
     prediction,
-    write_prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.device import pick_device
@@ -36,7 +36,7 @@ from curvfed.tasks.kinds import KINDS as TASKS
 from curvfed.tasks.points.client_points import RawPoints
 from curvfed.tasks.task import score
 
-__all__ = ["LinkOptions", "PredictError", "Prediction", "TrainedRun", "main", "predict"]
+__all__ = ["LinkOptions", "PredictError", "Prediction", "TrainedRun", "predict"]
 
 READERS = {
     RawGraph: graph_examples,
@@ -113,28 +113,3 @@ def predict(
         if value is not None:
             examples.notes[f"{local.metric} on {examples.scored_words}"] = f"{value:.4f}"
     return prediction(run, examples, classes, probabilities, notes)
-
-
-def main(
-    folder: Path,
-    data: str,
-    client: int | None = None,
-    state_path: Path | None = None,
-    calibrated: bool = True,
-    out: Path | None = None,
-    *,
-    options: LinkOptions = LinkOptions(),  # noqa: B008
-) -> None:
-    """Write the predictions of the run in `folder`.
-
-    Raises
-    ------
-    PredictError, ConfigError, DataError, MessageError, StoreError, OSError
-        If it cannot be done.
-    """
-    check_out(out, data)
-    prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated, options)
-    write_prediction(prediction.table(), data, out)
-    console = Console(stderr=True)
-    for name, value in prediction.notes.items():
-        console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)

@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.markup import escape
 from torch import Tensor
 
 from curvfed.client_app.data import make_task
-from curvfed.deployments.output_file import check_output
 from curvfed.deployments.predict import READERS
 from curvfed.deployments.predict.classifier_program import ClassifierProgram
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.programs import PROGRAMS, Program
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.resources import check_output
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
 from curvfed.tasks.stored_files import write_atomically
@@ -173,11 +171,7 @@ def _exported(program: Program, sample: Inputs) -> torch.export.ExportedProgram:
     }
     with torch.no_grad():
         exported = torch.export.export(program, sample, dynamic_shapes=shapes, strict=False)
-    return _without_paths(exported)
-
-
-def _without_paths(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program without the source files, on this machine, of its operations."""
+    # The source files of its operations, on this machine, are left out.
     for module in exported.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             for node in module.graph.nodes:
@@ -253,27 +247,3 @@ def _quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
-
-
-def main(
-    folder: Path,
-    out: Path,
-    client: int | None = None,
-    state_path: Path | None = None,
-    calibrated: bool = True,
-) -> None:
-    """Export a model of the run in `folder`, and print what the file holds.
-
-    Raises
-    ------
-    UsageError, PredictError, ConfigError, MessageError, StoreError, OSError
-        If it cannot be done.
-    """
-    metadata = export(TrainedRun.read(folder), out, client, state_path, calibrated)
-    console = Console(stderr=True)
-    for name in ("method", "model", "inputs", "outputs", "classes"):
-        value = metadata[name]
-        text = value if isinstance(value, str) else ", ".join(value)
-        console.print(f"{name}: {escape(text)}", soft_wrap=True, highlight=False)
-    console.print(f"largest error: {metadata['error']:.1g}", highlight=False)
-    print(out)

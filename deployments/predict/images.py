@@ -121,10 +121,11 @@ def _in_shape_of_run(
     """All images in the run's shape, normalised as in the run."""
     pixels, notes = _converted(raw, names, run)
     spec = _dataset(run).spec
+    all_test = torch.tensor([[False], [False], [True]]).expand(-1, len(names))
     images = client_images(
         pixels,
         torch.from_numpy(raw.labels),
-        torch.tensor([[False], [False], [True]]).expand(-1, len(names)),
+        all_test,
         raw.class_names,
         mean=spec.mean,
         std=spec.std,

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.output_file import check_output
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.resources import check_output
 from curvfed.deployments.terminal import check_written
-from curvfed.server_app.directory.tables import frame_csv
+from curvfed.server_app.directory import frame_csv
 from curvfed.tasks.registry import OWN, is_named
 from curvfed.tasks.stored_files import write_atomically
 

@@ -19,9 +19,8 @@ from rich.console import Console
 from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.processes import socket_folder
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.progress import Progress
-from curvfed.deployments.sweep.results import TOKEN_FILE, Ended, Results
-from curvfed.server_app.report import SUPERNODES, Plan, Planned
+from curvfed.deployments.sweep.results import TOKEN_FILE, Ended, Progress, Results
+from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 
 STARTS = 3
 """Attempts to start Ray."""
@@ -109,7 +108,10 @@ def make_runs(
     try:
         token = secrets.token_hex(16)
         (results.folder / TOKEN_FILE).write_text(token)
-        workers = _workers_of_a_run(resources, slots, len(todo))
+        # A run has several worker processes if it takes a core of this machine, and there are more
+        # cores than runs.
+        takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
+        workers = max(1, slots // len(todo)) if takes_a_core else 1
         # No retries: Ray would repeat a run that ran out of memory.
         task = ray.remote(
             num_cpus=resources.cpus * workers, num_gpus=resources.gpus, max_retries=0
@@ -189,13 +191,6 @@ def _start(resources: Resources) -> int:
             key="resources",
         )
     return slots
-
-
-def _workers_of_a_run(resources: Resources, slots: int, runs: int) -> int:
-    """Worker processes of each run: more than one if a run takes a core of this machine, and there
-    are more cores than runs."""
-    takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
-    return max(1, slots // runs) if takes_a_core else 1
 
 
 def _start_local() -> None:

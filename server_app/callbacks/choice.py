@@ -9,8 +9,7 @@ import numpy as np
 
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.callbacks.calibration import CalibrationCallback
-from curvfed.server_app.callbacks.global_score import GlobalScore
+from curvfed.server_app.callbacks.calibration import CalibrationCallback, GlobalScore
 from curvfed.server_app.client_history import note_absences, note_answers, note_training
 from curvfed.server_app.cohort import Cohort, Question, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
@@ -36,23 +35,19 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
     ConfigError
         If a callback of another package is not installed, or is not a Callback.
     """
+    config = run.config
     global_score = GlobalScore(run)
-    calibrations: list[Callback] = []
-    if run.config.calibrator is not None:
-        calibrations = [CalibrationCallback(run, cohort, run.config.calibrator, global_score)]
-    return [
-        global_score,
-        ClassifierAgreement(run),
-        ClientHistory(run),
-        BestRound(run),
-        *calibrations,
-        *([] if run.config.dp.unit != "none" else [Evaluation(run, cohort)]),
-        *([EarlyStopping(run)] if run.config.early_stopping else []),
-        Confusion(run),
-        CheckpointCallback(run),
-        *(kind(run) for kind in callback_classes(run.config)),
-        ProgressLine(run),
-    ]
+    callbacks = [global_score, ClassifierAgreement(run), ClientHistory(run), BestRound(run)]
+    if config.calibrator is not None:
+        callbacks.append(CalibrationCallback(run, cohort, config.calibrator, global_score))
+    if config.dp.unit == "none":
+        callbacks.append(Evaluation(run, cohort))
+    if config.early_stopping:
+        callbacks.append(EarlyStopping(run))
+    callbacks += [Confusion(run), CheckpointCallback(run)]
+    callbacks += [kind(run) for kind in callback_classes(config)]
+    callbacks.append(ProgressLine(run))
+    return callbacks
 
 
 def callback_classes(config: RunConfig) -> list[type[Callback]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from curvfed.server_app.directory import mean_interval
 from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
@@ -127,10 +128,15 @@ def model_card(
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
     option = f" --client {first_client}" if has_own_models else ""
     values = _figures(summary)
+    tags = ["federated-learning", config.method, row.space]
+    versions = [f"{key} {value}" for key, value in summary["versions"].items()]
+    limits = [f"* {limit}" for limit in _limits(config, summary)]
+    quoted_name = json.dumps(name)  # a text in JSON is one in YAML
+    quoted_dataset = json.dumps(dataset)
     return TEXT.format(
-        tags=json.dumps(["federated-learning", config.method, row.space]),
-        quoted_name=json.dumps(name),  # a text in JSON is one in YAML
-        quoted_dataset=json.dumps(dataset),
+        tags=json.dumps(tags),
+        quoted_name=quoted_name,
+        quoted_dataset=quoted_dataset,
         metrics="\n".join(_metrics(values)),
         name=name,
         method=config.method,
@@ -145,9 +151,9 @@ def model_card(
         use=CLASSES if classifies else ENTITIES,
         is_masked="yes" if config.is_masked else "no",
         privacy="none" if config.dp.unit == "none" else promise(config.dp),
-        versions=", ".join(f"{key} {value}" for key, value in summary["versions"].items()),
+        versions=", ".join(versions),
         figures="\n".join(_rows(summary, values)),
-        limits="\n".join(f"* {limit}" for limit in _limits(config, summary)),
+        limits="\n".join(limits),
         client=f"client={first_client}" if has_own_models else "",
         export=EXPORT.format(option=option) if classifies else "",
     )
@@ -175,9 +181,14 @@ def _metrics(values: Mapping[str, float]) -> Iterator[str]:
 
 def _rows(summary: Mapping[str, Any], values: Mapping[str, float]) -> Iterator[str]:
     """The rows of the table of figures."""
+    count = summary["num_clients"] - summary["metrics"].get("clients_left_out", 0)
     for name, value in values.items():
-        interval = _interval(summary) if name == PERSONAL_ACCURACY else ""
-        yield f"| {find(name).words} | {find(name).text(value)} | {interval} |"
+        figure = find(name)
+        bounds = None
+        if name == PERSONAL_ACCURACY:
+            bounds = mean_interval(value, summary["personal_accuracy_std"], count)
+        interval = " to ".join(map(figure.text, bounds or ()))
+        yield f"| {figure.words} | {figure.text(value)} | {interval} |"
 
 
 def _limits(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[str]:
@@ -188,18 +199,3 @@ def _limits(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"The parameters {patterns} are each client's own, and not in `model.safetensors`."
     for warning in summary["warnings"]:
         yield " ".join(warning.split())
-
-
-def _interval(summary: Mapping[str, Any]) -> str:
-    """The interval of the mean personal accuracy; "" for a single client, or without a spread."""
-    count = summary["num_clients"] - summary["metrics"].get("clients_left_out", 0)
-    deviation = summary["personal_accuracy_std"]
-    if count < 2 or deviation is None:
-        return ""
-    from scipy.special import stdtrit
-
-    mean = summary[PERSONAL_ACCURACY]
-    # The deviation divides by n, so its error of the mean divides by the root of n - 1.
-    half = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count - 1)
-    bounds = (max(0.0, mean - half), min(1.0, mean + half))
-    return " to ".join(map(find(PERSONAL_ACCURACY).text, bounds))

@@ -13,8 +13,8 @@ from typing import Any
 import tomli_w
 from numpy.typing import NDArray
 
+from curvfed.server_app.directory import TABLES, append, check_table, text_cell, truncate
 from curvfed.server_app.directory.run_lock import RunLock, has_begun
-from curvfed.server_app.directory.tables import TABLES, append, check_table, text_cell, truncate
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import SEALED_HEADING, parse, read_settings
@@ -95,11 +95,14 @@ class RunDirectory:
         if not _is_new(config, path):
             _check_same_run(config, path)
             directory.lock.acquire()
-            try:
-                directory._check_rounds()
-            except ConfigError:
+            done = max(directory.checkpoints.stamps(), default=0)
+            if done > config.num_rounds:
                 directory.lock.release()
-                raise
+                raise ConfigError(
+                    f"resume = true: num-rounds = {config.num_rounds}, but the run has done"
+                    f" {done}; allowed is {done} or more",
+                    key="too-few-rounds",
+                )
             return directory
         directory.is_writable = True
         try:
@@ -110,16 +113,6 @@ class RunDirectory:
             directory.lock.release()
             raise _unwritable(config, path, error.strerror) from None
         return directory
-
-    def _check_rounds(self) -> None:
-        """Refuse fewer rounds than the run has already done."""
-        done = max(self.checkpoints.stamps(), default=0)
-        if done > self.config.num_rounds:
-            raise ConfigError(
-                f"resume = true: num-rounds = {self.config.num_rounds}, but the run has done"
-                f" {done}; allowed is {done} or more",
-                key="too-few-rounds",
-            )
 
     def start_writing(self, last_round: int, is_complete: bool = False) -> None:
         """Continue a resumed run after a round; before this call no file of it is changed.

@@ -6,24 +6,19 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.npz import read_npz
-from curvfed.server_app.directory.tables import from_text_cell, is_number
+from curvfed.server_app.directory import from_text_cell, is_number
+from curvfed.server_app.directory.array_files import GlobalTest, HullFile, read_npz
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.class_names import titles
 from curvfed.tasks.kinds import KINDS
-
-if TYPE_CHECKING:
-    from curvfed.server_app.directory.global_test_file import GlobalTest
-    from curvfed.server_app.directory.hull_file import HullFile
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -77,9 +72,9 @@ class RunFiles:
     scores: Columns = field(default_factory=dict)
     confusion: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
-    global_test: "GlobalTest | None" = None
+    global_test: GlobalTest | None = None
     links: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    hulls: "HullFile | None" = None
+    hulls: HullFile | None = None
 
     @classmethod
     def read(cls, folder: Path) -> "RunFiles":
@@ -93,24 +88,27 @@ class RunFiles:
                 absent.append(name)
                 return {}
 
+        def load_optional(name: str, parse: Any) -> Any:
+            return load(name, parse) if (folder / name).exists() else {}
+
         clients = load("clients.json", _json)
+        descriptions = clients.get("clients", [])
+        hulls = load_optional("hulls.npz", HullFile.read)
         return cls(
             name=folder.resolve().name,
             summary=load("summary.json", _json),
             config=load("config.toml", partial(read_settings, written_by_run=True)),
-            clients=sorted(
-                clients.get("clients", []), key=lambda description: description["partition"]
-            ),
+            clients=sorted(descriptions, key=lambda description: description["partition"]),
             refused=clients.get("refused", {}),
             class_names=_all_classes(clients),
             own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
             rounds=load("rounds.csv", _columns),
             scores=load("clients.csv", _columns),
-            confusion=load("confusion.csv", lambda path: _columns(path) if path.exists() else {}),
+            confusion=load_optional("confusion.csv", _columns),
             absent=absent,
-            global_test=load("global_test.npz", _arrays) or None,
-            links=load("links.npz", lambda path: read_npz(path) if path.exists() else {}),
-            hulls=load("hulls.npz", _arrays) or load("classifier.npz", _arrays) or None,
+            global_test=load_optional("global_test.npz", GlobalTest.read) or None,
+            links=load_optional("links.npz", read_npz),
+            hulls=hulls or load_optional("classifier.npz", HullFile.read) or None,
         )
 
     def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -245,18 +243,6 @@ def _number(cell: str) -> float:
         return float(cell)
     except ValueError:
         return float("nan")
-
-
-def _arrays(path: Path) -> "GlobalTest | HullFile | None":
-    if not path.exists():  # most runs have none
-        return None
-    file, name = ("hull_file", "HullFile")
-    if path.name == "global_test.npz":
-        file, name = ("global_test_file", "GlobalTest")
-    content: GlobalTest | HullFile | None = getattr(
-        import_module(f"{__package__}.{file}"), name
-    ).read(path)
-    return content
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.server_app.answer import majority_accuracy, personal_figures
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, RUN, names
 from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.strategies.config.privacy import epsilon_after
@@ -50,16 +50,13 @@ def summary(
     )
     last = state.scored.get("last", [])
     calibrated = state.scored.get("calibrated")
-    metrics = (
-        figures.pop("metrics")
-        | aggregation
-        | {
-            "majority_accuracy": majority_accuracy(federation.descriptions),
-            "heterogeneity": federation.heterogeneity(),
-            "replies_dropped": int(totals.get("dropped", 0)),
-            "nodes_refused": len(federation.refused),
-        }
-    )
+    metrics = figures.pop("metrics") | aggregation
+    metrics |= {
+        "majority_accuracy": majority_accuracy(federation.descriptions),
+        "heterogeneity": federation.heterogeneity(),
+        "replies_dropped": int(totals.get("dropped", 0)),
+        "nodes_refused": len(federation.refused),
+    }
     metrics |= state.scored.get("figures", {})
     if len(last) == LAST:
         metrics["global_accuracy_last3"] = float(np.mean(last))
@@ -80,9 +77,14 @@ def summary(
     final = calibrated
     if final is None and last:
         final = last[-1]
+    absences = [
+        {"partition": partition, "asked": state.train_requests[partition], **absence}
+        for partition, absence in sorted(state.absences.items())
+    ]
+    dataset = f"own data of {num_own} nodes" if num_own else config.dataset
     return {
         "method": config.method,
-        "dataset": f"own data of {num_own} nodes" if num_own else config.dataset,
+        "dataset": dataset,
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
@@ -90,10 +92,7 @@ def summary(
         **figures,
         "metrics": metrics,
         "settled": settings,
-        "absences": [
-            {"partition": partition, "asked": state.train_requests[partition], **absence}
-            for partition, absence in sorted(state.absences.items())
-        ],
+        "absences": absences,
         BEST: state.best,
         "bytes_up": totals.get("bytes_up", 0.0) / rounds,
         "bytes_down": totals.get("bytes_down", 0.0) / rounds,

@@ -1,88 +1,63 @@
 """The pages of a run and of many runs: one kit of figures, tables and templates.
 
-It reads run directories, and knows nothing of running. What others use of it stands here, and is
-imported at first use: a command's help needs none of it.
+It reads run directories, and knows nothing of running. Here are the numbers as readers see them:
+percent, bytes, durations, counts; a dash for a missing number.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from curvfed.server_app.report.command_figures import draw_curvature, draw_differences
-    from curvfed.server_app.report.kinds import KINDS
-    from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, markdown_page
-    from curvfed.server_app.report.run_figures import run_figure
-    from curvfed.server_app.report.run_page import write_report
-    from curvfed.server_app.report.selection import Run, known_name
-    from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
-    from curvfed.server_app.report.sweep_page import (
-        check_page,
-        make_page,
-        run_notes,
-        write_csv,
-        write_page,
-    )
-    from curvfed.server_app.report.units import number, percent
+from curvfed.server_app.directory import is_number
 
 FORMATS = ("md", "html", "tex", "csv", "pdf")
 """Formats of a sweep's page and tables. Figures are always written as png and svg; pdf adds PDF
 files of them."""
 
-_PLACES = {
-    "draw_differences": "command_figures",
-    "draw_curvature": "command_figures",
-    "KINDS": "kinds",
-    "Page": "page",
-    "Picture": "page",
-    "html_page": "page",
-    "markdown_page": "page",
-    "write_report": "run_page",
-    "run_figure": "run_figures",
-    "Run": "selection",
-    "known_name": "selection",
-    "SUPERNODES": "study",
-    "Plan": "study",
-    "Planned": "study",
-    "check_page": "sweep_page",
-    "make_page": "sweep_page",
-    "run_notes": "sweep_page",
-    "write_csv": "sweep_page",
-    "write_page": "sweep_page",
-    "Cell": "page",
-    "Table": "page",
-    "number": "units",
-    "percent": "units",
-}
 
-__all__ = [
-    "FORMATS",
-    "KINDS",
-    "SUPERNODES",
-    "Cell",
-    "Page",
-    "Picture",
-    "Plan",
-    "Planned",
-    "Run",
-    "Table",
-    "check_page",
-    "draw_curvature",
-    "draw_differences",
-    "html_page",
-    "known_name",
-    "make_page",
-    "markdown_page",
-    "number",
-    "percent",
-    "run_figure",
-    "run_notes",
-    "write_csv",
-    "write_page",
-    "write_report",
-]
+def percent(fraction: Any) -> str:
+    """A fraction as percent with one decimal."""
+    return f"{100 * fraction:.1f}%" if is_number(fraction) else "–"
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def size(count: Any) -> str:
+    """Bytes, in units of 1000."""
+    if not is_number(count):
+        return "–"
+    unit, *larger = "B", "kB", "MB", "GB", "TB"
+    while larger and abs(count) >= 999.95:
+        count = count / 1000
+        unit = larger.pop(0)
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def duration(seconds: Any) -> str:
+    """Seconds with a sensible number of digits; from a minute on, minutes and hours."""
+    if not is_number(seconds):
+        return "–"
+    if seconds < 60:
+        return f"{seconds:.4f} s" if seconds < 0.1 else f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return (
+        f"{minutes} min {rest:02d} s"
+        if minutes < 60
+        else f"{minutes // 60} h {minutes % 60:02d} min"
+    )
+
+
+def number(value: Any, digits: int = 4) -> str:
+    """A number without a unit: an int with separated thousands, a float with `digits` decimals."""
+    if not is_number(value):
+        return "–"
+    text = f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}"
+    return text.replace("-", "−")
+
+
+def amount(count: int, noun: str) -> str:
+    """A count and its noun, in the plural unless the count is 1."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def printable(text: str, longest: int = 18) -> str:
+    """A text on one line, cut short, with ? for letters that cannot be printed: names come from
+    other machines."""
+    plain = " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
+    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.server_app.report import printable
 from curvfed.server_app.report.labels import steps
 from curvfed.server_app.report.style import PALETTE, SOFT, Look
-from curvfed.server_app.report.units import printable
 
 Array = NDArray[np.float64]
 

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, style
+from curvfed.server_app.report import charts, printable, style
 from curvfed.server_app.report.page import Picture
-from curvfed.server_app.report.units import printable
 
 if TYPE_CHECKING:  # which needs torch
-    from curvfed.server_app.directory.hull_file import HullFile
+    from curvfed.server_app.directory.array_files import HullFile
 
 Counts = Counter[tuple[int, int]]
 """Numbers of test examples by true and predicted class; -1 is no class."""
@@ -64,8 +63,10 @@ def wilson(right: int, total: int) -> tuple[float, float]:
     >>> [round(bound, 3) for bound in wilson(8, 10)]
     [0.49, 0.943]
     """
-    middle = (right + Z * Z / 2) / (total + Z * Z)
-    half = Z * np.sqrt(right * (total - right) / total + Z * Z / 4) / (total + Z * Z)
+    square = Z * Z
+    middle = (right + square / 2) / (total + square)
+    variance = right * (total - right) / total + square / 4
+    half = Z * np.sqrt(variance) / (total + square)
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 

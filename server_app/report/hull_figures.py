@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.hull import from_klein, to_klein
-from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, labels, style, units
+from curvfed.server_app.report import charts, labels, printable, style
 from curvfed.server_app.report.class_scores import confusion_of, count_pairs
 from curvfed.server_app.report.page import Picture
 
@@ -151,7 +151,8 @@ class Disc:
         """Draw a cross on each wrongly predicted test point; returns how many."""
         missed = self.file.test.labels != self.file.predicted
         points = scaled(self.file, self.file.test.points[missed][:MOST_DOTS])
-        reach = 2.2 * self.pixel * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]]).reshape(2, 2, 2)
+        cross = np.array([[[-1, -1], [1, 1]], [[-1, 1], [1, -1]]])
+        reach = 2.2 * self.pixel * cross
         charts.stroke(
             self.axes,
             (points[:, None, None] + reach).reshape(-1, 2, 2),
@@ -278,7 +279,7 @@ def disc(run: RunFiles) -> Picture | None:
         for number, (colour, name) in enumerate(zip(disc.of_group, file.names, strict=True), 1)
     )
     keys = [
-        charts.key(units.printable(name), color=disc.colours[colour], linewidth=4, alpha=0.8)
+        charts.key(printable(name), color=disc.colours[colour], linewidth=4, alpha=0.8)
         for colour, name in groups[:MOST_KEYS]
     ]
     labels.class_legend(disc.axes, keys)

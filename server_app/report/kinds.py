@@ -2,6 +2,7 @@
 drawn here."""
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,18 +16,14 @@ from curvfed.server_app.report.means import BARS, LINES, draw_bars, draw_lines
 from curvfed.server_app.report.panels import (
     NothingToDraw,
     Panel,
-    column_of_rounds,
-    columns_of,
     draw_panels,
-    line_keys,
     line_mark,
     panels_of,
     seeds_key,
 )
-from curvfed.server_app.report.selection import Run, grouped, keys_of, matching, settings_of
+from curvfed.server_app.report.selection import Run, Spec
 from curvfed.server_app.report.study import FIGURE, Place, Plan
 from curvfed.strategies.base.figures import find
-from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import TRAIN
 
 if TYPE_CHECKING:
@@ -41,40 +38,32 @@ MARKS = 7
 """Marks along a line."""
 
 
-def draw_curves(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_curves(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw means over the seeds, and bands of one standard deviation."""
     from matplotlib.patches import Patch
 
-    panels = keys_of(spec, "panels", source)
+    panels = spec.keys("panels")
     smooth = spec.get("smooth", 1)
     if not isinstance(smooth, int) or smooth < 1:
-        raise ConfigError(
-            f"{source}: smooth = {smooth!r} in a figure of kind curves; allowed is a whole number"
-            " >= 1",
-            key="figure-smooth",
+        raise spec.error(
+            f"smooth = {smooth!r} in a figure of kind curves; allowed is a whole number >= 1",
+            "figure-smooth",
         )
-    lines = line_keys(spec, "lines", panels, source)
-    groups = columns_of(spec, "y", lambda column: column_of_rounds(column, source), source)
-    figures = list(dict.fromkeys(figure for group in groups for figure in group))
+    lines = spec.keys("lines", ["method"], panels)
+    groups = spec.columns("y", spec.column_of_rounds)
+    figures = list(dict.fromkeys(itertools.chain(*groups)))
     phase = str(spec.get("phase", TRAIN))
-    grouped(runs, [*panels, *lines], source)
+    spec.grouped(runs, [*panels, *lines])
     values = _values(runs, [*panels, *lines], figures, phase)
-    shown = [
-        panel._replace(
-            lines={
-                line: course
-                for line, values in panel.lines.items()
-                if not (course := _course(values, smooth)).empty
-            }
-        )
-        for panel in panels_of(spec, values, groups, panels, lines, "round", ["round"])
-    ]
-    shown = [panel for panel in shown if panel.lines]
+    shown = []
+    for panel in panels_of(spec, values, groups, panels, lines, ["round"]):
+        courses = {line: _course(values, smooth) for line, values in panel.lines.items()}
+        courses = {line: course for line, course in courses.items() if not course.empty}
+        if courses:
+            shown.append(panel._replace(lines=courses))
     if not shown:
-        raise NothingToDraw(
-            f"{source}: rounds.csv of no completed run has {', '.join(figures)} in phase {phase}",
-            key="no-figures",
-        )
+        text = f"rounds.csv of no completed run has {', '.join(figures)} in phase {phase}"
+        raise spec.error(text, "no-figures", NothingToDraw)
     counts = {int(course["seeds"].iloc[0]) for panel in shown for course in panel.lines.values()}
     band = seeds_key(counts, Patch(color=style.SOFT, alpha=0.25, linewidth=0))
     return draw_panels(spec, shown, _draw_course, line_mark, band)
@@ -128,7 +117,7 @@ def _draw_course(axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> N
     charts.over_rounds(axes, "")
 
 
-KINDS: dict[str, tuple[Callable[[Mapping[str, Any], Sequence[Run], str], "Figure"], set[str]]] = {
+KINDS: dict[str, tuple[Callable[[Spec, Sequence[Run]], "Figure"], set[str]]] = {
     "bars": (draw_bars, BARS),
     "curves": (draw_curves, CURVES),
     "lines": (draw_lines, LINES),
@@ -144,12 +133,12 @@ NOWHERE = Path(os.devnull, "run")
 """The folder of a run that was not made."""
 
 
-def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
+def draw(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
     """Draw a figure of `[[figures]]`.
 
     Parameters
     ----------
-    spec : mapping
+    parts : mapping
         `kind`, the parts of every kind and those of this one.
     runs : sequence of Run
         All of the sweep; only completed ones are drawn.
@@ -162,52 +151,50 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
         For an unknown kind or part, or a spec that cannot be followed; `NothingToDraw` if no
         completed run has the data.
     """
-    draw_kind, chosen = _read(spec, runs, source)
-    completed = [run for run in chosen if run.is_completed]
+    spec = Spec(parts, source)
+    draw_kind = _function(spec)
+    completed = [run for run in spec.matching(runs) if run.is_completed]
     if not completed:
-        raise NothingToDraw(
-            f"{source}: no run that the figure {spec.get('title', spec['kind'])!r} shows has"
-            " completed",
-            key="no-completed-run",
+        title = spec.get("title", parts["kind"])
+        raise spec.error(
+            f"no run that the figure {title!r} shows has completed",
+            "no-completed-run",
+            NothingToDraw,
         )
     with style.applied():
-        return draw_kind(spec, completed, source)
+        return draw_kind(spec, completed)
 
 
-def check(spec: Mapping[str, Any], plan: Plan) -> None:
+def check(parts: Mapping[str, Any], plan: Plan) -> None:
     """Refuse a spec that could not be followed, whatever the runs of the plan will result in.
 
     Raises
     ------
     ConfigError
     """
-    runs = [Run(planned, {}, NOWHERE) for planned in plan.runs]
-    draw_kind, chosen = _read(spec, runs, str(plan.path))
+    spec = Spec(parts, str(plan.path))
+    draw_kind = _function(spec)
+    chosen = spec.matching([Run(planned, {}, NOWHERE) for planned in plan.runs])
     with contextlib.suppress(NothingToDraw):
-        draw_kind(spec, [run for run in chosen if not run.planned.refused], str(plan.path))
+        draw_kind(spec, [run for run in chosen if not run.planned.refused])
 
 
-def _read(
-    spec: Mapping[str, Any], runs: Sequence[Run], source: str
-) -> tuple[Callable[..., "Figure"], list[Run]]:
-    """The function that draws the spec, and the runs that it shows."""
-    kind = spec.get("kind")
+def _function(spec: Spec) -> Callable[[Spec, Sequence[Run]], "Figure"]:
+    """The function that draws a spec, once its kind and its parts are known ones."""
+    kind = spec.get("kind", None)
     if kind not in KINDS:
-        raise ConfigError(
-            f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}",
-            key="figure-kind",
+        allowed = ", ".join(KINDS)
+        raise spec.error(
+            f"kind = {kind!r} in [[figures]]; allowed is one of {allowed}", "figure-kind"
         )
     draw_kind, parts = KINDS[kind]
-    if unknown := sorted(set(spec) - COMMON - parts):
+    if unknown := sorted(set(spec.parts) - COMMON - parts):
         allowed = ", ".join(sorted(COMMON | parts))
-        raise ConfigError(
-            f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are"
-            f" {allowed}",
-            key="unknown-key",
+        raise spec.error(
+            f"{unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}",
+            "unknown-key",
         )
-    if isinstance(base := spec.get("base", 0.0), bool) or not isinstance(base, int | float):
-        raise ConfigError(
-            f"{source}: base = {base!r} in a figure; allowed is a number", key="figure-base"
-        )
-    settings_of(spec, "names", source)
-    return draw_kind, matching(runs, spec, source)
+    base = spec.get("base", 0.0)
+    if isinstance(base, bool) or not isinstance(base, int | float):
+        raise spec.error(f"base = {base!r} in a figure; allowed is a number", "figure-base")
+    return draw_kind

@@ -6,8 +6,8 @@ from functools import cache
 from itertools import chain
 from typing import Any
 
+from curvfed.server_app.report import printable
 from curvfed.server_app.report.style import LARGE, SMALLER
-from curvfed.server_app.report.units import printable
 
 SMALL = LARGE * SMALLER
 

@@ -52,11 +52,12 @@ def disc(run: RunFiles) -> Picture | None:
     for head, tail in triples[:, [0, 2]].tolist():
         if head not in parents or degree[tail] < degree[parents[head]]:
             parents[head] = tail
-    lines = [
-        '<path d="M{},{}L{},{}"/>'.format(*_at(flat[head]), *_at(flat[tail]))
-        for head, tail in parents.items()
-        if head in near and tail in near
-    ]
+    lines = []
+    for head, tail in parents.items():
+        if head in near and tail in near:
+            start = ",".join(_at(flat[head]))
+            end = ",".join(_at(flat[tail]))
+            lines.append(f'<path d="M{start}L{end}"/>')
     radius = 12 if len(shown) <= FEW else 6
     dots = []
     for entity in shown.tolist():

@@ -1,5 +1,6 @@
 """Means over seeds against keys of the run config, as lines or as groups of bars."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,24 +14,13 @@ from curvfed.server_app.report.panels import (
     NothingToDraw,
     Panel,
     bar_mark,
-    column_of_rounds,
-    columns_of,
     draw_panels,
-    line_keys,
     line_mark,
     panels_of,
     seeds_key,
 )
-from curvfed.server_app.report.selection import (
-    OF_ROUNDS,
-    Run,
-    grouped,
-    keys_of,
-    known_figure,
-    values_of,
-)
-from curvfed.server_app.report.study import Names, Place
-from curvfed.strategies.errors import ConfigError
+from curvfed.server_app.report.selection import OF_ROUNDS, Run, Spec, values_of
+from curvfed.server_app.report.study import Place
 
 LINES = {"x", "figures", "lines", "panels", "log"}
 """`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of
@@ -55,21 +45,19 @@ Position = tuple[Any, ...]
 """The values of a panel's keys, which say where on its x axis a point stands."""
 
 
-def draw_lines(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_lines(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw means over the seeds with their spreads, joined where x is a number."""
-    shown = _panels(spec, runs, source, "lines")
+    shown = _panels(spec, runs, "lines")
     return draw_panels(spec, shown, partial(_draw_lines, spec), line_mark, _keys(shown))
 
 
-def draw_bars(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_bars(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw means over the seeds, with their spreads and a dot for each seed."""
-    shown = _panels(spec, runs, source, "bars")
+    shown = _panels(spec, runs, "bars")
     return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, _keys(shown))
 
 
-def draw_groups(
-    spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]
-) -> None:
+def draw_groups(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
     """Draw a group of bars for each position on the x axis, in the order of the panel's lines."""
     width = WIDE / len(panel.lines)
     at = _name_positions(axes, panel, spec)
@@ -94,9 +82,7 @@ def draw_groups(
         axes.set_ylim(bottom=base)
 
 
-def _draw_lines(
-    spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]
-) -> None:
+def _draw_lines(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
     is_joined = _are_numbers(_positions(panel))
     x = _number_positions(axes, panel, spec) if is_joined else _name_positions(axes, panel, spec)
     for number, (line, values) in enumerate(panel.lines.items()):
@@ -120,31 +106,28 @@ def _draw_lines(
         )
 
 
-def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str) -> list[Panel]:
+def _panels(spec: Spec, runs: Sequence[Run], part: str) -> list[Panel]:
     """The panels of a spec whose part `part` tells lines apart."""
-    x = keys_of(spec, "x", source)
-    panels = keys_of(spec, "panels", source)
+    x = spec.keys("x")
+    panels = spec.keys("panels")
     if not x:
-        raise ConfigError(
-            f"{source}: a figure of kind {spec['kind']} needs x", key="incomplete-figure"
-        )
+        raise spec.error(f"a figure of kind {spec.parts['kind']} needs x", "incomplete-figure")
 
-    def known(column: str) -> str:
+    def check(column: str) -> str:
         if column.startswith(OF_ROUNDS):
-            return column_of_rounds(column.removeprefix(OF_ROUNDS), source)
-        return known_figure(column, runs, source)
+            return spec.column_of_rounds(column.removeprefix(OF_ROUNDS))
+        return spec.known_figure(column, runs)
 
-    groups = columns_of(spec, "figures", known, source)
-    lines = line_keys(spec, part, [*x, *panels], source)
+    groups = spec.columns("figures", check)
+    lines = spec.keys(part, ["method"], [*x, *panels])
     keys = [*panels, *lines, *x]
-    grouped(runs, keys, source)
-    figures = list(dict.fromkeys(figure for group in groups for figure in group))
+    spec.grouped(runs, keys)
+    figures = list(dict.fromkeys(itertools.chain(*groups)))
     values = values_of(runs, keys, figures).dropna(subset="value")
     if values.empty:
-        raise NothingToDraw(
-            f"{source}: no completed run has {', '.join(figures)}", key="no-figures"
-        )
-    return panels_of(spec, values, groups, panels, lines, Names(spec.get("names", {})).keys(x), x)
+        text = f"no completed run has {', '.join(figures)}"
+        raise spec.error(text, "no-figures", NothingToDraw)
+    return panels_of(spec, values, groups, panels, lines, x)
 
 
 def _by_x(values: pd.DataFrame, keys: list[str], at: Mapping[Position, float], aside: float) -> Any:
@@ -169,11 +152,11 @@ def _are_numbers(positions: Sequence[Position]) -> bool:
     )
 
 
-def _words(positions: Sequence[Position], spec: Mapping[str, Any]) -> list[str]:
-    return [", ".join(map(Names(spec.get("names", {})).value, position)) for position in positions]
+def _words(positions: Sequence[Position], spec: Spec) -> list[str]:
+    return [", ".join(map(spec.names.value, position)) for position in positions]
 
 
-def _name_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Position, float]:
+def _name_positions(axes: Any, panel: Panel, spec: Spec) -> dict[Position, float]:
     """Put the positions side by side on the x axis, and return their coordinates."""
     positions = _positions(panel)
     labels.categories(axes, _words(positions, spec))
@@ -181,7 +164,7 @@ def _name_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Po
     return {position: float(number) for number, position in enumerate(positions)}
 
 
-def _number_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Position, float]:
+def _number_positions(axes: Any, panel: Panel, spec: Spec) -> dict[Position, float]:
     """Put positions that are numbers where they belong on the x axis, and return their
     coordinates.
     """

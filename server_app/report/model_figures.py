@@ -10,11 +10,10 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
-from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import charts, class_scores, labels, style, units
+from curvfed.server_app.report import charts, class_scores, labels, percent, printable, style
 from curvfed.server_app.report.page import Picture
-from curvfed.server_app.report.units import percent
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
@@ -148,9 +147,10 @@ def accuracy(run: RunFiles) -> Picture | None:
     measured."""
     rounds, scores = run.by_client("score")
     trained = "personal, after local training"
+    means = charts.row_means(charts.known(scores))
     courses = {
         "global": (*run.by_round(GLOBAL_ACCURACY, TRAIN), style.MEAN, "-"),
-        trained: (rounds, charts.row_means(charts.known(scores)), style.OTHER, "-"),
+        trained: (rounds, means, style.OTHER, "-"),
         "global, calibrated": (*run.by_round(GLOBAL_ACCURACY, *CALIBRATIONS), style.MEAN, "*"),
         "personal, fine-tuned": (*run.by_round(PERSONAL_ACCURACY, FINE_TUNE), style.OTHER, "D"),
     }
@@ -189,7 +189,7 @@ def examples(run: RunFiles) -> Picture | None:
         top, left = (cell * step for step in divmod(place, _COLUMNS))
         sheet[top : top + height, left : left + width, :3] = image
         sheet[top : top + height, left : left + width, 3] = 255
-        axes.text(left, top + height, units.printable(names[label], 14), va="top", fontsize=7.5)
+        axes.text(left, top + height, printable(names[label], 14), va="top", fontsize=7.5)
     axes.imshow(sheet, interpolation="none")
     axes.set_axis_off()
     caption = "One test image of each of some classes, turned and scaled as the model gets it."
@@ -223,7 +223,7 @@ def features(run: RunFiles) -> Picture | None:
     classes = range(len(names)) if is_few else np.linspace(0, len(names) - 1, 6).round().astype(int)
     keys = [
         charts.key(
-            units.printable(names[named_class]),
+            printable(names[named_class]),
             marker="o",
             color=colours[named_class],
             linestyle="none",

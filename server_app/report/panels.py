@@ -1,16 +1,14 @@
 """The panels of a figure: their lines, the looks of these, the names of the axes, and the legend
 above all panels."""
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.charts import key
-from curvfed.server_app.report.selection import as_list, keys_of, known_name, split
+from curvfed.server_app.report.selection import Spec, split
 from curvfed.server_app.report.study import FIGURE, Names, Place
 from curvfed.server_app.report.style import SOFT, Look
 from curvfed.strategies.errors import ConfigError
@@ -77,69 +75,28 @@ class Panel(NamedTuple):
     lines: Mapping[Place, pd.DataFrame]
 
 
-def line_keys(spec: Mapping[str, Any], part: str, others: Sequence[str], source: str) -> list[str]:
-    """The keys that tell lines apart, by default the method, without those that tell something else
-    apart."""
-    return [key for key in keys_of(spec, part, source, ["method"]) if key not in others]
-
-
-def columns_of(
-    spec: Mapping[str, Any], part: str, known: Callable[[str], str], source: str
-) -> list[tuple[str, ...]]:
-    """The figures that a spec names: those of a panel for each, or for each inner list.
-
-    Raises
-    ------
-    ConfigError
-        If there are none, or `known`, which is asked for each, refuses one.
-    """
-    panels = [tuple(map(str, as_list(names))) for names in as_list(spec.get(part, []))]
-    if not panels or not all(panels):
-        raise ConfigError(
-            f"{source}: a figure of kind {spec['kind']} needs {part}", key="incomplete-figure"
-        )
-    for column in itertools.chain(*panels):
-        known(column)
-    return panels
-
-
-def column_of_rounds(column: str, source: str) -> str:
-    """Return the column if `rounds.csv` has it.
-
-    Raises
-    ------
-    ConfigError
-    """
-    return known_name(column, TABLES["rounds.csv"], "column of rounds.csv", source)
-
-
 def panels_of(
-    spec: Mapping[str, Any],
+    spec: Spec,
     values: pd.DataFrame,
-    wanted: Sequence[tuple[str, ...]],
+    figures: Sequence[tuple[str, ...]],
     panels: Sequence[str],
     lines: Sequence[str],
-    x: str,
     keys: list[str],
 ) -> list[Panel]:
-    """Make panels of values: for each tuple of figures, one for each combination of the keys
-    `panels`."""
-    names = Names(spec.get("names", {}))
-    return [
-        Panel(
-            place,
-            x,
-            names.axis(figures),
-            keys,
-            dict(split(rows, [*lines, FIGURE] if len(figures) > 1 else lines)),
-        )
-        for figures in wanted
-        for place, rows in split(values[values[FIGURE].isin(figures)], panels)
-    ]
+    """Make panels of values over these `keys`: for each tuple of figures, one for each combination
+    of the keys `panels`."""
+    x = spec.names.keys(keys)
+    shown = []
+    for group in figures:
+        y = spec.names.axis(group)
+        line_keys = [*lines, FIGURE] if len(group) > 1 else lines
+        for place, rows in split(values[values[FIGURE].isin(group)], panels):
+            shown.append(Panel(place, x, y, keys, dict(split(rows, line_keys))))
+    return shown
 
 
 def draw_panels(
-    spec: Mapping[str, Any],
+    spec: Spec,
     panels: Sequence[Panel],
     draw: Callable[[Any, Panel, dict[Place, Look]], None],
     mark: Callable[[Look], Any],
@@ -156,24 +113,20 @@ def draw_panels(
     more : list
         Further entries of the legend.
     columns, height : optional
-        Columns of panels and the height of one, as `style.panels` takes them.
+        Columns of panels and the height of one, as `style.panels` takes them; by default each of
+        several figures with several panels has a row.
     """
-    names = Names(spec.get("names", {}))
+    names = spec.names
     look = looks(line for panel in panels for line in panel.lines)
-    figure, all_axes = style.panels(len(panels), columns or _row_per_figure(panels), height)
+    places = {panel.place for panel in panels}
+    if not columns and 1 < len(places) <= 4 and len({panel.y for panel in panels}) > 1:
+        columns = style.columns_for(len(places))
+    figure, all_axes = style.panels(len(panels), columns, height)
     for panel, axes in zip(panels, all_axes, strict=True):
         draw(axes, panel, look)
         labels.name(axes, panel.x, panel.y, names.place(panel.place))
     labels.legend(figure, [*legend_keys(look, names, mark), *more])
     return figure
-
-
-def _row_per_figure(panels: Sequence[Panel]) -> int:
-    """The number of columns where several figures have several panels, so that each figure has a
-    row; else 0."""
-    figures = {panel.y for panel in panels}
-    places = {panel.place for panel in panels}
-    return style.columns_for(len(places)) if len(figures) > 1 and 1 < len(places) <= 4 else 0
 
 
 def looks(lines: Iterable[Place]) -> dict[Place, Look]:
@@ -185,10 +138,11 @@ def looks(lines: Iterable[Place]) -> dict[Place, Look]:
         return {line: Look.of(number) for number, line in enumerate(lines)}
     settings = [tuple(setting for setting in line if setting[0] != "method") for line in lines]
     turns = list(dict.fromkeys(settings))
-    return {
-        line: Look.of(ORDER.index(method) if method in ORDER else len(ORDER), turns.index(others))
-        for line, method, others in zip(lines, methods, settings, strict=True)
-    }
+    look_by_line = {}
+    for line, method, others in zip(lines, methods, settings, strict=True):
+        number = ORDER.index(method) if method in ORDER else len(ORDER)
+        look_by_line[line] = Look.of(number, turns.index(others))
+    return look_by_line
 
 
 def line_mark(look: Look) -> Any:

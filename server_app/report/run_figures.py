@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory import run_files
+from curvfed.server_app.directory import is_number, run_files
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.directory.tables import is_number
 from curvfed.server_app.report import charts, class_scores, labels, style
 from curvfed.server_app.report.page import Picture
 from curvfed.strategies.base.figures import VALIDATION, find

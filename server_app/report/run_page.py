@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import run_tables
+from curvfed.server_app.report import amount, run_tables
 from curvfed.server_app.report.page import Cell, Page, Table, html_page
 from curvfed.server_app.report.run_figures import run_pictures
-from curvfed.server_app.report.units import amount
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class, defaults, plain
@@ -61,18 +60,19 @@ def run_page(run: RunFiles) -> Page:
     method = METHODS.get(name)
     absent = [f"Not in the run directory: {', '.join(run.absent)}."] if run.absent else []
     warnings = [f"{text[:1].upper()}{text[1:]}." for text in summary.get("warnings") or ()]
+    title = f"{name} on {Path(dataset).name}" if name and dataset else f"Run {run.name}"
+    tables = [*run_tables.result_tables(run), *run_tables.class_tables(run)]
+    tables += [
+        *run_tables.client_tables(run),
+        run_tables.phase_table(run),
+        run_tables.dropped_table(run),
+    ]
     return Page(
-        title=f"{name} on {Path(dataset).name}" if name and dataset else f"Run {run.name}",
+        title=title,
         words=[f"{method.summary[0].upper()}{method.summary[1:]}."] if method else [],
         notes=[*warnings, *absent],
         pictures=run_pictures(run),
-        tables=[
-            *run_tables.result_tables(run),
-            *run_tables.class_tables(run),
-            *run_tables.client_tables(run),
-            run_tables.phase_table(run),
-            run_tables.dropped_table(run),
-        ],
+        tables=tables,
         about=_about(run),
         headline=run_tables.headline(run),
         error=summary.get("error") or "",
@@ -160,16 +160,9 @@ def _toml(value: Any) -> str:
 def _meanings(run: RunFiles) -> dict[str, str]:
     """What each key of the run's configuration means."""
     method = METHODS.get(str(run.config.get("method")))
-    keys = (
-        fields(
-            config_class(
-                method,
-                str(run.config.get("aggregation")),
-                str(run.config.get("model", AUTO)),
-                _changed(run),
-            )
-        )
-        if method
-        else fields()
-    )
+    keys = fields()
+    if method:
+        aggregation = str(run.config.get("aggregation"))
+        model = str(run.config.get("model", AUTO))
+        keys = fields(config_class(method, aggregation, model, _changed(run)))
     return {key: field.description or "" for key, field in keys}

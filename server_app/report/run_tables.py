@@ -1,18 +1,24 @@
 """The tables of the page of a run: what it reached, its classes, clients, phases and dropped
 replies."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from curvfed.server_app.directory import is_number, mean_interval
 from curvfed.server_app.directory.run_files import RunFiles, numbers
-from curvfed.server_app.directory.tables import is_number
-from curvfed.server_app.report import charts, class_scores
-from curvfed.server_app.report.class_scores import Share, Z, wilson
+from curvfed.server_app.report import (
+    charts,
+    class_scores,
+    duration,
+    number,
+    percent,
+    printable,
+    size,
+)
+from curvfed.server_app.report.class_scores import Share, wilson
 from curvfed.server_app.report.page import Cell, Table
-from curvfed.server_app.report.units import duration, number, percent, printable, size
 from curvfed.strategies.base.figures import (
     BEST,
     DETAIL,
@@ -34,9 +40,6 @@ STD = "_std"
 
 HULL = ("client", "group", "class", "vertices")
 """Heads of the table of hulls."""
-
-STUDENT = (12.706, 4.303, 3.182, 2.776)
-"""97.5% quantiles of Student's t with 1 to 4 degrees of freedom."""
 
 SIZES = {
     "num_graphs": "graphs",
@@ -68,7 +71,7 @@ def headline(run: RunFiles) -> Table:
     clients = run.summary.get("num_clients") or 0
     measured = clients - (figures.get("clients_left_out") or 0)
     if is_number(mean):
-        interval = _interval_of_mean(mean, spread, measured) if is_number(spread) else None
+        interval = mean_interval(mean, spread, measured)
         rows.append(_accuracy(f"{find(name).words}, mean of {measured} clients", mean, interval))
     if name == "roc_auc":
         rows.append(_accuracy("a guess", 0.5, None))
@@ -85,18 +88,6 @@ def _accuracy(
 ) -> tuple[list[str], list[Cell]]:
     text = " – ".join(map(percent, interval)) if interval else ""
     return [words], [Cell(percent(value), is_best=interval is not None), Cell(text)]
-
-
-def _interval_of_mean(mean: float, spread: float, count: int) -> tuple[float, float] | None:
-    """The 95% interval of the mean of `count` clients by Student's t; None for a single one."""
-    if count < 2:
-        return None
-    freedom = count - 1
-    # Expansion of the quantile in 1/freedom (Fisher and Cornish, 1960); SciPy takes long to import.
-    expansion = Z + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5558 / freedom**3
-    quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else expansion
-    half = quantile * spread / math.sqrt(count)
-    return max(0.0, mean - half), min(1.0, mean + half)
 
 
 def summary_figures(part: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,39 +153,26 @@ def class_tables(run: RunFiles) -> list[Table]:
         return [share_table("Classes", recalls, "most often taken for", legend)]
     counts = class_scores.count_pairs(file.test.labels, file.predicted)
     recalls = class_scores.recalls(counts, file.class_names, "no name")
-    votes = [
-        ([printable(name) or "–"], [Cell(f"{count}"), Cell(percent(agree)), Cell(names or "–")])
-        for name, count, agree, names in class_scores.ballots(file)
-    ]
-    hulls = [
-        ([f"{place}"], [Cell(text) for text in cells])
-        for place, cells in enumerate(_hull_rows(run), 1)
-    ]
+    votes = []
+    for name, count, agree, names in class_scores.ballots(file):
+        texts = [f"{count}", percent(agree), names or "–"]
+        votes.append(([printable(name) or "–"], list(map(Cell, texts))))
+    hulls = []
+    for place, hull in enumerate(file.hulls, 1):
+        name = printable(file.names[hull.group]) or "–"
+        texts = [f"{hull.client + 1}", f"{hull.group + 1}", name, f"{len(hull.corners)}"]
+        hulls.append(([f"{place}"], list(map(Cell, texts))))
     anonymous = "Clients are anonymous: no number says which client has sent a hull."
+    calibrated = (
+        "Where probabilities can be believed, as many answers are right as their mean says."
+    )
+    bands = class_scores.bands(file)
+    heads = ["clients", "agree", "names they give"]
     return [
         share_table("Classes", recalls, "most often taken for", ""),
-        share_table(
-            "Probabilities",
-            class_scores.bands(file),
-            "mean probability",
-            "Where probabilities can be believed, as many answers are right as their mean says.",
-        ),
-        Table("Names of the groups", ["name"], ["clients", "agree", "names they give"], votes),
+        share_table("Probabilities", bands, "mean probability", calibrated),
+        Table("Names of the groups", ["name"], heads, votes),
         Table("Hulls", ["hull"], HULL, hulls, anonymous, "figures wide"),
-    ]
-
-
-def _hull_rows(run: RunFiles) -> list[list[str]]:
-    file = run.hulls
-    assert file is not None
-    return [
-        [
-            f"{hull.client + 1}",
-            f"{hull.group + 1}",
-            printable(file.names[hull.group]) or "–",
-            f"{len(hull.corners)}",
-        ]
-        for hull in file.hulls
     ]
 
 
@@ -286,11 +264,10 @@ def phase_table(run: RunFiles) -> Table:
 def personal_parameters(run: RunFiles) -> list[str]:
     """The names of the parameters that stay with the clients."""
     method = METHODS.get(run.summary.get("method") or "")
-    return list(
-        dict.fromkeys(
-            (method.personal if method else ()) + (INPUT_OUTPUT_LAYERS if run.own_ends else ())
-        )
-    )
+    names = [*(method.personal if method else ())]
+    if run.own_ends:
+        names += INPUT_OUTPUT_LAYERS
+    return list(dict.fromkeys(names))
 
 
 def dropped_table(run: RunFiles) -> Table:

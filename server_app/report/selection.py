@@ -2,17 +2,20 @@
 figures as a data frame."""
 
 import difflib
+import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from curvfed.server_app.directory import TABLES
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report.study import FIGURE, SUPERNODES, Place, Planned
+from curvfed.server_app.report.study import FIGURE, SUPERNODES, Names, Place, Planned
 from curvfed.strategies.base.figures import BEST, FIGURES, find
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
@@ -83,121 +86,168 @@ class Run:
         return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
 
 
-def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[Run]:
-    """The runs that have the values of `where`, a table of keys with a value or a list of values.
+@dataclass(frozen=True)
+class Spec:
+    """What a sweep file asks for in a table or a figure.
 
-    Raises
-    ------
-    ConfigError
-        If `where` names an unknown key, or no run is left.
-    """
-    where = settings_of(spec, "where", source)
-    chosen = {known_key(key, source): as_list(value) for key, value in where.items()}
-    matches = [
-        run for run in runs if all(run.value(key) in values for key, values in chosen.items())
-    ]
-    if not matches:
-        raise ConfigError(f"{source}: no run of the sweep has {where}", key="no-run")
-    return matches
-
-
-def grouped(
-    runs: Iterable[Run],
-    keys: Sequence[str],
-    source: str,
-    one: str = "point",
-    parts: str = "where, or in what tells points, lines or panels apart",
-) -> dict[Place, list[Run]]:
-    """Group runs by the values of these keys, in the order of the sweep.
-
-    Parameters
+    Attributes
     ----------
-    one, parts : str
-        For the error text: what a group becomes, and the parts of a spec that can name a key.
-
-    Raises
-    ------
-    ConfigError
-        If the runs of a group differ in more than their seed, so that their mean would mix
-        different settings.
+    parts : mapping
+        By name, such as `where` or `panels`.
+    source : str
+        For error texts.
     """
-    groups: dict[Place, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.place(keys), []).append(run)
-    for group in groups.values():
-        for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
-            values = sorted({run.value(key) for run in group}, key=str)
-            if len(values) > 1:
-                text = ", ".join(map(str, values))
-                raise ConfigError(
-                    f"{source}: runs of one {one} differ in {key} ({text}): name it in {parts}",
-                    key="mixed-runs",
-                )
-    return groups
+
+    parts: Mapping[str, Any]
+    source: str
+
+    def get(self, part: str, default: Any) -> Any:
+        """A part, or its default."""
+        return self.parts.get(part, default)
+
+    def error(self, text: str, key: str, kind: type[ConfigError] = ConfigError) -> ConfigError:
+        """An error that names the source."""
+        return kind(f"{self.source}: {text}", key=key)
+
+    def table(self, part: str) -> dict[str, Any]:
+        """A part that is a table, `where` or `names`, by dotted keys; empty if it is left out.
+
+        Raises
+        ------
+        ConfigError
+        """
+        table = self.get(part, {})
+        if not isinstance(table, Mapping):
+            raise self.error(
+                f'{part} = {table!r}; allowed is a table, such as {part} = {{method = "fedavg"}}',
+                "not-a-table",
+            )
+        return dotted(table)
+
+    @cached_property
+    def names(self) -> Names:
+        """The words for keys, values and figures."""
+        return Names(self.table("names"))
+
+    def keys(self, part: str, default: Sequence[str] = (), others: Sequence[str] = ()) -> list[str]:
+        """A part that names one key of the run config or a list of keys, without `others`, which
+        tell something else apart.
+
+        Raises
+        ------
+        ConfigError
+        """
+        names = map(str, as_list(self.get(part, list(default))))
+        known = [self.known(name, KEYS, "key of the run config") for name in names]
+        return [key for key in known if key not in others]
+
+    def columns(self, part: str, check: Callable[[str], str]) -> list[tuple[str, ...]]:
+        """The figures that a part names: those of a panel for each, or for each inner list.
+
+        Raises
+        ------
+        ConfigError
+            If there are none, or `check`, which is called with each, refuses one.
+        """
+        panels = [tuple(map(str, as_list(names))) for names in as_list(self.get(part, []))]
+        if not panels or not all(panels):
+            raise self.error(
+                f"a figure of kind {self.parts['kind']} needs {part}", "incomplete-figure"
+            )
+        for column in itertools.chain(*panels):
+            check(column)
+        return panels
+
+    def known(self, name: str, known: Collection[str], what: str) -> str:
+        """See `known_name`."""
+        return known_name(name, known, what, self.source)
+
+    def column_of_rounds(self, column: str) -> str:
+        """Return the column if `rounds.csv` has it.
+
+        Raises
+        ------
+        ConfigError
+        """
+        return self.known(column, TABLES["rounds.csv"], "column of rounds.csv")
+
+    def known_figure(self, column: str, runs: Sequence[Run]) -> str:
+        """Return the figure if runs may have it.
+
+        A name in an open table is accepted even if no run has it yet, unless completed runs have a
+        similar name.
+
+        Raises
+        ------
+        ConfigError
+        """
+        present = {key for run in runs if run.is_completed for key in run.row}
+        known = KNOWN | present
+        name, *names = (path.rpartition(".")[2] for path in (column, *known))
+        misspelt = present and difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR)
+        if column.startswith(OPEN) and not misspelt:
+            return column
+        return self.known(column, known, "figure of these runs")
+
+    def matching(self, runs: Sequence[Run]) -> list[Run]:
+        """The runs that have the values of `where`, a table of keys with a value or a list of
+        values.
+
+        Raises
+        ------
+        ConfigError
+            If `where` names an unknown key, or no run is left.
+        """
+        where = self.table("where")
+        for key in where:
+            self.known(key, KEYS, "key of the run config")
+        matches = [
+            run
+            for run in runs
+            if all(run.value(key) in as_list(value) for key, value in where.items())
+        ]
+        if not matches:
+            raise self.error(f"no run of the sweep has {where}", "no-run")
+        return matches
+
+    def grouped(
+        self,
+        runs: Iterable[Run],
+        keys: Sequence[str],
+        one: str = "point",
+        parts: str = "where, or in what tells points, lines or panels apart",
+    ) -> dict[Place, list[Run]]:
+        """Group runs by the values of these keys, in the order of the sweep.
+
+        Parameters
+        ----------
+        one, parts : str
+            For the error text: what a group becomes, and the parts that can name a key.
+
+        Raises
+        ------
+        ConfigError
+            If the runs of a group differ in more than their seed, so that their mean would mix
+            different settings.
+        """
+        groups: dict[Place, list[Run]] = {}
+        for run in runs:
+            groups.setdefault(run.place(keys), []).append(run)
+        for group in groups.values():
+            for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
+                values = sorted({run.value(key) for run in group}, key=str)
+                if len(values) > 1:
+                    text = ", ".join(map(str, values))
+                    raise self.error(
+                        f"runs of one {one} differ in {key} ({text}): name it in {parts}",
+                        "mixed-runs",
+                    )
+        return groups
 
 
 def as_list(value: Any) -> list[Any]:
     """A part of a spec that is one value or a list of them."""
     return value if isinstance(value, list) else [value]
-
-
-def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, Any]:
-    """Read a part of a spec that is a table, `where` or `names`, by dotted keys; empty if it is
-    left out.
-
-    Raises
-    ------
-    ConfigError
-    """
-    table = spec.get(part, {})
-    if not isinstance(table, Mapping):
-        raise ConfigError(
-            f"{source}: {part} = {table!r}; allowed is a table, such as {part} = {{method ="
-            ' "fedavg"}',
-            key="not-a-table",
-        )
-    return dotted(table)
-
-
-def keys_of(
-    spec: Mapping[str, Any], part: str, source: str, default: Sequence[str] = ()
-) -> list[str]:
-    """Read a part of a spec that names one key of the run config or a list of keys.
-
-    Raises
-    ------
-    ConfigError
-    """
-    return [known_key(str(key), source) for key in as_list(spec.get(part, list(default)))]
-
-
-def known_key(key: str, source: str) -> str:
-    """Return the key if the run config has it.
-
-    Raises
-    ------
-    ConfigError
-    """
-    return known_name(key, KEYS, "key of the run config", source)
-
-
-def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
-    """Return the figure if runs may have it.
-
-    A name in an open table is accepted even if no run has it yet, unless completed runs have a
-    similar name.
-
-    Raises
-    ------
-    ConfigError
-    """
-    there = {key for run in runs if run.is_completed for key in run.row}
-    known = KNOWN | there
-    name, *names = (one.rpartition(".")[2] for one in (column, *known))
-    misspelt = there and difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR)
-    if column.startswith(OPEN) and not misspelt:
-        return column
-    return known_name(column, known, "figure of these runs", source)
 
 
 def known_name(name: str, known: Collection[str], what: str, source: str) -> str:
@@ -234,17 +284,11 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
     for run in runs:
         for figure in figures:
             value = run.figure(figure)
-            rows.append(
-                {
-                    **dict(run.place(keys)),
-                    FIGURE: figure,
-                    "seed": run.seed,
-                    "value": None if value is None else find(figure).scale * value,
-                    "not_made": int(not run.row),
-                    "lacking": int(run.is_completed and value is None),
-                    "error": run.error,
-                }
-            )
+            row = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed, "error": run.error}
+            row["value"] = None if value is None else find(figure).scale * value
+            row["not_made"] = int(not run.row)
+            row["lacking"] = int(run.is_completed and value is None)
+            rows.append(row)
     # Of objects, so that the keys' values stay as they are.
     frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *COLUMNS])), dtype=object)
     return frame.astype({"value": float, "not_made": int, "lacking": int})

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curvfed.server_app.directory.tables import frame_csv
+from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import kinds
 from curvfed.server_app.report.page import (
     Cell,
@@ -176,14 +176,16 @@ def as_text(table: SweepTable) -> Table:
 def _legend(table: SweepTable, is_shared: bool) -> str:
     frame = table.cells
     empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
+    label = find(frame[FIGURE][0]).label if is_shared else ""
+    counts = sorted(set(frame["count"]) - {0})
     text = render(
         "legend.md",
         table=table,
         level=LEVEL,
         tested=bool((frame["pairs"] > 1).any()),
         marked=bool((frame["p"] < LEVEL).any()),
-        label=find(frame[FIGURE][0]).label if is_shared else "",
-        counts=sorted(set(frame["count"]) - {0}),
+        label=label,
+        counts=counts,
         best=bool(frame["best"].any()),
         unrun=bool((empty["lacking"] == 0).any()),
         lacking=bool((empty["lacking"] > 0).any()),

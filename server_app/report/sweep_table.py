@@ -9,19 +9,9 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
-from curvfed.server_app.report.selection import (
-    Run,
-    as_list,
-    grouped,
-    keys_of,
-    known_figure,
-    matching,
-    settings_of,
-    values_of,
-)
+from curvfed.server_app.report.selection import Run, Spec, as_list, values_of
 from curvfed.server_app.report.study import FIGURE, SUPERNODES, Names, Place
 from curvfed.strategies.base.figures import find
-from curvfed.strategies.errors import ConfigError
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""
@@ -103,13 +93,13 @@ class SweepTable:
 
 
 def make_table(
-    spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = ""
+    parts: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = ""
 ) -> SweepTable:
     """Compute a table of `[[tables]]`.
 
     Parameters
     ----------
-    spec : mapping
+    parts : mapping
         `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of
         `results.sqlite`. `where`: keys and values, or lists of them, that runs must have.
         `against`: method to test against. `lowest`: whether the least is the best; by default for
@@ -126,48 +116,43 @@ def make_table(
         For a spec that cannot be followed, or if a cell would mix runs that differ in more than
         their seed.
     """
-    if unknown := sorted(set(spec) - _PARTS):
-        raise ConfigError(
-            f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are"
-            f" {', '.join(sorted(_PARTS))}",
-            key="unknown-key",
+    spec = Spec(parts, source)
+    if unknown := sorted(set(parts) - _PARTS):
+        allowed = ", ".join(sorted(_PARTS))
+        raise spec.error(
+            f"{unknown[0]!r} is not known in [[tables]]; allowed are {allowed}", "unknown-key"
         )
-    rows = keys_of(spec, "rows", source)
-    columns = keys_of(spec, "columns", source)
-    figures = [
-        known_figure(str(column), runs, source) for column in as_list(spec.get("figures", []))
-    ]
+    rows = spec.keys("rows")
+    columns = spec.keys("columns")
+    figures = [spec.known_figure(str(name), runs) for name in as_list(spec.get("figures", []))]
     if not rows or not figures:
-        raise ConfigError(f"{source}: a table needs rows and figures", key="incomplete-table")
-    chosen = matching(runs, spec, source)
-    against = against or _against(spec, chosen, source)
+        raise spec.error("a table needs rows and figures", "incomplete-table")
+    chosen = spec.matching(runs)
+    other = str(spec.get("against", ""))
+    methods = list(dict.fromkeys(str(run.value("method")) for run in chosen))
+    if other and not against and other not in methods:
+        raise spec.error(
+            f"against = {other!r} in [[tables]]: the table has no run of it; allowed is one of"
+            f" {', '.join(methods)}",
+            "table-against",
+        )
+    against = against or other
     keys = [*rows, *columns]
-    groups = grouped(chosen, keys, source, "cell", "rows, columns or where")
+    groups = spec.grouped(chosen, keys, "cell", "rows, columns or where")
     values = values_of(chosen, keys, figures)
-    cells = _cells(values, list(dict.fromkeys([*keys, FIGURE])), against)
-    title = str(spec.get("title", ""))
-    words = str(spec.get("words", ""))
     table = SweepTable(
-        title, words, rows, columns, cells, Names(settings_of(spec, "names", source)), against
+        title=str(spec.get("title", "")),
+        words=str(spec.get("words", "")),
+        rows=rows,
+        columns=columns,
+        cells=_cells(values, list(dict.fromkeys([*keys, FIGURE])), against),
+        names=spec.names,
+        against=against,
     )
     data = {place: repr(group[0].place(DATA_KEYS)) for place, group in groups.items()}
-    cells["best"] = _is_best(
-        cells, rows if table.is_best_of_row else columns, keys, data, spec.get("lowest")
-    )
+    across = rows if table.is_best_of_row else columns
+    table.cells["best"] = _is_best(table.cells, across, keys, data, spec.get("lowest", None))
     return table
-
-
-def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str:
-    """The method that the spec tests against, of which the table must have runs."""
-    method = str(spec.get("against", ""))
-    methods = list(dict.fromkeys(str(run.value("method")) for run in chosen))
-    if method and method not in methods:
-        raise ConfigError(
-            f"{source}: against = {method!r} in [[tables]]: the table has no run of it; allowed is"
-            f" one of {', '.join(methods)}",
-            key="table-against",
-        )
-    return method
 
 
 def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:

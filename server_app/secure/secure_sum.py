@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.answer import Answer, reason_texts
 from curvfed.server_app.cohort import Check
-from curvfed.server_app.secure.sums_of_run import SumsOfRun
+from curvfed.server_app.secure import SumsOfRun
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import (

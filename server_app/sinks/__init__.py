@@ -14,11 +14,12 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from curvfed.server_app.directory import TEXTS
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.server_app.directory.tables import TEXTS
-from curvfed.strategies.base.keys import dotted
+from curvfed.strategies.base.keys import Scalar, dotted
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.errors import ConfigError
 
@@ -141,16 +142,10 @@ def check_installed(sinks: str) -> None:
 
 def _make(name: str, directory: RunDirectory) -> Any:
     if name == "tensorboard":
-        from curvfed.server_app.sinks.tensorboard_sink import TensorBoard
-
         return TensorBoard(directory.path)
-    if name == "wandb":
-        from curvfed.server_app.sinks.wandb_sink import WandB
+    from curvfed.server_app.sinks import trackers
 
-        return WandB(directory)
-    from curvfed.server_app.sinks.mlflow_sink import MLflow
-
-    return MLflow(directory)
+    return trackers.WandB(directory) if name == "wandb" else trackers.MLflow(directory)
 
 
 def _figures(cells: Mapping[str, Any]) -> dict[str, float]:
@@ -168,3 +163,47 @@ def _one_line(error: Exception) -> str:
     """The text of an error on one line, without the password that an address may hold."""
     text = " ".join(str(error).split()) or type(error).__name__
     return re.sub(r"//[^/@\s]+@", "//", text)[:500]
+
+
+FLUSH = 10
+"""Maximum number of seconds before a figure is in the file."""
+
+
+class TensorBoard:
+    """A sink that writes event files in `tensorboard/` of a run directory.
+
+    Parameters
+    ----------
+    path : Path
+        The run directory.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._folder = path / "tensorboard"
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Begin with an empty folder: a file cannot be cut off after a round, and all rounds
+        follow."""
+        from torch.utils.tensorboard import SummaryWriter  # takes seconds
+
+        for file in self._folder.glob("events.out.tfevents.*"):
+            file.unlink()
+        # The step makes an open TensorBoard forget what it has read of this run.
+        self._writer = SummaryWriter(str(self._folder), purge_step=0, flush_secs=FLUSH)
+        self._writer.add_text("configuration", _code(config), 0)
+
+    def round(self, number: int, figures: Mapping[str, float]) -> None:
+        """Add a point to the curve of each figure."""
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, number)
+
+    def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
+        """Add a point for each figure, and the texts."""
+        self.round(rounds, {f"summary/{name}": value for name, value in figures.items()})
+        self._writer.add_text("summary", _code(texts), rounds)
+        self._writer.close()
+
+
+def _code(values: Mapping[str, Scalar]) -> str:
+    """A block of Markdown that is shown unchanged."""
+    return "\n".join(f"    {key} = {value}" for key, value in values.items())

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster import ClusterError
 from curvfed.tasks.errors import DataError
 from studies.accept import (
     cluster,

@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from curvfed.deployments.sweep.plan import read_plan
+from curvfed.deployments.sweep import read_plan
 from curvfed.deployments.sweep.results import completed
-from curvfed.server_app.report import Plan
+from curvfed.server_app.report.study import Plan
 from studies.accept.lab import Lab, Outcome
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ LOOP = """
 import sys
 from pathlib import Path
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.sweep.plan import SUPERNODES, read_plan
+from curvfed.deployments.sweep import SUPERNODES, read_plan
 for run in read_plan(Path(sys.argv[1])).runs:
     settings = dict(run.settings) | {"results-dir": sys.argv[2], "run-name": run.name}
     simulate(settings, settings.pop(SUPERNODES))

@@ -18,10 +18,8 @@ from curvfed.server_app.report.panels import (
     Panel,
     bar_mark,
     draw_panels,
-    line_keys,
 )
-from curvfed.server_app.report.selection import Run, grouped, keys_of, split
-from curvfed.server_app.report.study import Names
+from curvfed.server_app.report.selection import Run, Spec, split
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import FINE_TUNE
@@ -53,18 +51,18 @@ LABELS = {"space": charts.CURVATURE, "graph": charts.FORMAN}
 AGAINST = ("client", "count", "graph")
 
 
-def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_clients(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw a group of bars for each client."""
-    panels = keys_of(spec, "panels", source)
-    at = _choice(spec, "at", AT, source)
-    column = _choice(spec, "column", COLUMNS, source)
-    lines = line_keys(spec, "bars", panels, source)
-    grouped(runs, [*panels, *lines], source)
+    panels = spec.keys("panels")
+    at = _choice(spec, "at", AT)
+    column = _choice(spec, "column", COLUMNS)
+    lines = spec.keys("bars", ["method"], panels)
+    spec.grouped(runs, [*panels, *lines])
     values = pd.DataFrame(
         [row for run in runs for row in _rows(run, [*panels, *lines], at, column)]
     )
     if values.empty:
-        raise NothingToDraw(f"{source}: clients.csv of no completed run has {column}")
+        raise NothingToDraw(f"{spec.source}: clients.csv of no completed run has {column}")
     shown = []
     for place, every in split(values, panels):
         seeds = every[[*lines, "seed"]].drop_duplicates()["seed"].value_counts()
@@ -80,14 +78,14 @@ def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
     )
 
 
-def _choice(spec: Mapping[str, Any], part: str, allowed: Mapping[str, str], source: str) -> str:
+def _choice(spec: Spec, part: str, allowed: Mapping[str, str]) -> str:
     """Read a part of a spec that is one of a few words, the first of them by default."""
     found = str(spec.get(part, next(iter(allowed))))
     if found not in allowed:
-        kind = spec["kind"]
+        kind = spec.parts["kind"]
         words = ", ".join(allowed)
         raise ConfigError(
-            f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}"
+            f"{spec.source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}"
         )
     return found
 
@@ -116,17 +114,19 @@ def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str,
     ]
 
 
-def draw_classes(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw a cell per client and class, the darker the larger the share of the class that the
     client has."""
     from matplotlib.colors import PowerNorm
 
-    names = Names(spec.get("names", {}))
-    keys = keys_of(spec, "panels", source, ["dataset", "alpha"])
+    names = spec.names
+    keys = spec.keys("panels", ["dataset", "alpha"])
     rows = [row for run in runs for row in _class_rows(run, keys)]
-    told = _data_figures(rows, keys, ["seed", "client", "class"], ["examples"], source)
+    told = _data_figures(rows, keys, ["seed", "client", "class"], ["examples"], spec.source)
     if told.empty:
-        raise NothingToDraw(f"{source}: no completed run tells the class counts of its clients")
+        raise NothingToDraw(
+            f"{spec.source}: no completed run tells the class counts of its clients"
+        )
     shown = list(split(told, keys))
     height = 3.4 if len(shown) < 3 else 2.9
     figure, every = style.panels(len(shown), height=height)
@@ -163,25 +163,27 @@ def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw what the spec says, a pair of axes for each panel."""
     of = str(spec.get("of", "space"))
     against = str(spec.get("against", "client"))
     if of not in LABELS or against not in AGAINST or of == against:
         raise ConfigError(
-            f"{source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed"
+            f"{spec.source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed"
             " are of = space or graph, and against = client, count, or for space graph"
         )
-    names = Names(spec.get("names", {}))
-    panels = keys_of(spec, "panels", source, ["dataset"])
+    names = spec.names
+    panels = spec.keys("panels", ["dataset"])
     if of == "space":
         # spaces depend on the whole configuration, graphs on the data alone
-        grouped(runs, panels, source)
+        spec.grouped(runs, panels)
     columns = ["first", "last"] * (of == "space") + ["graph"] * ("graph" in (of, against))
     rows = [row for run in runs for row in _curvature_rows(run, panels)]
-    told = _data_figures(rows, panels, ["seed", "client"], columns, source)
+    told = _data_figures(rows, panels, ["seed", "client"], columns, spec.source)
     if told.empty:
-        raise NothingToDraw(f"{source}: no completed run tells curvatures of its clients' {of}s")
+        raise NothingToDraw(
+            f"{spec.source}: no completed run tells curvatures of its clients' {of}s"
+        )
     shown = list(split(told, panels))
     keys = []
     figure, every = style.panels(len(shown))

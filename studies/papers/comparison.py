@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 # Only the plan of a sweep knows which rows of `results.sqlite` are its runs, and with which
 # settings; no command prints it.
-from curvfed.deployments.sweep.plan import DEFAULTS
-from curvfed.server_app.report import SUPERNODES, Plan, Planned
+from curvfed.deployments.sweep import DEFAULTS
+from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 
 # Dotted keys, as the run configuration has them; no public function makes them.
 from curvfed.strategies.base.keys import dotted

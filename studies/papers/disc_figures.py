@@ -1,17 +1,17 @@
 """Hulls, points and decisions on the Poincaré disc."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report import charts, labels, style
 from curvfed.server_app.report.hull_figures import Disc, everything, perpendicular, view
 from curvfed.server_app.report.panels import Keys, NothingToDraw
-from curvfed.server_app.report.selection import Run, grouped, keys_of
-from curvfed.server_app.report.study import Names, Place
+from curvfed.server_app.report.selection import Run, Spec
+from curvfed.server_app.report.study import Place
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.generated import two_classes
 
@@ -42,16 +42,16 @@ class Shown(NamedTuple):
     truth: Array
 
 
-def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
+def draw(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw a disc for each panel, scaled to radius 1; closer where all lies near its centre."""
     wanted = {part for part in PARTS - {"panels"} if spec.get(part, part in ("points", "hulls"))}
     if not wanted:
         raise ConfigError(
-            f"{source}: a figure of kind discs needs one of geodesics, hulls, points, truth to be"
+            f"{spec.source}: a figure of kind discs needs one of geodesics, hulls, points, truth to be"
             " true"
         )
-    names = Names(spec.get("names", {}))
-    shown = _shown(spec, runs, wanted, source)
+    names = spec.names
+    shown = _shown(spec, runs, wanted)
     columns = style.columns_for(len(shown))
     width = style.WIDTH if columns > 1 else 0.75 * style.WIDTH
     figure, every = style.panels(len(shown), height=width / columns + 0.35, width=width)
@@ -84,24 +84,20 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     return figure
 
 
-def _shown(
-    spec: Mapping[str, Any], runs: Sequence[Run], wanted: set[str], source: str
-) -> list[Shown]:
+def _shown(spec: Spec, runs: Sequence[Run], wanted: set[str]) -> list[Shown]:
     """For each panel the run of the first seed that has hulls."""
     found: dict[Place, Shown] = {}
-    for place, group in grouped(
-        runs, keys_of(spec, "panels", source, ["hull.epsilon"]), source
-    ).items():
+    for place, group in spec.grouped(runs, spec.keys("panels", ["hull.epsilon"])).items():
         for run in sorted(group, key=lambda one: one.seed):
             if (
                 place not in found
                 and (file := HullFile.read(run.folder / "hulls.npz")) is not None
                 and file.hulls
             ):
-                truth = _truth(run, source) if "truth" in wanted else np.zeros((0, 2))
+                truth = _truth(run, spec.source) if "truth" in wanted else np.zeros((0, 2))
                 found[place] = Shown(place, run.value("dataset"), file, truth)
     if not found:
-        raise NothingToDraw(f"{source}: no completed run has hulls.npz")
+        raise NothingToDraw(f"{spec.source}: no completed run has hulls.npz")
     return list(found.values())
 
 

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 from curvfed.deployments.commands.command import main as curvfed
 
 # See comparison.py: the runs of a sweep and their rows in `results.sqlite`.
-from curvfed.deployments.sweep.plan import read_plan
+from curvfed.deployments.sweep import read_plan
 from curvfed.deployments.sweep.results import Results
 
 # The kinds of figures that only the papers need are added to those of the product.
-from curvfed.server_app.report import KINDS, Plan
+from curvfed.server_app.report.kinds import KINDS
+from curvfed.server_app.report.study import Plan
 from studies.papers import PAPERS, client_figures, disc_figures, printed_numbers
 from studies.papers.comparison import compare, markdown, write_csv
 

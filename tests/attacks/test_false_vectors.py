@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.client_app import masked_replies
-from curvfed.server_app.directory.tables import frame_csv, from_text_cell, text_cell
+from curvfed.server_app.directory import frame_csv, from_text_cell, text_cell
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import check_mean

@@ -35,8 +35,7 @@ from curvfed.client_app.one_shot import _hashes
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import masked_phases
-from curvfed.server_app.secure.sums_of_run import SumsOfRun, complete_groups
+from curvfed.server_app.secure import SumsOfRun, complete_groups, masked_cohort
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
@@ -55,7 +54,7 @@ class Observer:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sums: list[dict[str, np.ndarray]] = []
         self.parts: list[tuple[list[str], np.ndarray]] = []
-        decode, weigh = masked_phases.decoded, masked_replies.weighted_update
+        decode, weigh = masked_cohort.decoded, masked_replies.weighted_update
 
         def seen(residues: Any, encoding: Any, like: Any) -> Any:
             total, means = decode(residues, encoding, like)
@@ -68,7 +67,7 @@ class Observer:
             self.parts.append((sorted(arrays), vector))
             return vector, norm
 
-        patch.setattr(masked_phases, "decoded", seen)
+        patch.setattr(masked_cohort, "decoded", seen)
         patch.setattr(masked_replies, "weighted_update", own)
 
     def error(self, estimate: Mapping[str, np.ndarray], client: int) -> float:

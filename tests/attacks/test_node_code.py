@@ -17,9 +17,9 @@ from curvfed.client_app.app import app
 from curvfed.client_app.node.ledger import ledger_of
 from curvfed.client_app.node.ledger_memory import REFUSAL
 from curvfed.client_app.node.node import Node
-from curvfed.deployments.bundle import app_folder, bundle_digest
 from curvfed.deployments.cluster import node_code
 from curvfed.deployments.cluster.node_config import check_code
+from curvfed.deployments.package_files import app_folder, bundle_digest
 from curvfed.strategies.wire.codec import encode_request
 from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, Header, Request
 

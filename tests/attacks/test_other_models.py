@@ -20,7 +20,7 @@ from secure_sums import BASIS, Run, session, vectors
 
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import masked_cohort, masked_phases
+from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.config import masked
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import client as client_module
@@ -126,7 +126,7 @@ def test_another_configuration_for_all_but_one(key, value, tmp_path, monkeypatch
 
 def test_a_sum_modulo_a_larger_number(tmp_path, monkeypatch):
     """It showed how many of three members have a negative entry."""
-    monkeypatch.setattr(masked_phases, "SUM_PRIME", 2**63 - 1)
+    monkeypatch.setattr(masked_cohort, "SUM_PRIME", 2**63 - 1)
     with pytest.raises(RoundError, match=f"allowed for real numbers is {2**61 - 1}"):
         run(tmp_path, **MASKED)
 

@@ -321,7 +321,7 @@ def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
 )
 def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
     """Got: hulls.npz and model.safetensors, by any user of the server's machine."""
-    from curvfed.server_app.report import write_report
+    from curvfed.server_app.report.run_page import write_report
 
     found = hull_run(tmp_path, **settings)
     write_report(found.path)

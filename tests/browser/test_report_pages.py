@@ -14,7 +14,7 @@ from report_page import HOSTILE
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.config.parse import parse
 
 CONTRAST = 80

@@ -117,7 +117,7 @@ def test_who_runs_something_else_needs_it_not(site, tmp_path):
     refuse."""
     program = """
 import tomllib
-from curvfed.deployments.bundle import app_folder
+from curvfed.deployments.package_files import app_folder
 for method in ("fedavg", "fedexp"):
     with app_folder(method) as folder:
         app = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]

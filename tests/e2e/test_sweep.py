@@ -19,8 +19,9 @@ from equal_runs import figures, is_figure
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.deployments.processes import is_alive, wait_until
-from curvfed.deployments.sweep.plan import Planned, read_plan
+from curvfed.deployments.sweep import read_plan
 from curvfed.deployments.sweep.results import LOGS, Results
+from curvfed.server_app.report.study import Planned
 
 ROOT = Path(__file__).parents[2]
 LONG = 900.0

@@ -13,7 +13,7 @@ import pytest
 from hostile import LIGHT, PROBE, check_imports, hostile_folder
 from packaging.metadata import Metadata
 
-from curvfed.deployments.bundle import ROOMS
+from curvfed.deployments.package_files import ROOMS
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from local_cluster import LocalCluster, cluster, shares
 
-from curvfed.deployments.bundle import app_folder, bundle_digest
-from curvfed.deployments.cluster.flower_commands import flwr
+from curvfed.deployments.cluster.folder import flwr
+from curvfed.deployments.package_files import app_folder, bundle_digest
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from local_cluster import LocalCluster, cluster, shares, signed
 
-from curvfed.deployments.bundle import app_folder
-from curvfed.deployments.cluster.flower_commands import flwr
+from curvfed.deployments.cluster.folder import flwr
+from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
 

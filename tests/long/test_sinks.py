@@ -12,12 +12,8 @@ from app_runs import Run, run
 from errors import refuses
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import curvfed.server_app.sinks.mlflow_sink
-import curvfed.server_app.sinks.tensorboard_sink
-from curvfed.server_app.sinks.mlflow_sink import (
-    MlflowClient,  # by way of our module, which keeps MLflow from reporting its use
-)
-from curvfed.server_app.sinks.tensorboard_sink import TensorBoard
+import curvfed.server_app.sinks.trackers
+from curvfed.server_app.sinks import TensorBoard
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
@@ -56,6 +52,8 @@ class Store:
     """What MLflow has of a run."""
 
     def __init__(self, told: Run) -> None:
+        from mlflow import MlflowClient  # after our module, which keeps it from reporting its use
+
         self.client = MlflowClient(f"sqlite:///{told.path.parent / 'mlflow.db'}")
         experiment = self.client.get_experiment_by_name("curvfed")
         assert experiment is not None
@@ -218,9 +216,9 @@ def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplo
             self._folder = directory.path / "other"
 
     alone = run(tmp_path, "alone", num_rounds=3, **DIGITS)
-    monkeypatch.setattr(curvfed.server_app.sinks.mlflow_sink, "MLflow", Other)
+    monkeypatch.setattr(curvfed.server_app.sinks.trackers, "MLflow", Other)
     failing = type("Failing", (TensorBoard,), {when: fail})
-    monkeypatch.setattr(curvfed.server_app.sinks.tensorboard_sink, "TensorBoard", failing)
+    monkeypatch.setattr(curvfed.server_app.sinks, "TensorBoard", failing)
     rounds = 3 if when == "round" else 2
     with caplog.at_level(logging.WARNING, "curvfed"):
         told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from curvfed.deployments.sweep.plan import Planned, read_plan
+from curvfed.deployments.sweep import read_plan
+from curvfed.server_app.report.study import Planned
 from studies.papers import pages
 from studies.papers.comparison import Pair, compare, markdown, match
 from studies.papers.printed_numbers import read

@@ -14,11 +14,12 @@ import tomli_w
 from hull_nodes import hull_run
 from tiers import only
 
-from curvfed.deployments.sweep.plan import Plan, read_plan
-from curvfed.server_app.directory.tables import TABLES
-from curvfed.server_app.report import check_page, kinds
-from curvfed.server_app.report.selection import Run, matching
-from curvfed.server_app.report.sweep_page import as_text, csv_text
+from curvfed.deployments.sweep import read_plan
+from curvfed.server_app.directory import TABLES
+from curvfed.server_app.report import kinds
+from curvfed.server_app.report.selection import Run, Spec
+from curvfed.server_app.report.study import Plan
+from curvfed.server_app.report.sweep_page import as_text, check_page, csv_text
 from curvfed.server_app.report.sweep_table import make_table
 from studies.papers.__main__ import combined_sweep
 from studies.papers.comparison import compare
@@ -158,7 +159,7 @@ def test_every_run_can_be_made_and_is_shown(path, scale):
     shown = {
         run.planned.name
         for spec in (*plan.tables, *plan.figures)
-        for run in matching(runs, spec, str(path))
+        for run in Spec(spec, str(path)).matching(runs)
     }
     assert shown == {run.planned.name for run in runs}
 

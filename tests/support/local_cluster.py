@@ -15,9 +15,8 @@ from typing import Any
 
 import psutil
 
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import ONE_PORT
-from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.cluster.folder import ONE_PORT, ServerFolder
 from curvfed.deployments.processes import free_ports, is_alive, stop, wait_until
 
 SERVER = "server"

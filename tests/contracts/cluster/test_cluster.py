@@ -25,17 +25,16 @@ from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
 from curvfed.client_app.node.policy import Policy, read_policy
 from curvfed.deployments.cluster import (
+    ClusterError,
+    ToleratedError,
     certificates,
     checks,
-    database,
     registry,
     run,
     status,
 )
-from curvfed.deployments.cluster.errors import ClusterError, ToleratedError
 from curvfed.deployments.cluster.flower import flower_superlink, flower_supernode
-from curvfed.deployments.cluster.flower_commands import SILENT, Command
-from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
+from curvfed.deployments.cluster.folder import SILENT, Command, NodeFolder, ServerFolder
 from curvfed.deployments.cluster.link import split_address
 from curvfed.deployments.cluster.registry import register_nodes
 from curvfed.deployments.cluster.setup import POLICY, add_node, make_cluster
@@ -672,7 +671,7 @@ def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path,
     with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
         connection.execute("CREATE TABLE node (node_id TEXT)")
         connection.executemany("INSERT INTO node VALUES (?)", [("x" * 1000,)] * 100)
-    assert database.check(folder).endswith("sound")
+    assert registry.check_database(folder).endswith("sound")
     whole = folder.database.read_bytes()
     folder.database.write_bytes(whole[: int(share * len(whole))])
     for command, stream in ("superlink", "err"), ("status", "out"):

@@ -15,8 +15,7 @@ import pytest
 from fleet import fleet_server
 
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.deployments.cluster import certificates, database, link, registry
-from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster import ClusterError, certificates, link, registry
 from curvfed.deployments.cluster.link import Link
 from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.commands.command import main
@@ -43,7 +42,7 @@ class Site:
                 "INSERT INTO node VALUES (?, 'north')", [(number,) for number in range(1000)]
             )
         connection.close()
-        database.back_up(self.folder)
+        registry.back_up_database(self.folder)
         for store in (self.checkpoints, self.personal):
             for stamp in (1, 2):
                 store.save(stamp, {"a": np.arange(100.0)}, {}, base=stamp - 1)
@@ -203,7 +202,7 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
     assert main([*cluster, "superlink"]) == 1
     assert "doctor --restore" in capsys.readouterr().err
     main([*cluster, "doctor", "--restore"])
-    assert "sound" in database.check(site.folder)
+    assert "sound" in registry.check_database(site.folder)
     connection = sqlite3.connect(site.folder.database)
     assert connection.execute("SELECT COUNT(*), MAX(node_id) FROM node").fetchall() == [(1000, 999)]
     connection.close()
@@ -212,7 +211,7 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
         socket.create_server(("127.0.0.1", site.folder.api_port)),
         pytest.raises(ClusterError, match="stop it first"),
     ):
-        database.restore(site.folder)
+        registry.restore_database(site.folder)
 
 
 # --- The clock, against a server of the same order of checks as Flower's

@@ -21,8 +21,8 @@ from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
 import curvfed.client_app.resources
+from curvfed.deployments.cluster import ClusterError
 from curvfed.deployments.cluster.checks import START, node_checks, run_checks
-from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import NodeFolder
 from curvfed.deployments.cluster.node_config import read_config
 from curvfed.deployments.run_results import toml_pairs

@@ -20,11 +20,10 @@ import yaml
 from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node.node import KEYS
-from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster import ClusterError
 from curvfed.deployments.cluster.service import Service, service_files
 from curvfed.deployments.cluster.setup import make_cluster
-from curvfed.deployments.commands import cluster
-from curvfed.deployments.commands.command import main
+from curvfed.deployments.commands.command import cluster_app, main
 
 ROOT = Path(__file__).parents[3]
 CONTAINERS = ROOT / "deployments" / "containers"
@@ -41,7 +40,7 @@ needs_systemd = pytest.mark.skipif(
 def understood(words: list[str]) -> dict[str, object]:
     """What a command line of `curvfed cluster` tells its subcommand; it must be right."""
     assert [Path(words[0]).name, words[1]] == ["curvfed", "cluster"]
-    group = typer.main.get_command(cluster.app)
+    group = typer.main.get_command(cluster_app)
     try:
         context, rest = group.make_context("cluster", words[2:]), []
         while isinstance(group, click.Group):

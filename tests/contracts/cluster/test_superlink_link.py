@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from fleet import fleet_server, listening, plain_http, proxy, silence, web_server
 
-from curvfed.deployments.cluster import certificates, checks, status
+from curvfed.deployments.cluster import ClusterError, certificates, checks, status
 from curvfed.deployments.cluster import link as superlink
-from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.link import ForeignError, Link, SilentError
 from curvfed.deployments.cluster.setup import make_cluster

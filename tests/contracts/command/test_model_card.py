@@ -4,15 +4,15 @@ import errno
 import re
 
 import numpy as np
+import pytest
 import scipy.stats
 import yaml
 from app_runs import run
 from graph_fixtures import write_user_graph
 
 import curvfed
-from curvfed.server_app.directory.model_card import _interval
+from curvfed.server_app.directory import mean_interval
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
 
 SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}
 
@@ -44,18 +44,10 @@ def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
 
 def test_the_interval_is_students():
     values = np.array([0.52, 0.55, 0.61, 0.58])
-
-    def interval(of: np.ndarray, std: float | None) -> str:
-        means = {PERSONAL_ACCURACY: of.mean(), "personal_accuracy_std": std}
-        return _interval(means | {"num_clients": len(of) + 1, "metrics": {"clients_left_out": 1}})
-
-    bounds = scipy.stats.t.interval(
-        0.95, len(values) - 1, loc=values.mean(), scale=scipy.stats.sem(values)
-    )
-    text = find(PERSONAL_ACCURACY).text
-    assert interval(values, values.std()) == " to ".join(map(text, bounds))
-    assert interval(values[:1], 0.0) == ""
-    assert interval(values, None) == ""
+    bounds = scipy.stats.t.interval(0.95, 3, loc=values.mean(), scale=scipy.stats.sem(values))
+    assert mean_interval(values.mean(), values.std(), 4) == pytest.approx(bounds)
+    assert mean_interval(0.5, 0.01, 1) is None
+    assert mean_interval(0.5, None, 4) is None
 
 
 def test_a_card_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, capsys):

@@ -20,7 +20,7 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import FixedFile
-from curvfed.server_app.directory.npz import read_npz, write_npz
+from curvfed.server_app.directory.array_files import read_npz, write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory, check_name
 from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.errors import ConfigError

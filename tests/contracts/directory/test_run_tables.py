@@ -6,7 +6,7 @@ import csv
 import pytest
 from errors import refuses
 
-from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
+from curvfed.server_app.directory import TABLES, append, check_table, truncate
 from curvfed.strategies.errors import ConfigError
 
 OURS = ",".join(TABLES["rounds.csv"])

@@ -19,8 +19,8 @@ from flwr.cli.build import build_fab_from_disk
 from flwr.cli.config_utils import load_and_validate
 from flwr.cli.install import install_from_fab
 
-from curvfed.deployments import bundle
-from curvfed.deployments.bundle import ROOMS, TEMPLATES, app_folder
+from curvfed.deployments import package_files
+from curvfed.deployments.package_files import ROOMS, TEMPLATES, app_folder
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
 
@@ -104,7 +104,7 @@ def test_so_is_the_folder_made_for_a_run(dirty, tmp_path):
     code = """
 import shutil, sys
 import curvfed
-from curvfed.deployments.bundle import app_folder
+from curvfed.deployments.package_files import app_folder
 with app_folder("fedavg") as folder:
     shutil.copytree(folder, sys.argv[1])
 print(curvfed.__file__)
@@ -139,7 +139,7 @@ def test_the_folder_is_gone_after_the_run():
 def test_every_key_of_this_installation_is_declared(monkeypatch):
     """A SuperLink takes no others; those of plug-ins are in no file of ours."""
     keys = defaults() | {"fedexp.epsilon": 1e-3, "fedexp.name": "a", "own": True}
-    monkeypatch.setattr(bundle, "defaults_of", lambda method: keys)
+    monkeypatch.setattr(package_files, "defaults_of", lambda method: keys)
     with app_folder("fedavg") as folder:
         project = tomllib.loads((folder / "pyproject.toml").read_text())
     assert dotted(project["tool"]["flwr"]["app"]["config"]) == keys

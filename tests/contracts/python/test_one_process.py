@@ -14,10 +14,10 @@ import torch
 from one_client import a_client
 
 import curvfed
-from curvfed.deployments import turns
+from curvfed.deployments import stored_run
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict import predict
-from curvfed.deployments.turns import turn
+from curvfed.deployments.stored_run import turn
 from curvfed.strategies.config.device import own_settings
 
 
@@ -74,7 +74,7 @@ def test_a_prediction_has_a_turn_of_its_own(
     run, are_waiting = simulate(tmp_path), []
 
     def observed(*arguments: Any, **options: Any) -> Any:
-        are_waiting.append(turns._line.lock.locked())
+        are_waiting.append(stored_run._line.lock.locked())
         return predict(*arguments, **options)
 
     monkeypatch.setattr("curvfed.deployments.predict.predict", observed)

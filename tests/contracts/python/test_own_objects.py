@@ -12,7 +12,7 @@ from app_runs import Run as Files
 from torch import Tensor, nn
 
 import curvfed
-from curvfed.deployments.sweep.plan import read_plan
+from curvfed.deployments.sweep import read_plan
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method

@@ -29,7 +29,7 @@ from curvfed.deployments import predict, python_api, stored_run
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict import TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import html_page
+from curvfed.server_app.report.page import html_page
 from curvfed.server_app.report.run_page import run_page
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse

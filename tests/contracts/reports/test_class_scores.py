@@ -9,9 +9,8 @@ from flwr.app import ConfigRecord
 from graph_fixtures import user_fields
 from scipy import stats
 
-from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import (
     bands,
     client_shares,
@@ -21,6 +20,7 @@ from curvfed.server_app.report.class_scores import (
     run_counts,
     wilson,
 )
+from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.checks import MessageError, check_confusion
 

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from curvfed.server_app.directory.global_test_file import GlobalTest
-from curvfed.server_app.directory.npz import write_npz
+from curvfed.server_app.directory.array_files import GlobalTest, write_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import model_figures
 from curvfed.server_app.report.hull_figures import geodesic

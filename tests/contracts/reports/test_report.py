@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from flwr.common.config import parse_config_args
 from report_page import HOSTILE, Page, check_stands_alone, titles
-from scipy import stats
 from tiers import only
 
 from curvfed.deployments.arguments import read_pairs
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report import charts, run_tables, write_report
+from curvfed.server_app.report import charts
+from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 
@@ -99,14 +99,6 @@ def test_gaps_hold_what_was_measured_last() -> None:
             last = last if np.isnan(values[number, client]) else values[number, client]
             expected[number, client] = last
     np.testing.assert_array_equal(charts.known(values), expected)
-
-
-@pytest.mark.parametrize("count", [2, 3, 5, 6, 10, 100])
-def test_intervals_of_means_are_students(count: int) -> None:
-    low, high = run_tables._interval_of_mean(0.5, 0.01, count) or (0, 0)
-    expected = stats.t.ppf(0.975, count - 1) * 0.01 / np.sqrt(count)
-    assert (high - low) / 2 == pytest.approx(expected, rel=2e-3)
-    assert run_tables._interval_of_mean(0.5, 0.01, 1) is None
 
 
 def test_figures_are_those_of_the_summary(copies: dict[str, Path]) -> None:

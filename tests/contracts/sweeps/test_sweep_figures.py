@@ -13,11 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
-from curvfed.deployments.sweep.plan import Planned
-from curvfed.server_app.directory.tables import TABLES
+from curvfed.server_app.directory import TABLES
 from curvfed.server_app.report import kinds, panels, style
 from curvfed.server_app.report.panels import NothingToDraw
 from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.study import Planned
 from curvfed.strategies.errors import ConfigError
 
 SOURCE = "sweep.toml"

@@ -16,9 +16,10 @@ from report_page import HOSTILE, Page
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.sweep.plan import Planned, read_plan
+from curvfed.deployments.sweep import read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.study import Planned
 from curvfed.server_app.report.sweep_page import as_text, csv_text
 from curvfed.server_app.report.sweep_table import SweepTable, make_table
 from curvfed.strategies.errors import ConfigError

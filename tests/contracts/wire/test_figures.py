@@ -7,7 +7,7 @@ from app_runs import EVERY, QUICK, run
 from errors import refuses
 from tiers import only
 
-from curvfed.server_app.directory.tables import KEYS, TABLES, TEXTS
+from curvfed.server_app.directory import KEYS, TABLES, TEXTS
 from curvfed.strategies.base.figures import (
     FIGURES,
     HULL_COUNTS,

@@ -20,7 +20,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.server_app.directory.global_test_file import GlobalTest
+from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.statistics import named_state

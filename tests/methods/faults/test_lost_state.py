@@ -12,7 +12,7 @@ from policies import with_policy
 from tiers import only
 
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
 

@@ -15,7 +15,7 @@ from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_training
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run_warnings import warnings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply

@@ -11,9 +11,9 @@ from errors import refuses
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
 
 from curvfed.client_app import one_shot
-from curvfed.server_app.directory.hull_file import HullFile
-from curvfed.server_app.report import write_report
+from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report.class_scores import ballots
+from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.methods.hull.client import HullClient
 

@@ -12,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.commands.command import main
-from curvfed.server_app.report import write_report
+from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.pca import moments, reference

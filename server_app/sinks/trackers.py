@@ -1,25 +1,30 @@
-"""MLflow: a run in a tracking store."""
+"""MLflow, a run in a tracking store; and Weights & Biases, a run in its own format in the run
+directory, or at its server. Both packages are imported when a run uses them."""
 
 import contextlib
 import fcntl
 import os
+import secrets
+import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar
 from curvfed.tasks.stored_files import write_atomically
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
 
 # By default MLflow sends usage data to its makers, and an unreachable store would hold up a run for
 # minutes.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
-
-from mlflow import MlflowClient
-from mlflow.entities import Metric, Param, Run, RunTag
-from mlflow.exceptions import MlflowException
+# By default wandb reports its own errors to its makers.
+os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
 
 LAST = "curvfed.last-round"
 """Tag with the last round that the store has."""
@@ -48,6 +53,8 @@ class MLflow:
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Create a run, or find the one that a resumed run continues; it keeps its parameters."""
+        from mlflow import MlflowClient
+
         uri = self._keys.tracking_uri
         if not uri and not os.environ.get("MLFLOW_TRACKING_URI"):
             uri = f"sqlite:///{self._results / 'mlflow.db'}"
@@ -74,14 +81,18 @@ class MLflow:
         )
 
     def _log(self, number: int, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
+        from mlflow.entities import Metric, RunTag
+
         now = int(1000 * time.time())
         metrics = [Metric(name, value, now, number) for name, value in figures.items()]
         self._client.log_batch(
             self._id, metrics, tags=[RunTag(key, text) for key, text in tags.items()]
         )
 
-    def _existing(self) -> Run | None:
+    def _existing(self) -> "Run | None":
         """The run that a resumed run continues, if the store has it."""
+        from mlflow.exceptions import MlflowException
+
         try:
             run = self._client.get_run(self._id_file.read_text())
         except FileNotFoundError:
@@ -92,8 +103,10 @@ class MLflow:
             raise
         return run if run.info.lifecycle_stage == "active" else None
 
-    def _new(self, config: Mapping[str, Scalar]) -> Run:
+    def _new(self, config: Mapping[str, Scalar]) -> "Run":
         """A new run with the parameters of the configuration."""
+        from mlflow.entities import Param
+
         name = self._keys.experiment
         existing = self._client.get_experiment_by_name(name)
         experiment = existing.experiment_id if existing else self._client.create_experiment(name)
@@ -115,3 +128,72 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+FOLDER = "wandb"
+"""Folder of the package in a run directory."""
+
+QUIET: dict[str, Any] = {
+    "silent": True,
+    "console": "off",
+    "disable_code": True,
+    "disable_git": True,
+    "host": "",
+    "x_disable_machine_info": True,
+    "x_disable_meta": True,
+    "x_disable_stats": True,
+}
+"""Nothing about the server's machine, its program or its log is recorded."""
+
+
+class WandB:
+    """A sink that writes a run of the project `wandb.project`.
+
+    With `wandb.mode=offline` everything stays in `wandb/` of the run directory, until `wandb sync`
+    sends it; with `online` it is sent during the run, to the server and account that the package is
+    configured for.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+    """
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self._keys = directory.config.wandb
+        self._name = directory.name
+        self._path = directory.path
+        self._id_file = directory.path / "checkpoint" / FOLDER
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Begin a run, or at a server continue that of a resumed run. A file in the run directory
+        cannot be cut off after a round, so it begins anew, and all rounds follow."""
+        import wandb
+
+        if not self._id_file.exists():
+            write_atomically(self._id_file, secrets.token_hex(4).encode())
+        run_id = self._id_file.read_text()
+        for folder in (self._path / FOLDER).glob(f"offline-run-*-{run_id}"):
+            shutil.rmtree(folder)
+        self._run = wandb.init(
+            project=self._keys.project,
+            name=self._name,
+            id=run_id,
+            resume="allow" if self._keys.mode == "online" else None,
+            mode=self._keys.mode,
+            dir=str(self._path),
+            config=dict(config),
+            settings=wandb.Settings(**QUIET),
+        )
+        self._next_step = self._run.step
+
+    def round(self, number: int, figures: Mapping[str, float]) -> None:
+        """Add a point to the curve of each figure, unless it is there already: a server does not
+        replace points."""
+        if number >= self._next_step:
+            self._run.log(dict(figures), step=number)
+
+    def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
+        """Add figures and texts to the summary."""
+        self._run.summary.update({f"summary/{name}": value for name, value in figures.items()})
+        self._run.summary.update({f"summary/{name}": text for name, text in texts.items()})
+        self._run.finish(exit_code=0 if texts["status"].startswith("completed") else 1)

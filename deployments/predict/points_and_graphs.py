@@ -1,24 +1,35 @@
-"""Points in the Poincaré disc to predict: a file, or a run's own data set; and the classifier of
+"""Points in the disc and graphs to predict: a file, or a run's own data set; and the classifier of
 a one-shot run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
+from curvfed.client_app.data import load_data
+from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict.classifier_program import classifier_of
 from curvfed.deployments.predict.prediction import (
     Examples,
     Prediction,
     is_own,
+    own_name,
     prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.one_shot import server_class
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.ogb import ATOMS
+from curvfed.tasks.graphs.data.sources import graph_dataset_names, is_path
+from curvfed.tasks.graphs.data.user_file import read_user_file
+from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import ClientPoints, Floats, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
@@ -177,3 +188,112 @@ def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> N
     is_test = np.isin(examples.labels, classes)
     is_test[is_test] = points.test
     return is_test
+
+
+def graph_examples(
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None
+) -> Examples:
+    """All nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own data set, or in
+    memory.
+
+    Examples of unknown class do not count in scores.
+
+    Raises
+    ------
+    PredictError, ConfigError, DataError
+        If a file is missing, or the data do not fit the run.
+    """
+    number = min(run.clients) if client is None else client
+    node = _node(run, data, client, number)
+    # The whole file of the run has the nodes on which the clients trained.
+    is_whole = isinstance(data, str) and node.num_partitions is None and is_own(run, data)
+    if is_whole:
+        run.check_unchanged(str(data))
+    graph = load_data(run.config, node)
+    data = data if isinstance(data, str) else "the data"
+    facts = run.facts_of(number)
+    if not isinstance(graph, ClientGraph) or graph.task != facts.task:
+        raise PredictError(
+            f"{data} is for the classification of {graph.task}, the run's data of {facts.task}",
+            key="other-task",
+        )
+    if graph.num_features != facts.num_features:
+        raise PredictError(
+            f"{data} has {graph.num_features} features per node, the model of this run takes"
+            f" {facts.num_features}",
+            key="num-features",
+        )
+    notes = {}
+    if node.num_partitions is not None:
+        run.check_same(data, number, graph.digest)
+    elif node.data is not None and _has_scaled(run):
+        notes["features"] = (
+            "unscaled, as in the file; the run scaled attributes by each client's own training"
+            " graphs"
+        )
+    scored = graph.labels >= 0
+    scored_words = f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
+    if is_whole or run.trained_on(graph.digest, state_path):
+        scored = graph.test
+        scored_words = f"the test {facts.task}"
+    names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
+    labels = [graph.class_names[label] if label >= 0 else "" for label in graph.labels.tolist()]
+    return Examples(graph, labels, scored.numpy(), scored_words, names, notes)
+
+
+def _has_scaled(run: TrainedRun) -> bool:
+    """Whether the run's graphs have attributes, which a run scales; of absent files it is
+    assumed."""
+    if run.facts.task != "graphs" or graph_dataset_names(run.config.dataset) is None:
+        return False
+    dataset = GraphDataset.of_run(run.config)
+    try:
+        sets = [dataset.find(source) for source in dataset.sources()] or [dataset.locate()]
+    except DataError:
+        return True
+    names = set[str]()
+    for located in sets:
+        if located is None:
+            return True
+        names |= {file.name for file in located.files}
+    has_table = "node-feat.csv.gz" in names and run.facts.num_features != sum(ATOMS)
+    return has_table or any(name.endswith("_node_attributes.txt") for name in names)
+
+
+def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> Node:
+    """A client with `data`; it has `num_partitions` for a part of the run's data set."""
+    if not isinstance(data, str):
+        return Node(partition=number, data=data)
+    if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
+        if client is None:
+            raise RequestError(
+                f"client is missing; for {data}, the data set of this run, it names the part:"
+                f" {run.listed}",
+                key="client",
+            )
+        return run.part_of(client)
+    # The columns of a public data set are its own; those of folders are counted from 0.
+    public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
+    if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
+        folder = "" if public else ", or a folder of graphs"
+        raise RequestError(
+            f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}', key="data"
+        )
+    path = Path(data).expanduser()
+    if path.is_dir():
+        return Node(partition=number, data_path=path)
+    graph = read_user_file(path, run.facts.class_names)
+    return Node(partition=number, data=graph)
+
+
+def curvature_words(model: nn.Module, is_personal: Any) -> str:
+    """The curvature of a network's space, and its origin."""
+    curvature: Any = getattr(model, "curvature", None)
+    if curvature is None:
+        return "none, the model is flat"
+    k = dict(model.named_parameters()).get("k")
+    origin = "constant"
+    if k is not None and k.requires_grad:
+        is_own = is_personal("k")
+        origin = "learned by this client" if is_own else "learned, the same for every client"
+    return f"{curvature.item():.4f}, {origin}"

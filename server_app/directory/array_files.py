@@ -1,7 +1,11 @@
-"""The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the
-clients' points; or `classifier.npz`, which has no hulls."""
+"""The .npz files in a run directory, whose digest stands in the comment at the end of a zip file:
+`hulls.npz` of a one-shot run, with decoded hulls, classifier, and in a simulation the clients'
+points, or `classifier.npz`, which has no hulls; and `global_test.npz`, with predictions and
+features of the global model on the server's test images.
+"""
 
-from dataclasses import dataclass
+import io
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,12 +13,43 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.geometry.hull import convex_hull
-from curvfed.server_app.directory.npz import read_npz
 from curvfed.strategies.wire.store import read
+from curvfed.tasks.stored_files import FORMAT, UNSEALED, check_whole, sealed, write_atomically
 
 if TYPE_CHECKING:  # only one-shot runs load classifiers of hulls
     from curvfed.strategies.hull.classifier import Classifier
+
+_COMMENT = f"curvfed format {FORMAT} {UNSEALED}".encode()
+
+
+def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write arrays by name into a private file."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    # A zip file ends with the length of its comment and the comment.
+    content = file.getvalue()[:-2] + len(_COMMENT).to_bytes(2, "little") + _COMMENT
+    write_atomically(path, sealed(content), private=True)
+
+
+def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    """All arrays of an .npz file by name.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is damaged or not an .npz file.
+    """
+    data = path.read_bytes()
+    try:
+        check_whole(data)
+        with np.load(io.BytesIO(data)) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read: {error}") from None
+
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -109,6 +144,7 @@ class HullFile:
         if not path.exists():
             return None
         arrays = _OPTIONAL | read_npz(path)
+        groups = np.unique(arrays["group"]).tolist()
         plain = ("points", "client", "hull", "group", "references", "normals", "true_hull", "votes")
         content: dict[str, Any] = {name: arrays[name] for name in plain}
         for name in ("names", "class_names", "voted_names"):
@@ -119,9 +155,7 @@ class HullFile:
             test=Points(arrays["test_points"], arrays["test_labels"]),
             predicted=arrays["test_predicted"],
             true_corners=Points(arrays["true_points"], arrays["true_class"]),
-            classifier=_classifier(
-                path.with_name("model.safetensors"), np.unique(arrays["group"]).tolist()
-            ),
+            classifier=_classifier(path.with_name("model.safetensors"), groups),
             **content,
         )
 
@@ -133,6 +167,8 @@ class HullFile:
     @cached_property
     def hulls(self) -> list[Hull]:
         """The hulls by number, corners counter-clockwise."""
+        from curvfed.geometry.hull import convex_hull  # imports torch
+
         hulls = []
         for number in np.unique(self.hull):
             rows = np.flatnonzero(self.hull == number)
@@ -161,3 +197,92 @@ def _classifier(path: Path, groups: list[int]) -> "Classifier | None":
     except (OSError, ValueError):
         return None
     return classifier if classifier.groups.tolist() == groups or not groups else None
+
+
+SPACES = ("flat", "sphere", "poincare", "prototypes")
+
+
+@dataclass(frozen=True, eq=False)
+class GlobalTest:
+    """The content of `global_test.npz`.
+
+    Attributes
+    ----------
+    labels : int array (n,)
+        0 or more.
+    predicted : int array (n,)
+        -1 where the model's output was not finite.
+    features : float array (m, d), m <= n
+        Features of the first m images.
+    prototypes : float array (C, d) or None
+        The class prototypes: unit vectors, or in space "poincare" points of the unit ball.
+    space : str
+        "flat", "sphere" (only the features' direction matters), "poincare" (they are tangent
+        vectors at the origin) or "prototypes" (flat, with prototypes among the features).
+    images : uint8 array (k, h, w, c), c = 1 or 3
+        One image of each of some classes; none of a public data set.
+    image_labels : int array (k,)
+        Their labels.
+
+    Raises
+    ------
+    ValueError
+        If the arrays contradict each other.
+    """
+
+    labels: NDArray[np.intp]
+    predicted: NDArray[np.intp]
+    features: NDArray[np.float64]
+    prototypes: NDArray[np.float64] | None = None
+    space: str = "flat"
+    images: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))
+    image_labels: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+
+    def __post_init__(self) -> None:
+        shapes = {self.labels.shape, self.predicted.shape, (self.labels.size,)}
+        if (
+            len(shapes) > 1
+            or not self.labels.size
+            or min(self.labels.min(), self.predicted.min() + 1) < 0
+        ):
+            raise ValueError(
+                "labels and predicted must have one length, 1 or more, and values from 0 and"
+                " from -1"
+            )
+        if self.features.ndim != 2 or len(self.features) > len(self.labels):
+            raise ValueError(
+                f"features of shape {self.features.shape}: allowed is (m, d), m at most"
+                f" {len(self.labels)}"
+            )
+        if self.prototypes is not None and self.prototypes.shape[1:] != self.features.shape[1:]:
+            raise ValueError(
+                f"prototypes of shape {self.prototypes.shape} for features of {self.features.shape}"
+            )
+        if self.space not in SPACES:
+            raise ValueError(f'space "{self.space}": allowed is one of {", ".join(SPACES)}')
+        if self.images.shape[:-3] != self.image_labels.shape or not set(self.image_labels) <= set(
+            self.labels
+        ):
+            raise ValueError(f"images of shape {self.images.shape} with labels {self.image_labels}")
+
+    @classmethod
+    def read(cls, path: Path) -> "GlobalTest | None":
+        """Read the file; None if there is none.
+
+        Raises
+        ------
+        OSError, ValueError
+            If it cannot be read, or has other content.
+        """
+        if not path.exists():
+            return None
+        arrays = read_npz(path)
+        try:
+            prototypes = arrays["prototypes"].astype(np.float64) if "prototypes" in arrays else None
+            labels, predicted = (arrays[name].astype(np.intp) for name in ("labels", "predicted"))
+            pictures = {name: arrays[name] for name in ("images", "image_labels") if name in arrays}
+            features = arrays["features"].astype(np.float64)
+            space = str(arrays["space"])
+            return cls(labels, predicted, features, prototypes, space, **pictures)
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{path} has other content than expected: {error}") from None
