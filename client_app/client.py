@@ -231,6 +231,7 @@ class Client:
             noise=self.noise,
             data=self.data,
             private=private,
+            min_class_size=self.node.min_class_size,
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()

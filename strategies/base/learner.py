@@ -59,6 +59,8 @@ class Local:
         The client's data.
     private : PrivateSteps or None
         The steps of a run with `dp.unit = record`.
+    min_class_size : int
+        Least number of training examples of a class whose figures leave the client.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class Local:
     noise: Noise = field(default_factory=Noise)
     data: Any = None
     private: "PrivateSteps | None" = None
+    min_class_size: int = 1
 
 
 class Learner:

@@ -261,7 +261,9 @@ def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
 def _check_calibrations(config: RunConfig) -> None:
     """Refuse several calibrations where there is none, or where each costs privacy."""
     if config.calibrator is None:
-        raise _conflict(config, "calibration-every calibration", "calibration = ffc, or 0 rounds")
+        raise _conflict(
+            config, "calibration-every calibration", "calibration = ffc, or calibration-every = 0"
+        )
     if config.dp.unit != "none":
         raise _conflict(
             config,

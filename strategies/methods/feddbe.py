@@ -144,8 +144,9 @@ class FedDbeClient(Learner):
         self._optimizer.zero_grad()
 
     def share(self) -> Arrays:
-        """The shared parameters and m."""
-        return super().share() | {MEAN: self._mean.numpy(force=True)}
+        """The shared parameters, and m until there is an m̄, which goes back as it came."""
+        mean = self._common if self._common.any() else self._mean
+        return super().share() | {MEAN: mean.numpy(force=True)}
 
     @property
     def scored(self) -> nn.Module:

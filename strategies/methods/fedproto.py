@@ -13,7 +13,7 @@ from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.strategies.base.training import Trained
 from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch
@@ -74,7 +74,7 @@ class FedProtoClient(Learner):
     z are an example's features, d their number, c_y the prototype of its class; an example whose
     class has none adds 0 to the second term, as in the authors' code, which divides by d like this
     one. After the round's steps the client sums its features by class, in evaluation mode, where
-    the authors' code uses those of its last pass.
+    the authors' code uses those of its last pass. A real node leaves out its small classes.
     """
 
     keys: Keys
@@ -107,7 +107,9 @@ class FedProtoClient(Learner):
         """The round's steps, and the sums of features after them."""
         trained = super().train()
         features, labels = classifier_inputs(self.local.model, self.local.task)
+        is_large = in_large_classes(labels.numpy(), self.local.min_class_size)
         classes = F.one_hot(labels, len(self._counts)).to(features.dtype) / max(len(labels), 1)
+        classes *= torch.from_numpy(is_large)[:, None]
         self._sums = classes.T @ features
         self._counts = classes.sum(0)
         return trained

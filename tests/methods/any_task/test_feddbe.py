@@ -20,7 +20,8 @@ RATE, EPOCHS = 0.3, 2
 
 
 def algorithm(arrays, offset, common, task, kappa, momentum):
-    """Shared parameters, offset and moving mean after a round."""
+    """Shared parameters, offset and moving mean after a round; without a common mean as in
+    FedAvg."""
     moved = arrays | {OFFSET: offset}
     mean = np.zeros(2)
     for _ in range(EPOCHS):
@@ -28,6 +29,8 @@ def algorithm(arrays, offset, common, task, kappa, momentum):
 
             def loss(a):
                 z = features(a, x)
+                if common is None:
+                    return cross_entropy(z @ a["head.weight"].T + a["head.bias"], labels)
                 logits = (z + a[OFFSET]) @ a["head.weight"].T + a["head.bias"]
                 moving = (1 - momentum) * mean + momentum * z.mean(axis=0)
                 return cross_entropy(logits, labels) + kappa * np.square(moving - common).mean() / 2
@@ -56,8 +59,8 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
         found.receive(sent)
         found.train()
         del sent[MEAN]
-        arrays, offset, mean = algorithm(sent, offset, common, found.local.task, kappa, momentum)
-        assert_near(found.share(), arrays | {MEAN: mean}, 1e-7)
+        arrays, offset, _ = algorithm(sent, offset, common, found.local.task, kappa, momentum)
+        assert_near(found.share(), arrays | {MEAN: common}, 1e-7)
     assert_near({OFFSET: found.local_state()[OFFSET].numpy(force=True)}, {OFFSET: offset}, 1e-7)
     x = found.local.task.x
     z = features(arrays, x.numpy())
@@ -71,7 +74,10 @@ def test_without_a_common_mean_a_client_trains_as_in_fedavg():
     found, plain = (
         learner(method, learning_rate=RATE, local_epochs=EPOCHS) for method in ("feddbe", "fedavg")
     )
+    start = state(plain.local.model)
     assert found.train() == plain.train()
+    *_, mean = algorithm(start, np.zeros(2), None, found.local.task, 0.0, 1.0)
+    assert_near({MEAN: found.share()[MEAN]}, {MEAN: mean}, 1e-7)
     assert_near(state(found.local.model), state(plain.local.model), 0)
     assert not torch.count_nonzero(found.local_state()[OFFSET])
 

@@ -1,5 +1,7 @@
 """FedProto and FedTGP against their losses and means in NumPy."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -59,6 +61,13 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
     assert_near(found.share(), {SUMS: sums, COUNTS: counts}, 1e-7)
     found.receive({MEANS: means})
     assert not any(array.any() for array in found.share().values())  # not trained since
+    found.local = replace(found.local, min_class_size=int(np.bincount(labels).max()))
+    found.train()
+    is_large = np.bincount(labels, minlength=3) == np.bincount(labels).max()
+    assert not is_large.all()
+    shared = found.share()
+    assert (shared[SUMS].any(axis=1) == is_large).all()
+    assert_near({COUNTS: shared[COUNTS]}, {COUNTS: counts * is_large}, 1e-7)
 
 
 def client_reply(z, labels):
