@@ -295,7 +295,7 @@ class Client:
             self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
             load_arrays(self.fixed_arrays, self.tensors)
         if self.config.dp.clip_quantile is not None:
-            from curvfed.strategies.privacy.noise import split_clip
+            from curvfed.strategies.base.privacy_noise import split_clip
 
             arrays, _ = split_clip(arrays)
         self.learner.receive(arrays)

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.secure import Answer, masked_reals, member_of
+from curvfed.strategies.base import privacy_noise
 from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
+from curvfed.strategies.base.privacy_noise import add_exact, add_rounded, honest_shares
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.config.masked_vector import (
+from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
+from curvfed.strategies.config.secure_phases import (
     ROUNDING,
     client_vector,
     sum_encoding,
     vector_length,
     weighted_update,
 )
-from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.privacy import noise
-from curvfed.strategies.privacy.noise import add_exact, add_rounded, honest_shares
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import TRAIN, Request
@@ -72,13 +72,13 @@ def masked_contribution(
     bound = bound or client.config.update_clip
     dp = client.config.dp
     if dp.clip_quantile is not None:
-        _, bound = noise.split_clip(received or {})
+        _, bound = privacy_noise.split_clip(received or {})
     if request.header.phase == TRAIN:
         num_values = member_of(request, state).state.session.length - vector_length(0)
         reduced = replace(contribution, weight=weight)
         vector = _update_vector(client, reduced, received or {}, num_values, bound)
         if dp.clip_quantile is not None:
-            variances = noise.variances(contribution.arrays, bound)
+            variances = privacy_noise.variances(contribution.arrays, bound)
         elif dp.unit == "client":
             variances = np.full(num_values, bound**2)
     else:
@@ -130,7 +130,7 @@ def _update_vector(
         arrays = contribution.arrays
         if client.config.dp.clip_quantile is not None:
             _, length = weighted_update(arrays, received, 1, limit)
-            arrays = arrays | noise.within(length, limit)
+            arrays = arrays | privacy_noise.within(length, limit)
         values, _ = weighted_update(arrays, received, 1, limit * (1 - ROUNDING))
         return client_vector(values, 1, {}, limit)
     weight = contribution.weight

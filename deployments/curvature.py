@@ -13,7 +13,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
-from curvfed.server_app.report import labels, number, percent, style
+from curvfed.server_app.report import charts, number, percent, style
 from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -212,11 +212,11 @@ def _draw(
             left.plot([*inner], shares, color=style.CLIENT, linewidth=1.2)
         left.set_xscale("symlog", linthresh=0.01)
         left.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-        labels.name(left, "curvature", "distortion (%)")
+        charts.name(left, "curvature", "distortion (%)")
         formans, best = zip(*points, strict=True)
         right.plot(formans, best, "o", color=style.MEAN)
         right.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-        labels.name(right, "mean Forman curvature", "best curvature")
+        charts.name(right, "mean Forman curvature", "best curvature")
     title = f"The clients' graphs in {dim} dimensions"
     caption = (
         "Left: a line per client; the lowest place is its best curvature. Right: a dot per client."

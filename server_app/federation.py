@@ -1,4 +1,5 @@
-"""The start of a run: the connected nodes that take part, and their descriptions."""
+"""The start of a run: the connected nodes that take part, their descriptions, and the test data of
+the server, which must fit them."""
 
 import logging
 import re
@@ -18,14 +19,15 @@ from curvfed.strategies.config.build_method import (
     model_spec,
     server_class,
 )
-from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import DESCRIBE, START, Description, Facts, Header, Request
+from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
 
 _SELF = re.compile(r"(partition-id \d+): ")
-
 
 MANY_CLIENTS = 2000
 """Largest number of clients whose pairwise distances are computed: 10,000 would take 800 MB."""
@@ -61,6 +63,11 @@ class Federation:
     def metric(self) -> str:
         """The metric of the data set."""
         return next(iter(self.descriptions.values())).metric
+
+    @property
+    def shares_public_data(self) -> bool:
+        """Whether every client has a part of a public data set."""
+        return all(description.partition_digest for description in self.descriptions.values())
 
     def record(self) -> dict[str, Any]:
         """For `clients.json`."""
@@ -264,3 +271,29 @@ def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federati
     ]
     facts = server_class(config.row).start_facts(federation.facts, answers)
     return replace(federation, facts=facts)
+
+
+def read_test(config: RunConfig, federation: Federation) -> Any:
+    """The server's test examples; None if it has none.
+
+    Raises
+    ------
+    ConfigError
+        If they cannot be read, or have other classes or another shape.
+    """
+    facts = federation.facts
+    if config.test_data == "none":
+        return None
+    if config.test_data == "auto" and not federation.shares_public_data:
+        log.info("no global accuracy: the server has no test data (test-data)")
+        return None
+    try:
+        test = open_dataset(config, facts.task).test(config.test_path)
+        if test is not None:
+            test.check_test(facts.shape, facts.class_names)
+    except DataError as error:
+        source = f'test-data = "{config.test_data}"'
+        if config.test_data == "auto":
+            source = f'dataset = "{config.dataset}"'
+        raise ConfigError(f"{source}: {error}", key="data") from None
+    return test

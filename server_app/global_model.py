@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvfed.server_app.directory.array_files import write_npz
-from curvfed.server_app.federation import Federation
-from curvfed.server_app.server_data import read_test
+from curvfed.server_app.federation import Federation, read_test
 from curvfed.strategies.base.statistics import Arrays, named_state
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, model_spec
@@ -24,7 +23,7 @@ from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.links.client_links import ClientLinks, split_names
+from curvfed.tasks.links.data import ClientLinks, split_names
 from curvfed.tasks.links.dataset import LinkDataset
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.registry import source_of

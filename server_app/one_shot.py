@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -15,9 +15,9 @@ from curvfed.server_app.cohort import OpenCohort, Question
 from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.federation import Federation, read_test
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
-from curvfed.server_app.server_data import read_server_points
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.one_shot import (
     Evaluation,
@@ -28,11 +28,14 @@ from curvfed.strategies.base.one_shot import (
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
 from curvfed.strategies.wire.store import Store, StoreError
-from curvfed.tasks.errors import KeyedError
+from curvfed.tasks.errors import DataError, KeyedError
+
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
 
@@ -70,7 +73,7 @@ class OneShotRun(Run):
         self.half = server_half(self.config, ())  # refuses keys before a client is asked
         self.connect()
         # An error in these points must come before the clients reveal anything.
-        points = read_server_points(self.config, self.federation)
+        points = _read_server_points(self.config, self.federation)
         cohort = MaskedCohort(self)
         summed = self._load_sum() if self.config.resume else None
         self.half = server_half(self.config, self.federation.facts.class_names)
@@ -278,3 +281,46 @@ class OneShotRun(Run):
             len(answer.seconds),
             row["seconds"],
         )
+
+
+def _read_server_points(config: RunConfig, federation: Federation) -> ServerPoints:
+    """The server's test points, and of a public data set all points.
+
+    Raises
+    ------
+    ConfigError
+        If the test data or the public data set cannot be read.
+    """
+    described = federation.descriptions
+    test = read_test(config, federation)
+    if not federation.shares_public_data:
+        return ServerPoints(test)
+    dataset: Any = open_dataset(config, federation.facts.task)
+    try:
+        parts = {
+            partition: dataset.part(partition, description.num_partitions)
+            for partition, description in described.items()
+        }
+        pooled = dataset.pooled()
+    except DataError as error:
+        raise ConfigError(str(error), key="data") from None
+    same = {
+        partition: points
+        for partition, points in parts.items()
+        if points.digest == described[partition].digest
+    }
+    if changed := ", ".join(str(partition) for partition in parts if partition not in same):
+        log.warning(
+            "the server's points differ from those of partition-id %s: they are not compared",
+            changed,
+        )
+    if not same:
+        return ServerPoints(test)
+    return ServerPoints(_renumbered(test, pooled.class_names) if test else None, pooled, same)
+
+
+def _renumbered(test: "ClientPoints", names: tuple[str, ...]) -> "ClientPoints":
+    """Test points with the clients' class numbers; classes that no client has come last."""
+    all_names = tuple(dict.fromkeys((*names, *test.class_names)))
+    numbers = np.array([all_names.index(name) for name in test.class_names], np.int64)
+    return replace(test, labels=numbers[test.labels], class_names=all_names)

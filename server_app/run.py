@@ -18,10 +18,10 @@ from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, unmeasured, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
-from curvfed.strategies.privacy.accountant import promise
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     CONFIRM,

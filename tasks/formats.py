@@ -1,23 +1,20 @@
-"""Formats of other tools: how a file or a folder is recognised by its content, and what reads
-it."""
+"""Formats of other tools: how a file or folder is recognised by its content; and what reads it."""
 
+import csv
 import json
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.links.sniff import is_links
-from curvfed.tasks.sources import ENDINGS
-
-if TYPE_CHECKING:
-    from curvfed.tasks.public_data import Located
+from curvfed.tasks.public_data import Located
+from curvfed.tasks.sources import EDGES, ENDINGS, SPLITS
 
 IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 """The types of columns of images in Hugging Face's datasets."""
@@ -165,6 +162,58 @@ def _is_ogb(path: Path, labels: str) -> bool:
     return all((path / "raw" / f"{name}.csv.gz").is_file() for name in ("edge", labels))
 
 
+HEADERS = (("id1", "id2", "weight"), ("head", "tail"), ("head", "relation", "tail"))
+"""First lines that are no link; the third column of the first is not read."""
+
+SEEN = 20
+"""Lines that tell whether three columns of numbers are links: whole numbers alone."""
+
+
+def is_links(path: Path) -> bool:
+    """Whether a path holds links: a folder of `SPLITS`, an `.obo` file, an `.npz` of `EDGES`, or a
+    table of two names, or of three that are not coordinates and a class: names or whole numbers."""
+    if path.is_dir():
+        return all((path / name).is_file() for name in SPLITS)
+    if path.suffix.lower() == ".obo":
+        return path.is_file()
+    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return f"{EDGES[0]}.npy" in archive.namelist()
+    if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
+        return False
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = [row for _, row in zip(range(SEEN), rows_of(file, path), strict=False)]
+    except (OSError, ValueError, csv.Error):
+        return False
+    second = lines[:2][-1] if lines else []
+    if len(second) not in (2, 3):
+        return False
+    if is_header(lines[0]) or len(second) == 2:
+        return True
+    are_ids = all(cell.strip().isdecimal() for row in lines for cell in row)
+    return are_ids or not any(map(_is_number, second))
+
+
+def rows_of(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
+    """The rows of a table that are not empty, by the ending of its name."""
+    separator = "," if path.suffix.lower() == ".csv" else "\t"
+    return (row for row in csv.reader(lines, delimiter=separator) if row)
+
+
+def is_header(row: list[str]) -> bool:
+    """Whether the first row names the columns."""
+    return tuple(cell.strip().lower() for cell in row) in HEADERS
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
 
@@ -175,7 +224,7 @@ FILE_ENDINGS = (".pt", ".json", ".obo", *ENDINGS)
 """What the names of data sets that are files end in."""
 
 FORMATS = (
-    Format("a table, OBO file or folder of links", "links", "links.readers:locate", is_links),
+    Format("a table, OBO file or folder of links", "links", "links.data:locate", is_links),
     Format("MedMNIST's .npz", "images", "images.array_files:locate_medmnist", _is_medmnist),
     Format("CIFAR's pickled batches", "images", "images.array_files:locate_cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf:locate", _is_leaf, has_users=True),

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from curvfed.tasks.links.sniff import SPLITS
 from curvfed.tasks.public_data import PublicData
 
 
@@ -171,6 +170,12 @@ POINT_SOURCES = {
     ),
     "olsson": OLSSON,
 }
+
+SPLITS = ("train.txt", "valid.txt", "test.txt")
+"""The files of a knowledge graph with its own split: head, relation and tail in each line."""
+
+EDGES = ("edge_index", "edge_type")
+"""The arrays of a list of edges, as PyTorch Geometric names them."""
 
 _WORDNET = "https://raw.githubusercontent.com/facebookresearch/poincare-embeddings/main/wordnet"
 _WN18RR = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 from typing import Any, Self
 
-from curvfed.strategies.privacy.accountant import Release
+from curvfed.strategies.base.privacy_accountant import Release
 
 DIGEST_DIGITS = 64
 

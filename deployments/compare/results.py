@@ -17,7 +17,7 @@ from curvfed.deployments.compare import SCORES
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.compare.tuning import Choice
 from curvfed.server_app.directory import frame_csv
-from curvfed.server_app.report import labels, number, style
+from curvfed.server_app.report import charts, number, style
 from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, markdown_page
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.sweep_page import run_notes
@@ -326,9 +326,9 @@ def _differences(rows: Sequence[Row], stem: Path) -> Picture:
         figure, (axes,) = style.panels(1)
         axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
         axes.errorbar(range(len(names)), means, [means - low, high - means], **bars)
-        labels.categories(axes, names)
+        charts.categories(axes, names)
         axes.set_xlim(-0.5, len(names) - 0.5)
-        labels.name(axes, "", f"difference to {best} (points)")
+        charts.name(axes, "", f"difference to {best} (points)")
     title = f"Differences to {best}, with their intervals"
     caption = f"{title}. Where one contains 0, the data show no difference."
     return Picture(figure, title, caption).saved(stem)

@@ -11,9 +11,9 @@ from typing import Any
 
 from curvfed.server_app.directory import mean_interval
 from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names
+from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.privacy.accountant import promise
 from curvfed.tasks.kinds import KINDS
 
 FLAT = "none: the model's space is flat"

@@ -1,16 +1,172 @@
-"""Drawing functions that several figures share, and means over clients that were not measured in
-every round."""
+"""What several figures draw: legends, ticks and names of axes, fitted to the room that there is;
+and shapes, curves and cells."""
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.report import printable
-from curvfed.server_app.report.labels import steps
-from curvfed.server_app.report.style import PALETTE, SOFT, Look
+from curvfed.server_app.report.style import LARGE, PALETTE, SMALLER, SOFT, Look
+
+SMALL = LARGE * SMALLER
+
+LONGEST = 32
+"""Letters of a word, such as the name of a data set, and of a slanted label, beyond which it is cut
+short."""
+
+MOST_LINES = 3
+"""Lines of a tick's label."""
+
+
+def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
+    """Put a legend above all panels, in as many columns as have room, and make the figure that much
+    higher."""
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    if not keys:
+        return
+    texts = [wrapped(text, 62) for _, text in keys]
+    widths = [inches(text) + 0.75 for text in texts]  # with the mark
+    room = figure.get_figwidth()
+    wide = [
+        sum(map(max, np.array_split(widths, columns)))
+        for columns in range(1, min(len(keys), 8) + 1)
+    ]
+    columns = max((number for number, width in enumerate(wide, 1) if width <= room), default=1)
+    box = figure.legend([mark for mark, _ in keys], texts, loc="outside upper left", ncols=columns)
+    canvas: Any = FigureCanvasAgg(figure)
+    higher = box.get_window_extent(canvas.get_renderer()).height / figure.dpi
+    figure.set_figheight(figure.get_figheight() + higher)
+
+
+def page_legend(
+    axes: Any, keys: Sequence[tuple[Any, str]] = (), columns: int = 2, **style: Any
+) -> None:
+    """Put a legend above the axes of a picture of a page, by default of all labelled artists."""
+    axes.legend(
+        *zip(*keys, strict=True), loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style
+    )
+
+
+def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:
+    """Put a legend of short names in small type above the axes of a picture of a page."""
+    columns = max(80 // (max(len(text) for _, text in keys) + 6), 1)
+    page_legend(axes, keys, columns, handlelength=1.0, fontsize=8, handletextpad=0.6)
+
+
+def name(axes: Any, x: str, y: str, title: str = "") -> None:
+    """Name the axes and give them a title, in as many lines as it takes."""
+    height = axes.figure.get_figheight() / axes.get_gridspec().nrows - (1.0 if title else 0.7)
+    for set_text, text, room in (
+        (axes.set_xlabel, x, _width(axes)),
+        (axes.set_ylabel, y, height),
+        (axes.set_title, title, _width(axes)),
+    ):
+        set_text(fitted(text, room, LARGE))
+
+
+def categories(axes: Any, words: Sequence[str]) -> None:
+    """Name the positions 0, 1, … of the x axis: in several lines, numbers in steps, or slanted if
+    there is no room."""
+    room = 0.95 * _width(axes) / max(len(words), 1)
+    widest = max(map(inches, words), default=0.0)
+    broken = [fitted(text, room) for text in words]
+    if widest > room and all(text.isdecimal() for text in words):
+        steps(axes.set_xticks, words, int(_width(axes) / (widest + 0.15)))
+    elif all("…" not in text and text.count("\n") < MOST_LINES for text in broken):
+        axes.set_xticks(range(len(words)), broken)
+    else:
+        short = [printable(text, LONGEST) for text in words]
+        alone = axes.get_gridspec().ncols == 1
+        # Beside another panel labels stand upright: slanted ones would reach into the panel before.
+        slant = (
+            {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+            if alone
+            else {"rotation": 90}
+        )
+        axes.set_xticks(range(len(words)), short, **slant)
+        if axes.get_subplotspec().is_first_col():  # the row gets as much higher as the labels need
+            higher = (0.5 if alone else 1.0) * max(map(inches, short))
+            axes.figure.set_figheight(axes.figure.get_figheight() + higher)
+
+
+def steps(set_ticks: Callable[..., Any], words: Sequence[str], most: int, **style: Any) -> None:
+    """Name every position, or every second, fifth, tenth …, so that there are at most `most`
+    names.
+    """
+    step = next(
+        one
+        for one in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+        if len(words) <= one * max(most, 1)
+    )
+    set_ticks(range(0, len(words), step), words[::step], **style)
+
+
+def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool) -> None:
+    """Mark ascending values on the x axis, always the first and the last, others if there is
+    room."""
+    import numpy as np
+
+    if log:
+        axes.set_xscale("log")
+    at = np.log(values) if log else np.asarray(values, float)
+    at = 0.9 * _width(axes) * (at - at[0]) / max(at[-1] - at[0], 1e-300)
+    kept: list[int] = []
+    for place in dict.fromkeys((0, len(values) - 1, *range(len(values)))):
+        if all(
+            abs(at[place] - at[one]) >= (inches(words[place]) + inches(words[one])) / 2 + 0.1
+            for one in kept
+        ):
+            kept.append(place)
+    kept.sort()
+    axes.set_xticks([values[place] for place in kept], [words[place] for place in kept])
+    axes.set_xticks([], minor=True)
+
+
+def fitted(text: str, room: float, size: float = SMALL) -> str:
+    """Break a text into lines of at most so many inches, first before a bracket; words are cut
+    short last."""
+    parts = "\n".join(
+        wrapped(part, len(part) + 1) for part in text.replace(" (", "\n(", 1).split("\n")
+    )
+    tries = chain(
+        [wrapped(text, len(text) + 1), parts],
+        (wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
+        (wrapped(text, length, length) for length in range(LONGEST, 5, -2)),
+    )
+    return next((broken for broken in tries if inches(broken, size) <= room), wrapped(text, 5, 5))
+
+
+@cache
+def inches(text: str, size: float = SMALL) -> float:
+    """The width of the widest line of a text."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font: Any = FontProperties(family="DejaVu Sans", size=size)
+    widths = (
+        text_to_path.get_text_width_height_descent(line, font, ismath=False)[0]
+        for line in text.split("\n")
+    )
+    return float(max(widths)) / 72
+
+
+def wrapped(text: str, width: int, longest: int = LONGEST) -> str:
+    """Break a text into lines of at most so many letters; long words are cut short."""
+    words = " ".join(printable(word, longest) for word in text.split())
+    return textwrap.fill(words, max(width, 1), break_long_words=False, break_on_hyphens=True)
+
+
+def _width(axes: Any) -> float:
+    """The width of a panel, about: the layout is only known once it is drawn."""
+    return float(axes.figure.get_figwidth() / axes.get_gridspec().ncols - 0.95)
+
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from curvfed.geometry.hull import from_klein, to_klein
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, labels, printable, style
+from curvfed.server_app.report import charts, printable, style
 from curvfed.server_app.report.class_scores import confusion_of, count_pairs
 from curvfed.server_app.report.page import Picture
 
@@ -282,7 +282,7 @@ def disc(run: RunFiles) -> Picture | None:
         charts.key(printable(name), color=disc.colours[colour], linewidth=4, alpha=0.8)
         for colour, name in groups[:MOST_KEYS]
     ]
-    labels.class_legend(disc.axes, keys)
+    charts.class_legend(disc.axes, keys)
     wrong = int(np.sum(file.test.labels != file.predicted))
     sentences = {
         "Filled are the hulls that the server decoded.": len(file.hulls),

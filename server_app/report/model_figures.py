@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from curvfed.geometry import poincare
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import charts, class_scores, labels, percent, printable, style
+from curvfed.server_app.report import charts, class_scores, percent, printable, style
 from curvfed.server_app.report.page import Picture
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
@@ -169,7 +169,7 @@ def accuracy(run: RunFiles) -> Picture | None:
         }
         axes.plot(x[shown], 100 * y[shown], mark, **look)
     charts.over_rounds(axes, "accuracy (%)")
-    labels.page_legend(axes)
+    charts.page_legend(axes)
     caption = f"On the server's test {run.examples}, and the mean over the clients on their own."
     return Picture(axes.figure, "Accuracy by round", caption)
 
@@ -248,7 +248,7 @@ def features(run: RunFiles) -> Picture | None:
             "markersize": 10,
         }
         keys.append(charts.key("prototype", marker="*", **hollow))
-    labels.class_legend(axes, keys)
+    charts.class_legend(axes, keys)
     if view.disc:
         charts.unit_circle(axes)
     else:

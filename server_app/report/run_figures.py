@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory import is_number, run_files
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, class_scores, labels, style
+from curvfed.server_app.report import charts, class_scores, style
 from curvfed.server_app.report.page import Picture
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.method import Network
@@ -125,7 +125,7 @@ def score(run: RunFiles) -> Picture | None:
         x, y = mean.get_xdata()[star], mean.get_ydata()[star]
         look = {"color": style.MEAN, "markersize": 13, "zorder": 5}
         axes.plot(x, y, "*", label=f"best validation: round {best:.0f}", **look)
-    labels.page_legend(axes)
+    charts.page_legend(axes)
     caption = f"Test {run.metric_name} of the clients after local training."
     return Picture(axes.figure, f"Test {run.metric_name} by round", caption)
 
@@ -135,7 +135,7 @@ def loss(run: RunFiles) -> Picture | None:
     axes = _by_round(run, "loss", find("loss").words)
     if axes is None:
         return None
-    labels.page_legend(axes)
+    charts.page_legend(axes)
     caption = f"During local training: {loss_name(run)}."
     return Picture(axes.figure, "Training loss by round", caption)
 
@@ -156,7 +156,7 @@ def curvature_by_round(run: RunFiles) -> Picture | None:
     axes = _by_round(run, "curvature", charts.CURVATURE)
     if axes is None:
         return None
-    labels.page_legend(axes)
+    charts.page_legend(axes)
     caption = "Curvature of the space that a client works in, stronger further down."
     return Picture(axes.figure, "Curvature by round", caption)
 
@@ -216,9 +216,9 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
         axes.scatter(
             x, last, s=14, color=style.MEAN, alpha=0.6, linewidth=0, label="after the last round"
         )
-        labels.page_legend(axes)
+        charts.page_legend(axes)
     else:
-        labels.page_legend(axes, charts.moved(axes, x, first, last))
+        charts.page_legend(axes, charts.moved(axes, x, first, last))
         for place, height, client in zip(x, last, clients, strict=True):
             axes.annotate(
                 client,

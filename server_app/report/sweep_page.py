@@ -1,42 +1,39 @@
-"""The page of a sweep: its words, tables and figures, and notes on failed runs."""
+"""The page of a sweep: its words, its tables, notes on failed runs, and its figures, by the kind
+that a spec of [[figures]] names; curves over the rounds are drawn here."""
 
-import math
-from collections.abc import Mapping, Sequence
+import contextlib
+import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from curvfed.server_app.directory import frame_csv
-from curvfed.server_app.report import kinds
-from curvfed.server_app.report.page import (
-    Cell,
-    Page,
-    Picture,
-    Table,
-    html_page,
-    markdown_page,
-    render,
+import pandas as pd
+
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
+from curvfed.server_app.report.panels import (
+    BARS,
+    LINES,
+    NothingToDraw,
+    Panel,
+    draw_bars,
+    draw_lines,
+    draw_panels,
+    line_mark,
+    panels_of,
+    seeds_key,
 )
-from curvfed.server_app.report.panels import NothingToDraw
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.study import FIGURE, Plan
-from curvfed.server_app.report.sweep_table import LEVEL, SHOWN, SweepTable, make_table
+from curvfed.server_app.report.selection import Run, Spec
+from curvfed.server_app.report.study import FIGURE, Place, Plan
+from curvfed.server_app.report.sweep_table import SHOWN, as_text, csv_text, make_table
 from curvfed.strategies.base.figures import find
+from curvfed.strategies.wire.messages import TRAIN
 from curvfed.tasks.stored_files import write_atomically
 
-FAILED = "failed"
-
-CSV_COLUMNS = [
-    "unit",
-    "mean",
-    "std",
-    "seeds",
-    "best",
-    "difference",
-    "p",
-    "pairs",
-    "not_made",
-    FAILED,
-]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def check_page(plan: Plan) -> None:
@@ -47,9 +44,9 @@ def check_page(plan: Plan) -> None:
     ConfigError
     """
     for spec in plan.tables:
-        make_table(spec, [Run(planned, {}, kinds.NOWHERE) for planned in plan.runs], str(plan.path))
+        make_table(spec, [Run(planned, {}, NOWHERE) for planned in plan.runs], str(plan.path))
     for spec in plan.figures:
-        kinds.check(spec, plan)
+        check_figure(spec, plan)
 
 
 def make_page(
@@ -69,7 +66,7 @@ def make_page(
         stem = f"{plan.path.stem}-{number}"
         title = str(spec.get("title", stem))
         try:
-            figure = kinds.draw(spec, runs, str(plan.path))
+            figure = draw_figure(spec, runs, str(plan.path))
         except NothingToDraw:
             empty.append(f"Nothing to draw yet of: {title}.")
         else:
@@ -134,87 +131,172 @@ def _shortened(text: str) -> str:
     return first if len(first) <= 200 else first[:199] + "…"
 
 
-def csv_text(table: SweepTable) -> str:
-    """Write a row per cell, unrounded."""
-    units = [find(figure).unit for figure in table.cells[FIGURE]]
-    cells = table.cells.assign(unit=units, best=table.cells["best"].astype(int))
-    keys = list(dict.fromkeys([*table.rows, *table.columns, FIGURE]))
-    return frame_csv(cells[[*keys, *CSV_COLUMNS]])
+CURVES = {"y", "lines", "panels", "smooth", "phase"}
+"""`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`,
+`panels`: keys that tell them apart, the method if there are no `lines`. `smooth`: the number of
+rounds over which a moving average is drawn. `phase`: "train" by default."""
+
+MARKS = 7
+"""Marks along a line."""
 
 
-def as_text(table: SweepTable) -> Table:
-    """Write the cells as text, with mean ± spread, and a legend that explains what there is."""
-    frame = table.cells
-    names = table.names
-    columns = [*table.columns, FIGURE]
-    heads = frame[columns].drop_duplicates().to_dict("records")
-    # the legend names the figure, not every head
-    is_shared = frame[FIGURE].nunique() == 1 and bool(table.columns)
-    is_unequal = frame["count"][frame["count"] > 0].nunique() > 1
-    texts = {
-        (*(cell[key] for key in table.rows), *(cell[key] for key in columns)): _cell(
-            cell, is_unequal
+def draw_curves(spec: Spec, runs: Sequence[Run]) -> Any:
+    """Draw means over the seeds, and bands of one standard deviation."""
+    from matplotlib.patches import Patch
+
+    panels = spec.keys("panels")
+    smooth = spec.get("smooth", 1)
+    if not isinstance(smooth, int) or smooth < 1:
+        raise spec.error(
+            f"smooth = {smooth!r} in a figure of kind curves; allowed is a whole number >= 1",
+            "figure-smooth",
         )
-        for cell in frame.to_dict("records")
-    }
-    rows = [
-        (
-            [names.value(value) for value in row],
-            [texts.get((*row, *head.values()), Cell()) for head in heads],
-        )
-        for row in frame[table.rows].drop_duplicates().itertuples(index=False, name=None)
-    ]
-    return Table(
-        table.title,
-        [names.key(key) for key in table.rows],
-        [_head(table, head, is_shared) for head in heads],
-        rows,
-        _legend(table, is_shared),
+    lines = spec.keys("lines", ["method"], panels)
+    groups = spec.columns("y", spec.column_of_rounds)
+    figures = list(dict.fromkeys(itertools.chain(*groups)))
+    phase = str(spec.get("phase", TRAIN))
+    spec.grouped(runs, [*panels, *lines])
+    values = _values(runs, [*panels, *lines], figures, phase)
+    shown = []
+    for panel in panels_of(spec, values, groups, panels, lines, ["round"]):
+        courses = {line: _course(values, smooth) for line, values in panel.lines.items()}
+        courses = {line: course for line, course in courses.items() if not course.empty}
+        if courses:
+            shown.append(panel._replace(lines=courses))
+    if not shown:
+        text = f"rounds.csv of no completed run has {', '.join(figures)} in phase {phase}"
+        raise spec.error(text, "no-figures", NothingToDraw)
+    counts = {int(course["seeds"].iloc[0]) for panel in shown for course in panel.lines.values()}
+    band = seeds_key(counts, Patch(color=style.SOFT, alpha=0.25, linewidth=0))
+    return draw_panels(spec, shown, _draw_course, line_mark, band)
+
+
+def _values(
+    runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str], phase: str
+) -> pd.DataFrame:
+    """A row for each run, figure and round, with the `keys`, `figure`, `seed`, `round` and
+    `value`.
+    """
+    rows = []
+    for run in runs:
+        files = RunFiles.read(run.folder)
+        for figure in figures:
+            settings = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed}
+            rounds, values = files.by_round(figure, phase)
+            rows += [
+                settings | {"round": number, "value": find(figure).scale * value}
+                for number, value in zip(rounds, values, strict=True)
+            ]
+    return pd.DataFrame(
+        rows, columns=list(dict.fromkeys([*keys, FIGURE, "seed", "round", "value"]))
     )
 
 
-def _legend(table: SweepTable, is_shared: bool) -> str:
-    frame = table.cells
-    empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
-    label = find(frame[FIGURE][0]).label if is_shared else ""
-    counts = sorted(set(frame["count"]) - {0})
-    text = render(
-        "legend.md",
-        table=table,
-        level=LEVEL,
-        tested=bool((frame["pairs"] > 1).any()),
-        marked=bool((frame["p"] < LEVEL).any()),
-        label=label,
-        counts=counts,
-        best=bool(frame["best"].any()),
-        unrun=bool((empty["lacking"] == 0).any()),
-        lacking=bool((empty["lacking"] > 0).any()),
+def _course(values: pd.DataFrame, smooth: int) -> pd.DataFrame:
+    """Mean and spread over the seeds by round, in the rounds that all seeds have, and the number of
+    seeds."""
+    by_seed = values.pivot(index="round", columns="seed", values="value").dropna()
+    smoothed = by_seed.rolling(min(smooth, max(len(by_seed), 1))).mean().dropna()
+    return pd.DataFrame(
+        {"mean": smoothed.mean(axis=1), "spread": smoothed.std(axis=1), "seeds": by_seed.shape[1]}
     )
-    return " ".join(text.split())
 
 
-def _head(table: SweepTable, head: Mapping[str, Any], is_shared: bool) -> str:
-    words = [table.names.setting(key, head[key]) for key in table.columns]
-    return ", ".join(words if is_shared else [*words, find(head[FIGURE]).label])
+def _draw_course(axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
+    for number, (line, course) in enumerate(panel.lines.items()):
+        step = max(len(course) // MARKS, 1)
+        marks = {
+            "marker": look[line].marker,
+            "markevery": (int(number / len(panel.lines) * step), step),
+        }
+        colour = look[line].colour
+        mean = course["mean"]
+        spread = course["spread"]
+        axes.plot(course.index, mean, color=colour, linestyle=look[line].dashes, **marks)
+        axes.fill_between(
+            course.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0
+        )
+    charts.over_rounds(axes, "")
 
 
-def _cell(cell: Mapping[str, Any], is_unequal: bool) -> Cell:
-    """Write mean ± spread, the mark of a significant difference, the number of seeds where cells
-    differ in it."""
-    kind = find(cell[FIGURE])
-    text = "–" if cell["lacking"] else ""
-    if cell["failures"]:
-        text = FAILED
-    if cell["count"]:
-        text = _with_spread(cell["mean"], cell["std"], kind.digits)
-        if cell["p"] < LEVEL:
-            text += " ↑" if cell["difference"] > 0 else " ↓"
-        if cell["not_made"] or cell["failures"] or cell["lacking"] or is_unequal:
-            text += f" n = {cell['count']}"
-            text += f", {cell['failures']} {FAILED}" if cell["failures"] else ""
-    return Cell(text, cell["best"], cell[FAILED])
+KINDS: dict[str, tuple[Callable[[Spec, Sequence[Run]], "Figure"], set[str]]] = {
+    "bars": (draw_bars, BARS),
+    "curves": (draw_curves, CURVES),
+    "lines": (draw_lines, LINES),
+}
+"""The function that draws a kind, and the parts of a spec that only this kind has. Other packages
+may add kinds."""
+
+COMMON = {"kind", "title", "words", "where", "names"}
+"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, and words
+in place of values."""
+
+NOWHERE = Path(os.devnull, "run")
+"""The folder of a run that was not made."""
 
 
-def _with_spread(mean: float, std: float, decimals: int) -> str:
-    spread = "" if math.isnan(std) else f" ± {std:.{decimals}f}"
-    return f"{mean:.{decimals}f}{spread}".replace("-", "−")
+def draw_figure(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
+    """Draw a figure of `[[figures]]`.
+
+    Parameters
+    ----------
+    parts : mapping
+        `kind`, the parts of every kind and those of this one.
+    runs : sequence of Run
+        All of the sweep; only completed ones are drawn.
+    source : str
+        For error texts.
+
+    Raises
+    ------
+    ConfigError
+        For an unknown kind or part, or a spec that cannot be followed; `NothingToDraw` if no
+        completed run has the data.
+    """
+    spec = Spec(parts, source)
+    draw_kind = _function(spec)
+    completed = [run for run in spec.matching(runs) if run.is_completed]
+    if not completed:
+        title = spec.get("title", parts["kind"])
+        raise spec.error(
+            f"no run that the figure {title!r} shows has completed",
+            "no-completed-run",
+            NothingToDraw,
+        )
+    with style.applied():
+        return draw_kind(spec, completed)
+
+
+def check_figure(parts: Mapping[str, Any], plan: Plan) -> None:
+    """Refuse a spec that could not be followed, whatever the runs of the plan will result in.
+
+    Raises
+    ------
+    ConfigError
+    """
+    spec = Spec(parts, str(plan.path))
+    draw_kind = _function(spec)
+    chosen = spec.matching([Run(planned, {}, NOWHERE) for planned in plan.runs])
+    with contextlib.suppress(NothingToDraw):
+        draw_kind(spec, [run for run in chosen if not run.planned.refused])
+
+
+def _function(spec: Spec) -> Callable[[Spec, Sequence[Run]], "Figure"]:
+    """The function that draws a spec, once its kind and its parts are known ones."""
+    kind = spec.get("kind", None)
+    if kind not in KINDS:
+        allowed = ", ".join(KINDS)
+        raise spec.error(
+            f"kind = {kind!r} in [[figures]]; allowed is one of {allowed}", "figure-kind"
+        )
+    draw_kind, parts = KINDS[kind]
+    if unknown := sorted(set(spec.parts) - COMMON - parts):
+        allowed = ", ".join(sorted(COMMON | parts))
+        raise spec.error(
+            f"{unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}",
+            "unknown-key",
+        )
+    base = spec.get("base", 0.0)
+    if isinstance(base, bool) or not isinstance(base, int | float):
+        raise spec.error(f"base = {base!r} in a figure; allowed is a number", "figure-base")
+    return draw_kind

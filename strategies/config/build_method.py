@@ -95,7 +95,7 @@ def model_spec(
 
 
 def _link_spec(config: RunConfig, facts: Facts) -> "LinkModelSpec":
-    from curvfed.tasks.links.client_links import split_names
+    from curvfed.tasks.links.data import split_names
     from curvfed.tasks.links.models import LinkModelSpec
 
     entities, relations = split_names(facts.class_names)
@@ -243,7 +243,7 @@ def initial_aggregation(
     aggregation = new_aggregation(shared, config, clients)
     if config.dp.clip_quantile is None:
         return aggregation
-    from curvfed.strategies.privacy.noise import AdaptiveClip
+    from curvfed.strategies.base.privacy_noise import AdaptiveClip
 
     return AdaptiveClip(aggregation, config.dp)
 

@@ -5,9 +5,7 @@ from itertools import chain
 
 from curvfed.strategies.base.aggregation_keys import NEED_ONLY_MEAN
 from curvfed.strategies.base.calibration import MAX_REACH
-from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.privacy.accountant import (
+from curvfed.strategies.base.privacy_accountant import (
     Release,
     epsilon_of,
     epsilon_spent,
@@ -15,6 +13,8 @@ from curvfed.strategies.privacy.accountant import (
     promise,
     round_release,
 )
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
 MIN_CLIENTS = 100

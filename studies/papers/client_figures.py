@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
-from curvfed.server_app.report import charts, labels, style
-from curvfed.server_app.report.means import draw_groups
+from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.panels import (
     Keys,
     NothingToDraw,
     Panel,
     bar_mark,
+    draw_groups,
     draw_panels,
 )
 from curvfed.server_app.report.selection import Run, Spec, split
@@ -142,13 +142,13 @@ def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
         )
         axes.grid(False)
         axes.spines[:].set_visible(True)
-        labels.categories(axes, list(map(str, table.columns)))
-        labels.steps(
-            axes.set_yticks, [labels.fitted(text, 1.0) for text in table.index], MOST_CLASSES
+        charts.categories(axes, list(map(str, table.columns)))
+        charts.steps(
+            axes.set_yticks, [charts.fitted(text, 1.0) for text in table.index], MOST_CLASSES
         )
-        labels.name(axes, f"client (seed {seed})", "class", names.place(place))
+        charts.name(axes, f"client (seed {seed})", "class", names.place(place))
     bar = figure.colorbar(image, ax=every, aspect=35, pad=0.02, ticks=[0, 1, 5, 10, 25, 50, 100])
-    bar.set_label(labels.fitted("share of the class's examples (%)", height - 1.0, style.LARGE))
+    bar.set_label(charts.fitted("share of the class's examples (%)", height - 1.0, style.LARGE))
     return figure
 
 
@@ -209,9 +209,9 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
                 axes.axhline(0, color="black", linewidth=0.8)
             axes.grid(False, axis="x")
             axes.set_xlim(-0.6, len(one) - 0.4)
-            labels.categories(axes, list(map(str, one["client"])))
-        labels.name(axes, x, y, names.place(place))
-    labels.legend(figure, keys)
+            charts.categories(axes, list(map(str, one["client"])))
+        charts.name(axes, x, y, names.place(place))
+    charts.legend(figure, keys)
     return figure
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.array_files import HullFile
-from curvfed.server_app.report import charts, labels, style
+from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.hull_figures import Disc, everything, perpendicular, view
 from curvfed.server_app.report.panels import Keys, NothingToDraw
 from curvfed.server_app.report.selection import Run, Spec
@@ -60,7 +60,7 @@ def draw(spec: Spec, runs: Sequence[Run]) -> Any:
         points = [part for other in same_data for part in (everything(other.file), other.truth[:1])]
         centre, half = view(np.concatenate(points))
         disc = Disc(one.file, axes, centre, half, SMOOTH, BOLD)
-        title = labels.fitted(names.place(one.place), width / columns, style.LARGE)
+        title = charts.fitted(names.place(one.place), width / columns, style.LARGE)
         if "points" in wanted:
             disc.points(marked=True)
         if "hulls" in wanted:
@@ -80,7 +80,7 @@ def draw(spec: Spec, runs: Sequence[Run]) -> Any:
             edge = {"markeredgecolor": "white", "markeredgewidth": 1.0}
             axes.plot(*one.truth[0], "o", color=RED, markersize=8, zorder=5, **edge)
         axes.set_title(title.strip())
-    labels.legend(figure, _keys(disc, [one.file for one in shown], wanted))
+    charts.legend(figure, _keys(disc, [one.file for one in shown], wanted))
     return figure
 
 

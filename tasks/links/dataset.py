@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links.client_links import ClientLinks, RawLinks, raw_links, stated_names
-from curvfed.tasks.links.readers import balanced_tree, locate, random_tree
+from curvfed.tasks.links.data import (
+    ClientLinks,
+    RawLinks,
+    balanced_tree,
+    locate,
+    random_tree,
+    raw_links,
+    stated_names,
+)
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import tasks_of
 from curvfed.tasks.sources import LINK_SOURCES

@@ -16,11 +16,11 @@ from tiers import only
 
 from curvfed.deployments.sweep import read_plan
 from curvfed.server_app.directory import TABLES
-from curvfed.server_app.report import kinds
+from curvfed.server_app.report import sweep_page
 from curvfed.server_app.report.selection import Run, Spec
 from curvfed.server_app.report.study import Plan
-from curvfed.server_app.report.sweep_page import as_text, check_page, csv_text
-from curvfed.server_app.report.sweep_table import make_table
+from curvfed.server_app.report.sweep_page import check_page
+from curvfed.server_app.report.sweep_table import as_text, csv_text, make_table
 from studies.papers.__main__ import combined_sweep
 from studies.papers.comparison import compare
 from studies.papers.pages import Sweep, sweep_files
@@ -201,5 +201,5 @@ def test_figures_can_be_drawn(path, scale, folder):
     plan = plan_of(path, scale)
     for spec in plan.figures:
         assert spec.get("title")
-        figure = kinds.draw(spec, runs_of(plan, folder), str(path))
+        figure = sweep_page.draw_figure(spec, runs_of(plan, folder), str(path))
         assert isinstance(figure, matplotlib.figure.Figure)

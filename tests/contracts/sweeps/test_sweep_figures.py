@@ -14,7 +14,7 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
 from curvfed.server_app.directory import TABLES
-from curvfed.server_app.report import kinds, panels, style
+from curvfed.server_app.report import panels, style, sweep_page
 from curvfed.server_app.report.panels import NothingToDraw
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.study import Planned
@@ -78,7 +78,7 @@ def made(
 
 def draw(spec: Mapping[str, Any], runs: Sequence[Run]) -> Any:
     """A figure, laid out."""
-    figure = kinds.draw(spec, runs, SOURCE)
+    figure = sweep_page.draw_figure(spec, runs, SOURCE)
     FigureCanvasAgg(figure).draw()
     return figure
 
@@ -184,7 +184,7 @@ def test_curves_are_smoothed_means_with_bands(tmp_path):
 
 
 def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
-    assert {"bars", "curves", "lines"} <= kinds.KINDS.keys()
+    assert {"bars", "curves", "lines"} <= sweep_page.KINDS.keys()
     runs = epochs(tmp_path)
     with pytest.raises(
         ConfigError,
@@ -233,7 +233,7 @@ def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
 def test_files_are_the_same_every_time(tmp_path):
     runs = epochs(tmp_path)
     for stem in ("one", "two"):
-        style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / stem)
+        style.save(sweep_page.draw_figure(ACCURACY, runs, SOURCE), tmp_path / stem)
     for kind in ("png", "svg"):
         first, second = ((tmp_path / f"{stem}.{kind}") for stem in ("one", "two"))
         assert first.read_bytes() == second.read_bytes()
@@ -248,5 +248,5 @@ def test_files_are_the_same_every_time(tmp_path):
 def test_names_from_other_machines_do_no_harm(tmp_path):
     runs = epochs(tmp_path)
     odd = {"fedavg": "$\\frac{1}$ <script> 漢字 \x00\n", "hyperfed": "_underscore %"}
-    style.save(kinds.draw(ACCURACY | {"names": odd}, runs, SOURCE), tmp_path / "odd")
+    style.save(sweep_page.draw_figure(ACCURACY | {"names": odd}, runs, SOURCE), tmp_path / "odd")
     assert "<script>" not in (tmp_path / "odd.svg").read_text()

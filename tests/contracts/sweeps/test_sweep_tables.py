@@ -20,8 +20,7 @@ from curvfed.deployments.sweep import read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.study import Planned
-from curvfed.server_app.report.sweep_page import as_text, csv_text
-from curvfed.server_app.report.sweep_table import SweepTable, make_table
+from curvfed.server_app.report.sweep_table import SweepTable, as_text, csv_text, make_table
 from curvfed.strategies.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")

@@ -14,16 +14,16 @@ from tiers import only
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked_vector import (
+from curvfed.strategies.config.secure_phases import (
     MAX_EXAMPLES,
     client_vector,
     decoded,
+    groups,
     mean_update,
     sum_encoding,
     vector_length,
     weighted_update,
 )
-from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 
 CLIENTS = 4

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
+from curvfed.strategies.base.privacy_accountant import Release, epsilon_of, noise_multiplier
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
 
 dp_accounting = pytest.importorskip("dp_accounting")
 

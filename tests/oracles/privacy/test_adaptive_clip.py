@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked_vector import weighted_update
-from curvfed.strategies.privacy.noise import (
+from curvfed.strategies.base.privacy_noise import (
     CLIP,
     WITHIN,
     AdaptiveClip,
@@ -15,6 +12,9 @@ from curvfed.strategies.privacy.noise import (
     variances,
     within,
 )
+from curvfed.strategies.base.shared_tables import Privacy
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.config.secure_phases import weighted_update
 from curvfed.strategies.wire.checks import MessageError
 
 PRIVACY = Privacy(unit="client", epsilon=1.0, clip=0.1, clip_quantile=0.7)

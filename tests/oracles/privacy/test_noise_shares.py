@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from curvfed.strategies.base.private_steps import Noise
-from curvfed.strategies.privacy.noise import (
+from curvfed.strategies.base.privacy_noise import (
     add_exact,
     add_rounded,
     discrete_gaussian,
     honest_shares,
 )
+from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint, add
 
 DRAWS = 4000
