@@ -40,9 +40,10 @@ IMAGES = {
     "images.test-subset": 50,
 }
 GRAPHS = {"dataset": "trees"}
+MODELS = {"fedbn": "convnet"}  # needs batch normalisation
 LEARNERS = [
     *(
-        (name, IMAGES)
+        (name, IMAGES | {"model": MODELS.get(name, "cnn")})
         for name, method in METHODS.items()
         if "images" in method.tasks and learner_class(method).train is Learner.train
     ),

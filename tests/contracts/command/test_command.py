@@ -232,8 +232,8 @@ def completed(words: str, place: int, shell: str = "bash") -> list[str]:
             ("curvfed simulate qu", 2, ["quick"]),
             ("curvfed run num-", 2, ["num-rounds=", "num-supernodes="]),
             # bash parts words at "="
-            ("curvfed cluster run quick method = fedp", 6, ["fedper", "fedprox"]),
-            ("curvfed check method=fedp", 2, ["method=fedper", "method=fedprox"]),
+            ("curvfed cluster run quick method = fedp", 6, ["fedper", "fedproto", "fedprox"]),
+            ("curvfed check method=fedp", 2, ["method=fedper", "method=fedproto", "method=fedprox"]),
             ("curvfed check dataset=cor", 2, ["dataset=cora"]),
             ("curvfed sweep wire", 2, ["wire-precision"]),
             ("curvfed presets hull-o", 2, ["hull-olsson"]),

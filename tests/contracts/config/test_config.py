@@ -24,7 +24,7 @@ TIED = {
     *("method", "dataset", "model", "partition", "train-size", "test-size", "aggregation"),
     *("weights", "fine-tune", "optimizer", "optimizer-state", "run-name", "resume", "secure-sum"),
     *("wire-precision", "gcfl.eps1", "gcfl.eps2", "spherefed.normalize", "embedding-dim"),
-    *("points.curvature", "points.classes"),
+    *("points.curvature", "points.classes", "calibration", "calibration-every"),
 }
 """Keys that must fit others, beside those of whole tables: left at their defaults."""
 
