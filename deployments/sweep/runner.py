@@ -156,8 +156,9 @@ def _start(resources: Resources) -> int:
         variables = {
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
-            # After this time, 60 s by default, Ray's processes end if this one was killed.
-            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+            # After this time, 60 s by default, Ray's processes end if this one was killed. They
+            # also end this one if they answer no sooner, on a machine that is busy with others.
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "30",
             "RAY_TMPDIR": str(socket_folder()),
         }
         os.environ.update(variables)
