@@ -233,7 +233,11 @@ def completed(words: str, place: int, shell: str = "bash") -> list[str]:
             ("curvfed run num-", 2, ["num-rounds=", "num-supernodes="]),
             # bash parts words at "="
             ("curvfed cluster run quick method = fedp", 6, ["fedper", "fedproto", "fedprox"]),
-            ("curvfed check method=fedp", 2, ["method=fedper", "method=fedproto", "method=fedprox"]),
+            (
+                "curvfed check method=fedp",
+                2,
+                ["method=fedper", "method=fedproto", "method=fedprox"],
+            ),
             ("curvfed check dataset=cor", 2, ["dataset=cora"]),
             ("curvfed sweep wire", 2, ["wire-precision"]),
             ("curvfed presets hull-o", 2, ["hull-olsson"]),
