@@ -16,8 +16,9 @@ class Keys(Table):
         ge=0,
         description=(
             "lambda times the number of examples, which is added to the diagonal of the features'"
-            " second moments; 0: AFL, whose result has no ridge; above 0: Fed3R, whose authors add"
-            " .01 over all examples"
+            " second moments, and with dp.unit times their trace, as private sums do not say the"
+            " number; 0: AFL, whose result has no ridge; above 0: Fed3R, whose authors add .01 over"
+            " all examples"
         ),
     )
     normalize: bool = Field(default=False, description="scale features to unit length")

@@ -60,7 +60,8 @@ class FedAlaClient(OwnModel):
     before it.
 
     Layers are those of the network with parameters, while the authors' code counts tensors. A
-    client whose last layers equal the shared ones learns no weights, as in its first round.
+    client's first round starts from θ, as there is no v yet; in the authors' code that is so in
+    round 1 alone. A client whose last layers equal the shared ones learns no weights.
     """
 
     keys: Keys
@@ -74,21 +75,24 @@ class FedAlaClient(OwnModel):
         self._weights = {
             name: torch.ones_like(self.own_trained[name].detach()) for name in self._names
         }
-        # Whether weights were learned before; a tensor, as all that a client keeps.
-        self._searched = torch.zeros(1)
+        # 0: there is no v yet; 1: there is; 2: weights were learned, too. A tensor, as all that a
+        # client keeps.
+        self._stage = torch.zeros(1)
 
     def local_state(self) -> dict[str, Tensor]:
-        """v, the weights, and whether they were learned before."""
+        """v, the weights, and whether there are any."""
         weights = {f"weight/{name}": weight for name, weight in self._weights.items()}
-        return super().local_state() | weights | {"searched": self._searched}
+        return super().local_state() | weights | {"stage": self._stage}
 
     def train(self) -> Trained:
         """Mix, and train the mixed model."""
         local = self.local
         kept = {name: self.own_state[name].detach().clone() for name in self._names}
         copy_tensors(local.tensors, self.own_state)
-        if any(not torch.equal(kept[name], self.own_state[name]) for name in self._names):
+        is_other = any(not torch.equal(kept[name], self.own_state[name]) for name in self._names)
+        if is_other and self._stage:
             self._learn_weights(kept)
+        self._stage.clamp_(min=1)
         copy_tensors(self.own_state, {name: local.tensors[name].detach() for name in self._names})
         trained = super().train()
         copy_tensors(local.tensors, self.own_state)
@@ -99,7 +103,7 @@ class FedAlaClient(OwnModel):
         task = self.local.task
         gaps = {name: self.own_state[name].detach() - kept[name] for name in self._names}
         self._mix(kept, gaps)
-        passes = 1 if self._searched else MAX_PASSES
+        passes = 1 if self._stage == 2 else MAX_PASSES
         num_batches = math.ceil(self.keys.sample * task.num_steps)
         parameters = [self.own_trained[name] for name in self._names]
         self.own.train()
@@ -117,7 +121,7 @@ class FedAlaClient(OwnModel):
                 check_finite(losses[-1:], number, passes)
                 if len(losses) > PASSES and np.std(losses[-PASSES:]) < self.keys.spread:
                     break
-        self._searched.fill_(1)
+        self._stage.fill_(2)
 
     @torch.no_grad()
     def _mix(self, kept: Mapping[str, Tensor], gaps: Mapping[str, Tensor]) -> None:

@@ -282,7 +282,8 @@ class ClosedForm(Calibration):
 
     def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
         """With the largest eigenvalue of V's noise as a ridge, 2·√l standard deviations: smaller
-        eigenvalues of V are noise. Negative ones count as 0."""
+        eigenvalues of V are noise. Negative ones count as 0. λ counts V's trace in place of the
+        examples, whose number the sums do not say; they are equal for features of length 1."""
         classes, dim = head["weight"].shape
         size = dim + self.sums.has_bias
         split = triangle(size)

@@ -181,7 +181,10 @@ class GraphLinks(LinkDataset):
         if graph.numbers is not None:
             names = list(map(str, graph.numbers.tolist()))
         edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].T.tolist()
-        raw = raw_links(self.spec.dataset, [(names[head], names[tail]) for head, tail in edges])
+        raw = raw_links(
+            f"this part of {self.spec.dataset}",
+            [(names[head], names[tail]) for head, tail in edges],
+        )
         parts = split_links(raw, self.spec)
         triples = np.concatenate([raw.triples, raw.triples[:, ::-1]])
         both = replace(raw, triples=triples, parts=np.concatenate([parts, parts]))

@@ -145,7 +145,7 @@ class Watch(Recorder):
                 if array.size > 1 and array.min() < array.max():
                     if not all(map(_is_first_step, array.ravel().tolist())):
                         tensors.add(array.tobytes())
-                elif name.startswith(("parameter/moments/step/", "parameter/searched")):
+                elif name.startswith(("parameter/moments/step/", "parameter/stage")):
                     pass  # a number of steps, or whether there were any, is no secret
                 elif (
                     name.startswith("parameter/")
