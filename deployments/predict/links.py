@@ -87,13 +87,8 @@ def predict_links(
     PredictError, DataError
         If an entity or relation is not known, or the file cannot be read.
     """
+    _check_options(options)
     show, most, known = options
-    if show not in SHOWN or most < 1 or (known is not None and show != "tails"):
-        raise RequestError(
-            f'show is "{show}", most is {most}, known is {known}; allowed is show'
-            f" {', '.join(SHOWN)}, most from 1 on, and known with tails",
-            key="link-options",
-        )
     model, description = model_of(run, client, state_path)
     embedding: Any = model
     entities, relations = split_names(run.facts.class_names)
@@ -106,7 +101,8 @@ def predict_links(
         lines = [(data, [entities[row], name]) for row in trained for name in asked]
     else:
         lines = list(_lines(data))
-    queries = _numbered(lines, entities, relations, set(trained.tolist()), tells_apart)
+    source = data if isinstance(data, str) else "the list"
+    queries = _numbered(lines, entities, relations, set(trained.tolist()), tells_apart, source)
     links = None if known is None else _known_links(run, known, tells_apart)
     if show == "hierarchy":
         rows = _hierarchy(embedding, queries, entities, trained)
@@ -126,6 +122,19 @@ def predict_links(
     notes = {"method": run.config.method, "model": description}
     notes["entities"] = f"{len(trained)} of {len(entities)} trained"
     return LinkPrediction(rows, SHOWN[show], notes)
+
+
+def _check_options(options: LinkOptions) -> None:
+    show, most, known = options
+    text = ""
+    if show not in SHOWN:
+        text = f'show is "{show}"; allowed is {", ".join(SHOWN)}'
+    elif most < 1:
+        text = f"most is {most}; allowed is a whole number >= 1"
+    elif known is not None and show != "tails":
+        text = f'known is "{known}" and show is "{show}"; allowed is known with tails alone'
+    if text:
+        raise RequestError(text, key="link-options")
 
 
 def _best(
@@ -172,8 +181,14 @@ def _known_links(run: TrainedRun, known: str, tells_apart: bool) -> KnownLinks:
     held: list[Any]
     if is_own(run, known):
         held = [load_data(run.config, run.part_of(client)) for client in run.clients]
+    elif not Path(known).expanduser().exists():
+        raise RequestError(
+            f'known is "{known}", which is no file; allowed is a file of links, or'
+            f' "{run.config.dataset}", the data set of the run',
+            key="known",
+        )
     else:
-        held = [LinkDataset.of_run(run.config).test(Path(known))]
+        held = [LinkDataset.of_run(run.config).test(Path(known).expanduser())]
     triples = torch.cat([links.numbered(names) for links in held])
     triples = triples[(triples >= 0).all(dim=1)]
     if not tells_apart:
@@ -187,6 +202,7 @@ def _numbered(
     relations: list[str],
     trained: set[int],
     tells_apart: bool,
+    source: str,
 ) -> list[tuple[int, int]]:
     """The entity and the relation of each line.
 
@@ -211,13 +227,18 @@ def _numbered(
         kind = _number(place, "relation", relation, relation_rows) if is_needed else 0
         numbers.append((row, kind))
     if not numbers:
-        raise PredictError("the data name no entity; allowed is one or more", key="no-data")
+        raise PredictError(f"{source} names no entity; allowed is one or more", key="no-data")
     return numbers
 
 
 def _number(place: str, kind: str, name: str, rows: Mapping[str, int]) -> int:
     if name in rows:
         return rows[name]
+    if not any(rows):
+        raise PredictError(
+            f'{place}: the {kind} is "{name}"; allowed is none, for the run has none',
+            key=f"unknown-{kind}",
+        )
     raise PredictError(
         f'{place}: no client of this run has named the {kind} "{name}"'
         f"{did_you_mean(name, rows, 'clients.json')}",

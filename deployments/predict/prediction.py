@@ -162,8 +162,8 @@ def check_out(out: Path | None, data: str) -> None:
     check_output(out, SUFFIXES, Path(data).expanduser())
     if out.suffix.lower() == ".h5ad" and Path(data).suffix.lower() != ".h5ad":
         raise UsageError(
-            f'out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is'
-            " .csv",
+            f'out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed are'
+            " .csv, .tsv and .json",
             key="out",
         )
 

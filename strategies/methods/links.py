@@ -14,6 +14,7 @@ from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import LINKS, Method, Network
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 
 ROWS = "rows/"
@@ -60,7 +61,7 @@ class CurvedKeys(Keys):
         ),
     )
     curvature: Rate = Field(
-        default=-1.0, lt=0, description="curvature of the space of links-poincare and links-lorentz"
+        default=-1.0, lt=0, description="curvature of the space, from which training starts"
     )
     learn_curvature: bool = Field(
         default=False, description="train the curvature, which is common to all clients"
@@ -77,6 +78,13 @@ class CurvedKeys(Keys):
     def mean(self) -> str:
         """See `Keys`."""
         return self.average
+
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Curvatures of relations that nothing trains stay equal."""
+        learns = self.learn_curvature or run.method == "links-tailored"
+        if self.by_relation and not learns:
+            return "links.by-relation links.learn-curvature", "by-relation with learn-curvature"
+        return "", ""
 
 
 def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor) -> Tensor:

@@ -245,16 +245,27 @@ def _edges(path: Path) -> list[list[str]]:
     else:
         with np.load(path, allow_pickle=False) as file:
             fields = {name: file[name] for name in EDGES if name in file.files}
-    arrays = [np.asarray(fields[name]) for name in EDGES if fields.get(name) is not None]
-    table = np.vstack(arrays) if arrays else np.zeros((0, 0))
-    if len(table) != len(arrays) + 1 or table.dtype.kind not in "iu" or (table < 0).any():
-        raise DataError(
-            f"{path} has {table.dtype}{list(table.shape)} in {' and '.join(EDGES)}; allowed are"
-            " edge_index [2, E] and edge_type [E], or none, of whole numbers from 0 on",
-            key="edges",
-        )
+    found = {name: fields.get(name) for name in EDGES}
+    arrays = {name: np.asarray(array) for name, array in found.items() if array is not None}
+    held = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in arrays.items())
+    number = arrays["edge_index"].shape[-1:] if "edge_index" in arrays else ()
+    shapes = [(2, *number), number][: len(arrays)]
+    is_whole = all(array.dtype.kind in "iu" for array in arrays.values())
+    if not number or [array.shape for array in arrays.values()] != shapes or not is_whole:
+        raise _wrong_edges(path, held or "neither edge_index nor edge_type")
+    table = np.vstack(list(arrays.values()))
+    if (table < 0).any():
+        raise _wrong_edges(path, f"{held} with numbers below 0")
     order = [0, 2, 1] if len(table) == 3 else [0, 1]
     return [list(map(str, row)) for row in table[order].T.tolist()]
+
+
+def _wrong_edges(path: Path, held: str) -> DataError:
+    return DataError(
+        f"{path} has {held}; allowed are edge_index [2, E] and edge_type [E], or none, of whole"
+        " numbers from 0 on",
+        key="edges",
+    )
 
 
 def _obo_links(lines: Iterator[str]) -> Iterator[tuple[str, str, str]]:

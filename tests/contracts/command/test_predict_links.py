@@ -92,9 +92,17 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
     assert 'line 4: no client of this run has named the entity "cta"; did you mean "cat"?' in text
     with pytest.raises(PredictError, match=r'item 1 of the data: .*relation "isa".*"is a"'):
         stored.predict([("cat", "isa")])
-    for options in ({"show": "tree"}, {"most": 0}, {"show": "neighbours", "known": "x.tsv"}):
-        with pytest.raises(UsageError, match="allowed is"):
+    for options, words in (
+        ({"show": "tree"}, 'show is "tree"'),
+        ({"most": 0}, "most is 0"),
+        ({"show": "neighbours", "known": "x.tsv"}, 'known is "x.tsv" and show'),
+        ({"known": "cora"}, 'known is "cora", which is no file'),
+    ):
+        with pytest.raises(UsageError, match=f"{words}.*allowed is"):
             stored.predict(["cat"], **options)
+    heads.write_text("")
+    assert main(["predict", str(stored.path), str(heads)]) == 1
+    assert "heads.tsv names no entity" in " ".join(capsys.readouterr().err.split())
 
 
 def test_relations_are_told_apart_and_needed_where_scores_do(tmp_path):
