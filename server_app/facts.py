@@ -68,13 +68,18 @@ def facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
             " auto or none, as classifiers of images alone are calibrated",
             key="other-task",
         )
-    reveals = learner_class(row).reports_statistics or (
-        config.calibrator is not None and config.calibrator.counts_classes
-    )
-    if reveals and not all(description.statistics for description in described.values()):
+    is_private = not all(description.statistics for description in described.values())
+    if learner_class(row).reports_statistics and is_private:
         raise FederationError(
             f'method = "{config.method}" uses figures about the clients\' data: it needs'
             " share-statistics=true",
+            key="private-statistics",
+        )
+    counts_classes = config.calibrator is not None and config.calibrator.counts_classes
+    if counts_classes and is_private and not config.is_masked:
+        raise FederationError(
+            "the calibration sums the sizes of the clients' classes: it needs share-statistics=true"
+            " or secure-sum=true",
             key="private-statistics",
         )
     metric = next(iter(described.values())).metric

@@ -319,9 +319,10 @@ class ClosedForm(Calibration):
 
 class AffineForm(ClosedForm):
     """The closed form for the linear classifier of any method, whose bias is that of a feature of
-    1; features have their own lengths."""
+    1; features have their own lengths. The sums of that feature are the sizes of the classes."""
 
     sums = AffineSums
+    counts_classes = True
     normalizes = False
     ridge = 0.0
 

@@ -403,15 +403,24 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
     }
 
 
-def test_sums_by_class_need_shared_statistics_or_a_secure_sum(tmp_path):
-    """The server says so before the rounds, and a node whatever the server asks."""
+@pytest.mark.parametrize(
+    ("settings", "phase"),
+    [({"method": "ccvr"}, "ccvr"), ({"method": "fedavg", "calibration": "ffc"}, "calibrate")],
+)
+def test_sums_by_class_need_shared_statistics_or_a_secure_sum(settings, phase, tmp_path):
+    """The server says so before the rounds, and a node whatever the server asks. The column of ones
+    for a bias sums to the sizes of classes."""
     nodes = own_images(tmp_path / "nodes")
+    settings |= {"num_rounds": 0, "train_size": 0.5}
     with pytest.raises(FederationError, match="needs share-statistics"):
-        run(tmp_path, nodes=nodes, method="ccvr", num_rounds=1, train_size=0.5)
-    config = parse({"method": "ccvr", "dataset": "own", "train-size": 0.5})
+        run(tmp_path, "open", nodes=nodes, **settings)
+    keys = {name.replace("_", "-"): value for name, value in settings.items()}
+    config = parse(keys | {"dataset": "own"})
     client = get_client(config, "run", Node.read(nodes[0]))
     with pytest.raises(ConfigError, match="sizes of classes, which do not leave this node"):
-        class_sums(client, "ccvr")
+        class_sums(client, phase)
+    made = run(tmp_path, nodes=nodes, secure_sum=True, **settings)
+    assert "calibrated/head.weight" in made.model
 
 
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
