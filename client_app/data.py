@@ -10,6 +10,7 @@ from torch import nn
 from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
+from curvfed.strategies.config.checks import check_partition
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
@@ -63,6 +64,7 @@ def load_data(config: RunConfig, node: Node) -> Data:
             key="no-own-data",
         )
     tasks = tasks_as(tasks_of(config.dataset, config.data_path), config.row.tasks)
+    check_partition(config, tasks[:1], tasks[:1])
     dataset = open_dataset(config, tasks[0])
     data = dataset.client(node.partition, node.num_partitions or 0)
     return data

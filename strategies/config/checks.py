@@ -127,8 +127,7 @@ def check_data(config: RunConfig) -> None:
     # task is possible then.
     possible = method.tasks if config.dataset in GENERATED else tasks
     _check_model(config, tasks, possible)
-    if config.partition is not None:
-        _check_partition(config, tasks, possible)
+    check_partition(config, tasks, possible)
     task = next(task for task in tasks if task in method.tasks)
     resolved = resolve_defaults(config, task)
     if (
@@ -225,10 +224,15 @@ def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str
     )
 
 
-def _check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
-    """Refuse a partition that no possible task has."""
+def check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
+    """Refuse a partition that no possible task has.
+
+    Raises
+    ------
+    ConfigError
+    """
     allowed = sorted({name for task in possible for name in KINDS[task].partitions})
-    if config.partition not in allowed:
+    if config.partition not in (None, *allowed):
         raise ConfigError(
             f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is'
             f" one of auto, {', '.join(allowed)}",

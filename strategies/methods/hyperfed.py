@@ -14,7 +14,10 @@ from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
+
+_STEPS = 250
 
 
 class Keys(Table):
@@ -75,7 +78,7 @@ class Keys(Table):
         ),
     )
     steps: int = Field(
-        default=250,
+        default=_STEPS,
         ge=1,
         le=1_000_000,
         description="number of Frank-Wolfe steps; a relative gap of about 1% is left after 250",
@@ -102,6 +105,12 @@ class Keys(Table):
             " average's, which is usually longer"
         ),
     )
+
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Only Frank-Wolfe has a number of steps."""
+        if self.solver == "exact" and self.steps != _STEPS:
+            return "hyperfed.steps hyperfed.solver", "hyperfed.solver = frank-wolfe"
+        return "", ""
 
 
 Vector = NDArray[np.float64]

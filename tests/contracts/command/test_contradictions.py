@@ -118,3 +118,20 @@ def test_a_folder_that_cannot_be_written(
     assert f"{tmp_path} is no folder" in refused(
         capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}"
     )
+
+
+@pytest.mark.parametrize(
+    ("dataset", "partition"), [("digits", "louvain"), ("uniform", "metis"), ("trees", "iid")]
+)
+def test_a_partition_of_other_data(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, dataset: str, partition: str
+) -> None:
+    said = refused(capsys, tmp_path, "check", *RUN, f"dataset={dataset}", f"partition={partition}")
+    assert f'partition = "{partition}": allowed for data sets of ' in said
+
+
+def test_steps_of_a_solver_that_has_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    said = refused(capsys, tmp_path, "check", "method=hyperfed", "hyperfed.steps=5")
+    assert "hyperfed.steps = 5 and hyperfed.solver = " in said
