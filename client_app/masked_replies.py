@@ -16,14 +16,14 @@ from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.privacy_noise import add_exact, add_rounded, honest_shares
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
-from curvfed.strategies.config.secure_phases import (
+from curvfed.strategies.config.masked import (
     ROUNDING,
     client_vector,
     sum_encoding,
     vector_length,
     weighted_update,
 )
+from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.secure_sum.session import Session

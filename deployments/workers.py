@@ -29,7 +29,7 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
-from curvfed.deployments.parcels import Line, Parcel
+from curvfed.deployments.processes import Line, Parcel
 from curvfed.deployments.resources import usable_cores
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig

@@ -1,4 +1,5 @@
-""""""
+"""Margins of linear classifiers, soft and hard; their calibration by Platt; and Newton's method for
+many convex functions of few variables at once, which both use."""
 
 import contextlib
 from collections.abc import Callable

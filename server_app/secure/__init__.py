@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
-from curvfed.strategies.config.secure_phases import groups
+from curvfed.strategies.config.masked import groups
 from curvfed.strategies.errors import SecureSumError
 
 START_ALL = "start all nodes of a group, then start or resume the run"

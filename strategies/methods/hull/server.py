@@ -35,14 +35,16 @@ from curvfed.strategies.hull.codec import (
     decode_hulls,
     without_forged,
 )
-from curvfed.strategies.hull.learn import Learned, Settings, learn
-from curvfed.strategies.methods.hull import Keys
-from curvfed.strategies.methods.hull.client import HullHalf, check_hull_counts
-from curvfed.strategies.methods.hull.true_hulls import (
+from curvfed.strategies.hull.learn import (
+    Learned,
+    Settings,
     against_clients_hulls,
     drawn_hulls,
     drawn_true_hulls,
+    learn,
 )
+from curvfed.strategies.methods.hull import Keys
+from curvfed.strategies.methods.hull.client import HullHalf, check_hull_counts
 from curvfed.strategies.wire.messages import Description, Parts
 
 log = logging.getLogger("curvfed")

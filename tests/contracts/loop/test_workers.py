@@ -14,8 +14,7 @@ from command_runs import command_run
 from equal_runs import figures as figures_of
 
 from curvfed.deployments import workers
-from curvfed.deployments.parcels import Parcel
-from curvfed.deployments.processes import is_alive, wait_until
+from curvfed.deployments.processes import Parcel, is_alive, wait_until
 from curvfed.deployments.workers import WorkerGrid, number_of_workers
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.exchange import FederationError
