@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
-from curvfed.client_app.node.keys import keyed
+from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
@@ -115,8 +115,6 @@ class Client:
         self.signing_key = None
         self.roster = None
         if node.signing_key or node.roster:
-            from curvfed.client_app.node.keys import read_roster, read_signing_key
-
             self.signing_key = read_signing_key(node)
             self.roster = read_roster(node)
         self.data = load_data(config, node)

@@ -14,7 +14,6 @@ from curvfed.client_app.secure import Answer, masked_reals, member_of
 from curvfed.strategies.base import privacy_noise
 from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
-from curvfed.strategies.base.privacy_noise import add_exact, add_rounded, honest_shares
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked import (
     ROUNDING,
@@ -102,10 +101,10 @@ def _with_noise(
     check_enough_clients(config, session.num_asked)
     members = len(session.clients)
     factor = sum_noise(config, session.phase) * encoding.scale
-    scaled = variances * (factor**2 / honest_shares(members, session.needed))
+    scaled = variances * (factor**2 / privacy_noise.honest_shares(members, session.needed))
     values = steps[: variances.size]  # weight and figures, which follow, are 0 or public
     if request.header.phase == TRAIN:
-        noisy = add_rounded(values, np.sqrt(scaled), session.modulus, client.noise)
+        noisy = privacy_noise.add_rounded(values, np.sqrt(scaled), session.modulus, client.noise)
     elif encoding.scale < GRID**-2:
         raise SecureSumError(
             f"the grid of a secure sum over {session.num_asked} clients is too coarse for"
@@ -116,7 +115,7 @@ def _with_noise(
         # A simulation's noise is everybody's: equal runs give equal bits.
         name = f"{config.seed} {client.partition} {session.phase} {session.round}"
         generator = SystemRandom() if client.node.is_real else Random(name)
-        noisy = add_exact(values, scaled, session.modulus, generator)
+        noisy = privacy_noise.add_exact(values, scaled, session.modulus, generator)
     return np.concatenate([noisy, steps[variances.size :]])
 
 

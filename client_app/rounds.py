@@ -28,7 +28,6 @@ from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Facts
 from curvfed.tasks.errors import SafeError
 
 if TYPE_CHECKING:
-    from curvfed.client_app.client import Client
     from curvfed.client_app.private_rounds import PrivateRounds
 
 

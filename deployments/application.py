@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
+from curvfed.strategies.config.run_config import defaults, nearest_key
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -75,8 +76,6 @@ class Commands(TyperGroup):
             takes_keys = any(parameter.name == "pairs" for parameter in command.params)
             if error.possibilities or not takes_keys:
                 raise
-            from curvfed.strategies.config.run_config import defaults, nearest_key
-
             option = error.option_name
             key = nearest_key(option.strip("-"), [*defaults(), "num-supernodes"])
             if not key:
@@ -138,8 +137,6 @@ def all_pairs(pairs: list[str] | None, debug: bool) -> list[str]:
 
 def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Names of presets and keys, and after `key=` the names of methods or data sets."""
-    from curvfed.strategies.config.run_config import defaults
-
     before = ctx.params.get("pairs") or []
     if len(before) > 1 and before[-1] == "=":  # bash splits a pair into three words
         return completed_values(before[-2])

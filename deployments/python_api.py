@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.deployments.arguments import (
@@ -129,10 +129,6 @@ def client_list(data: object) -> list[object]:
 _log = logging.getLogger("curvfed")
 
 __all__ = ["Run", "load", "simulate"]
-
-if TYPE_CHECKING:
-    from curvfed.strategies.base.learner import Learner
-    from curvfed.strategies.base.method import Method
 
 
 @turn("simulate")

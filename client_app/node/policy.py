@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, ValidationError
 from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
 from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
-from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import is_named
 
@@ -227,9 +227,6 @@ class Policy(Table):
         SecureSumError
         """
         if number < self.sums.contributors:
-            # an open run imports no secure sums
-            from curvfed.strategies.errors import SecureSumError
-
             raise SecureSumError(
                 f"this node takes no part in a secure sum over {number} nodes: [sums] contributors"
                 f" = {self.sums.contributors} in its policy",
@@ -246,9 +243,6 @@ class Policy(Table):
         """
         sums = self.sums
         if others < sums.others_examples:
-            # an open run imports no secure sums
-            from curvfed.strategies.errors import SecureSumError
-
             raise SecureSumError(
                 "the other members have too few examples to hide this node's: [sums]"
                 f" others-examples = {sums.others_examples} in its policy",

@@ -26,7 +26,6 @@ MOST_LINES = 3
 def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
     """Put a legend above all panels, in as many columns as have room, and make the figure that much
     higher."""
-    import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     if not keys:
@@ -111,8 +110,6 @@ def steps(set_ticks: Callable[..., Any], words: Sequence[str], most: int, **styl
 def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool) -> None:
     """Mark ascending values on the x axis, always the first and the last, others if there is
     room."""
-    import numpy as np
-
     if log:
         axes.set_xscale("log")
     at = np.log(values) if log else np.asarray(values, float)

@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.charts import key
 from curvfed.server_app.report.selection import OF_ROUNDS, Run, Spec, split, values_of
 from curvfed.server_app.report.study import FIGURE, Names, Place
-from curvfed.server_app.report.style import SOFT, Look
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 
@@ -101,8 +99,8 @@ def panels_of(
 def draw_panels(
     spec: Spec,
     panels: Sequence[Panel],
-    draw: Callable[[Any, Panel, dict[Place, Look]], None],
-    mark: Callable[[Look], Any],
+    draw: Callable[[Any, Panel, dict[Place, style.Look]], None],
+    mark: Callable[[style.Look], Any],
     more: Sequence[tuple[Any, str]] = (),
     columns: int = 0,
     height: float = 0.0,
@@ -132,35 +130,37 @@ def draw_panels(
     return figure
 
 
-def looks(lines: Iterable[Place]) -> dict[Place, Look]:
+def looks(lines: Iterable[Place]) -> dict[Place, style.Look]:
     """Choose a look for each line: by its method, or where the method tells nothing apart by its
     number."""
     lines = list(dict.fromkeys(lines))
     methods = [dict(line).get("method") for line in lines]
     if None in methods or (len(set(methods)) == 1 and len(lines) > 1):
-        return {line: Look.of(number) for number, line in enumerate(lines)}
+        return {line: style.Look.of(number) for number, line in enumerate(lines)}
     settings = [tuple(setting for setting in line if setting[0] != "method") for line in lines]
     turns = list(dict.fromkeys(settings))
     look_by_line = {}
     for line, method, others in zip(lines, methods, settings, strict=True):
         number = ORDER.index(method) if method in ORDER else len(ORDER)
-        look_by_line[line] = Look.of(number, turns.index(others))
+        look_by_line[line] = style.Look.of(number, turns.index(others))
     return look_by_line
 
 
-def line_mark(look: Look) -> Any:
+def line_mark(look: style.Look) -> Any:
     """Draw a piece of line for a legend."""
-    return key("", color=look.colour, marker=look.marker, linestyle=look.dashes)[0]
+    return charts.key("", color=look.colour, marker=look.marker, linestyle=look.dashes)[0]
 
 
-def bar_mark(look: Look) -> Any:
+def bar_mark(look: style.Look) -> Any:
     """Draw a bar for a legend."""
     from matplotlib.patches import Patch
 
     return Patch(facecolor=look.tint, edgecolor=look.colour, hatch=look.hatch)
 
 
-def legend_keys(look: Mapping[Place, Look], names: Names, mark: Callable[[Look], Any]) -> Keys:
+def legend_keys(
+    look: Mapping[Place, style.Look], names: Names, mark: Callable[[style.Look], Any]
+) -> Keys:
     """Name each line; settings that all lines share are left out where figures tell the lines
     apart."""
     settings = {tuple(setting for setting in line if setting[0] != FIGURE) for line in look}
@@ -172,16 +172,16 @@ def legend_keys(look: Mapping[Place, Look], names: Names, mark: Callable[[Look],
 def seeds_key(counts: set[int], mark: Any = None) -> Keys:
     """Explain spreads; without a mark where there is one seed."""
     if max(counts, default=0) < 2:
-        return [key("one seed", linestyle="none")] if counts else []
+        return [charts.key("one seed", linestyle="none")] if counts else []
     number = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     bar = {
-        "color": SOFT,
+        "color": style.SOFT,
         "marker": "|",
         "markersize": 13,
         "markeredgewidth": 1.4,
         "linestyle": "none",
     }
-    entry = key(f"± standard deviation over {number} seeds", **bar)
+    entry = charts.key(f"± standard deviation over {number} seeds", **bar)
     return [(mark or entry[0], entry[1])]
 
 

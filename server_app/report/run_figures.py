@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory import is_number, run_files
-from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.directory import is_number
+from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, class_scores, style
 from curvfed.server_app.report.page import Picture
 from curvfed.strategies.base.figures import VALIDATION, find
@@ -204,7 +204,7 @@ def _draw_clients(axes: Any, rounds: Array, latest: Array, values: Array) -> Non
 def curvature_by_graph(run: RunFiles) -> Picture | None:
     """Curvature of the space against Forman-Ricci curvature of the graph, for the clients that tell
     both."""
-    forman, courses = run_files.curvatures(run)
+    forman, courses = curvatures(run)
     clients = [one for one in run.partitions if one in forman and one in courses]
     if not clients:
         return None
@@ -239,7 +239,7 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
 
 def classes(run: RunFiles) -> Picture | None:
     """Class counts as shaded cells, of the largest clients and classes if there are many."""
-    by_client = run_files.class_counts(run)
+    by_client = class_counts(run)
     if not by_client:
         return None
     counts = np.array(

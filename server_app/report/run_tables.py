@@ -17,7 +17,6 @@ from curvfed.server_app.report import (
     printable,
     size,
 )
-from curvfed.server_app.report.class_scores import Share, wilson
 from curvfed.server_app.report.page import Cell, Table
 from curvfed.strategies.base.figures import (
     BEST,
@@ -63,7 +62,7 @@ def headline(run: RunFiles) -> Table:
     reached: Any = figures.get(GLOBAL_ACCURACY)
     if is_number(reached):
         count = 0 if tested is None else len(tested)
-        interval = wilson(round(reached * count), count) if count else None
+        interval = class_scores.wilson(round(reached * count), count) if count else None
         rows.append(_accuracy(find(GLOBAL_ACCURACY).words, reached, interval))
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
@@ -176,7 +175,7 @@ def class_tables(run: RunFiles) -> list[Table]:
     ]
 
 
-def share_table(title: str, shares: Sequence[Share], last: str, legend: str) -> Table:
+def share_table(title: str, shares: Sequence[class_scores.Share], last: str, legend: str) -> Table:
     """Shares that are right, with Wilson's 95% intervals, the worst first."""
     rows = []
     for row in shares:

@@ -3,13 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.optimizer import NamedOptimizer
-from curvfed.strategies.base.private_steps import Noise
+from curvfed.strategies.base.private_steps import Noise, PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.tensors import load_arrays
@@ -23,9 +23,6 @@ from curvfed.strategies.base.training import (
 )
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.tasks.task import Batch, IndependentExamples, Task
-
-if TYPE_CHECKING:
-    from curvfed.strategies.base.private_steps import PrivateSteps
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, induced, selected
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphBatches, GraphInputs
 from curvfed.tasks.graphs.sparse import Constant, bounds, positions, select_rows
 from curvfed.tasks.task import Batch, Task
@@ -153,8 +153,6 @@ class SelectedNodeTask(NodeTask):
         node_share: float,
     ) -> None:
         super().__init__(graph, class_names, device)
-        from curvfed.tasks.graphs.data.client_graph import induced, selected
-
         smaller = induced(graph, selected(graph, node_share))
         self._training_inputs = GraphInputs.of(smaller, device)
         self._rows = smaller.train.nonzero().squeeze(1).to(device)
@@ -303,8 +301,6 @@ def client_task(
     their neighbours.
     """
     if graph.clusters is not None:
-        from curvfed.tasks.graphs.data.client_graph import selected
-
         selection = selected(graph, node_share) if node_share < 1 else None
         return ClusteredNodeTask(graph, class_names, device, batch_size, selection)
     if graph.task == "nodes":
@@ -312,7 +308,5 @@ def client_task(
             return SelectedNodeTask(graph, class_names, device, node_share)
         return NodeTask(graph, class_names, device)
     if node_share < 1:
-        from curvfed.tasks.graphs.data.client_graph import induced, selected
-
         graph = induced(graph, selected(graph, node_share))
     return WholeGraphTask(graph, class_names, device, batch_size)
