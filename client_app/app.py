@@ -17,7 +17,7 @@ from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.data import class_names, has_small_class, statistics
-from curvfed.client_app.node.node import Node, is_real, partition_of, public_text
+from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.client_app.rounds import contribute
 from curvfed.strategies.config.build_method import learner_class

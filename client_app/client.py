@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.learner import Local

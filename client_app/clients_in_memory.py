@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.strategies.config.run_config import RunConfig
 
 MIN_CLIENTS = 64

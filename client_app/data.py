@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
+from curvfed.client_app.node import MIN_CLASS_SIZE, Node
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
 from curvfed.strategies.config.checks import check_partition
@@ -23,7 +23,7 @@ from curvfed.tasks.task import Task
 if TYPE_CHECKING:
     from curvfed.tasks.graphs.data.client_graph import ClientGraph
     from curvfed.tasks.images.clients import ClientImages
-    from curvfed.tasks.points.client_points import ClientPoints
+    from curvfed.tasks.points import ClientPoints
 
     Data = ClientGraph | ClientImages | ClientPoints
 else:

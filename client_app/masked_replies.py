@@ -24,8 +24,8 @@ from curvfed.strategies.config.masked import (
 )
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import TRAIN, Request
 
 log = logging.getLogger("curvfed")

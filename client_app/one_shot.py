@@ -12,8 +12,8 @@ from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import check_class_sizes
 from curvfed.client_app.masked_replies import masked_contribution
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site

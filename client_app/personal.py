@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.client_app.node.node import PREVIOUS, REFUSE, Node
+from curvfed.client_app.node import PREVIOUS, REFUSE, Node
 from curvfed.strategies.base.optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read

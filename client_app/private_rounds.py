@@ -8,8 +8,8 @@ import numpy as np
 from torch import nn
 
 from curvfed.client_app.data import Data
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
@@ -24,7 +24,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.images.nets import has_batch_norm
 
 if TYPE_CHECKING:
-    from curvfed.strategies.secure_sum.session import Session
+    from curvfed.strategies.secure_sum import Session
 
 
 class PrivateRounds:

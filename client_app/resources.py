@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from curvfed.client_app.data import Data
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.build_method import build_model

@@ -16,7 +16,7 @@ from curvfed.client_app.client import Client
 from curvfed.strategies.config.masked import MASKED, TARGETS, Opening, basis_of
 from curvfed.strategies.errors import PeerError, SecureSumError
 from curvfed.strategies.hull.local import draw_order_number
-from curvfed.strategies.secure_sum import crypto
+from curvfed.strategies.secure_sum import Session, checksum, crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, masked_basis
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
@@ -28,7 +28,6 @@ from curvfed.strategies.secure_sum.messages import (
     Survivors,
     public_keys_in,
 )
-from curvfed.strategies.secure_sum.session import Session, checksum
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import HULLS, Request
 

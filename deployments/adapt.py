@@ -7,7 +7,7 @@ from pathlib import Path
 
 from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.node import Node, absolute
+from curvfed.client_app.node import Node, absolute
 from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own

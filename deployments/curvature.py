@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
 from curvfed.server_app.report import charts, number, percent, style

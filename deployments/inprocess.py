@@ -17,7 +17,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from curvfed.client_app.app import app as client_app
-from curvfed.client_app.node.node import SIMULATED
+from curvfed.client_app.node import SIMULATED
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.server_app.app import serve
 from curvfed.server_app.directory.run_directory import named

@@ -5,8 +5,8 @@ from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.privacy import check_enough_clients
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.points.dataset import PointDataset
 
 

@@ -23,14 +23,14 @@ from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.links.data import ClientLinks, split_names
+from curvfed.tasks.links import ClientLinks, split_names
 from curvfed.tasks.links.dataset import LinkDataset
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.registry import source_of
 from curvfed.tasks.task import predictions
 
 if TYPE_CHECKING:
-    from curvfed.tasks.points.client_points import ClientPoints
+    from curvfed.tasks.points import ClientPoints
 
 log = logging.getLogger("curvfed")
 

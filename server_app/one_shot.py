@@ -35,7 +35,7 @@ from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import DataError, KeyedError
 
 if TYPE_CHECKING:
-    from curvfed.tasks.points.client_points import ClientPoints
+    from curvfed.tasks.points import ClientPoints
 
 log = logging.getLogger("curvfed")
 

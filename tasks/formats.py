@@ -224,7 +224,7 @@ FILE_ENDINGS = (".pt", ".json", ".obo", *ENDINGS)
 """What the names of data sets that are files end in."""
 
 FORMATS = (
-    Format("a table, OBO file or folder of links", "links", "links.data:locate", is_links),
+    Format("a table, OBO file or folder of links", "links", "links:locate", is_links),
     Format("MedMNIST's .npz", "images", "images.array_files:locate_medmnist", _is_medmnist),
     Format("CIFAR's pickled batches", "images", "images.array_files:locate_cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf:locate", _is_leaf, has_users=True),

@@ -21,7 +21,7 @@ from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.images.folder import picture, read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
-from curvfed.tasks.points.client_points import RawPoints, raw_points
+from curvfed.tasks.points import RawPoints, raw_points
 from curvfed.tasks.public_data import Located
 
 LABELS = ("label", "labels", "y", "target", "class", "fine_label")

@@ -33,7 +33,7 @@ class DataSet:
     load : callable
         From the folder of the public data sets (`data-dir`) to the raw data: RawGraph, RawGraphs
         (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
-        (`curvfed.tasks.points.client_points`). They are partitioned, split and normalised as the
+        (`curvfed.tasks.points`). They are partitioned, split and normalised as the
         built-in data sets are.
     files : callable
         From the same folder to the files of the data set. If a file or the module changes, the

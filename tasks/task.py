@@ -12,7 +12,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
 
 if TYPE_CHECKING:
-    from curvfed.tasks.points.client_points import ClientPoints
+    from curvfed.tasks.points import ClientPoints
 
 
 def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:

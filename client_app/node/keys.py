@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.stored_files import (
     UNSEALED,

@@ -11,6 +11,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger_file import LedgerFile, time_now
 from curvfed.client_app.node.ledger_memory import (
     BEGUN,
@@ -24,14 +25,13 @@ from curvfed.client_app.node.ledger_memory import (
     refusal_name,
     stated_head,
 )
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.masked import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.messages import Basis
-from curvfed.strategies.secure_sum.session import Session
 
 QUARTER = timedelta(days=90)
 """The time in which changes of a node's group are counted."""

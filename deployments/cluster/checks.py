@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger import Ledger, ledger_of
-from curvfed.client_app.node.node import Node
 from curvfed.deployments.cluster import (
     ClusterError,
     ToleratedError,

@@ -157,9 +157,9 @@ def regroup(
     """Let a node be summed with other nodes than before, after a change of its roster, or of the
     nodes of a cluster without rosters. Says what this reveals, and asks. The policy's
     regroups-per-quarter limits how often."""
+    from curvfed.client_app.node import Node
     from curvfed.client_app.node.keys import read_roster
     from curvfed.client_app.node.ledger import ledger_of
-    from curvfed.client_app.node.node import Node
     from curvfed.client_app.node.policy import Policy
     from curvfed.deployments.cluster.node_config import read_config
     from curvfed.strategies.errors import ConfigError

@@ -114,7 +114,7 @@ def chosen_app(bundle: bytes, node_config: Mapping[str, Any], is_first: bool = F
         any code.
     """
     from curvfed.client_app.app import app, refuse
-    from curvfed.client_app.node.node import Node
+    from curvfed.client_app.node import Node
     from curvfed.client_app.node.policy import ANY, Policy
     from curvfed.strategies.errors import ConfigError
 

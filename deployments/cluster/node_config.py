@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.client_app.node.node import KEYS, PATHS, Node, absolute
+from curvfed.client_app.node import KEYS, PATHS, Node, absolute
 from curvfed.client_app.node.policy import ANY, INSTALLED, Policy
 from curvfed.deployments.cluster import ClusterError, WrongUsageError
 from curvfed.strategies.base.run_keys import home

@@ -295,7 +295,7 @@ def _find_owner(folder: Path) -> pwd.struct_passwd:
 
 def _named_paths(node_config: str) -> dict[str, Path]:
     """The paths in a node's configuration by their keys."""
-    from curvfed.client_app.node.node import PATHS
+    from curvfed.client_app.node import PATHS
     from curvfed.deployments.cluster.node_config import parse_config
 
     config = parse_config(node_config) if node_config else {}

@@ -33,7 +33,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import KINDS, Raw
 from curvfed.tasks.kinds import KINDS as TASKS
-from curvfed.tasks.points.client_points import RawPoints
+from curvfed.tasks.points import RawPoints
 from curvfed.tasks.task import score
 
 __all__ = ["LinkOptions", "PredictError", "Prediction", "TrainedRun", "predict"]

@@ -15,8 +15,8 @@ from curvfed.deployments.predict.prediction import is_own
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.errors import did_you_mean, unreadable
+from curvfed.tasks.links import split_names
 from curvfed.tasks.links.client_task import KnownLinks
-from curvfed.tasks.links.data import split_names
 from curvfed.tasks.links.dataset import LinkDataset
 
 if TYPE_CHECKING:  # pandas takes a second to import

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from torch import nn
 
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.client_app.personal import PARAMETER, restore_state, state_folder
 from curvfed.deployments.predict.classifier_program import ClassifierProgram, classifier_of
 from curvfed.deployments.predict.trained_run import (

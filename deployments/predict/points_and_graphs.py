@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.deployments.predict.classifier_program import classifier_of
 from curvfed.deployments.predict.prediction import (
     Examples,
@@ -31,7 +31,7 @@ from curvfed.tasks.graphs.data.sources import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.points.client_points import ClientPoints, Floats, RawPoints, check_inside
+from curvfed.tasks.points import ClientPoints, Floats, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points

@@ -15,7 +15,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.sparse import Constant, EdgeMatrix
 from curvfed.tasks.images.raw import RawImages
-from curvfed.tasks.points.client_points import RawPoints
+from curvfed.tasks.points import RawPoints
 
 Answer = tuple[Tensor, Tensor]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from curvfed.client_app.data import load_data
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import matches
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.arguments import UsageError
 from curvfed.server_app.directory.checkpoint import Checkpoint

@@ -31,8 +31,8 @@ from curvfed.strategies.config.masked import (
 )
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
 

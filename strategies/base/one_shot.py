@@ -15,7 +15,7 @@ from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.messages import Description, Parts
 
 if TYPE_CHECKING:
-    from curvfed.tasks.points.client_points import ClientPoints
+    from curvfed.tasks.points import ClientPoints
 
 Figures = Mapping[str, float]
 

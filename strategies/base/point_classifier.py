@@ -28,7 +28,7 @@ from curvfed.strategies.hull.classifier import (
 )
 from curvfed.strategies.wire.checks import MessageError, check_votes
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points import ClientPoints
 
 log = logging.getLogger("curvfed")
 

@@ -95,7 +95,7 @@ def model_spec(
 
 
 def _link_spec(config: RunConfig, facts: Facts) -> "LinkModelSpec":
-    from curvfed.tasks.links.data import split_names
+    from curvfed.tasks.links import split_names
     from curvfed.tasks.links.models import LinkModelSpec
 
     entities, relations = split_names(facts.class_names)

@@ -19,9 +19,9 @@ from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 from curvfed.strategies.secure_sum.messages import Basis, Message
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,

@@ -27,7 +27,7 @@ from curvfed.strategies.hull.grouped_hulls import (
 )
 from curvfed.strategies.hull.grouping import group_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points import ClientPoints
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from curvfed.strategies.errors import PeerError, SecureSumError
-from curvfed.strategies.secure_sum import crypto, shamir
+from curvfed.strategies.secure_sum import Session, crypto, shamir
 from curvfed.strategies.secure_sum.client_state import (
     STEPS,
     ClientState,
@@ -35,7 +35,6 @@ from curvfed.strategies.secure_sum.messages import (
     EncryptedShares,
     PublicKeys,
 )
-from curvfed.strategies.secure_sum.session import Session
 
 Entropy = Callable[[int], bytes]
 

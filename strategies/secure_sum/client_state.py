@@ -7,9 +7,8 @@ from typing import Literal, Self, get_args
 from pydantic import Field, ValidationError
 
 from curvfed.strategies.errors import PeerError, SecureSumError
-from curvfed.strategies.secure_sum import crypto
+from curvfed.strategies.secure_sum import Session, crypto
 from curvfed.strategies.secure_sum.messages import Basis, Message, Parts, PublicKeys, refusal
-from curvfed.strategies.secure_sum.session import Session
 
 Step = Literal["share keys", "receive shares", "mask input", "confirm", "unmask", "done"]
 STEPS: tuple[Step, ...] = get_args(Step)

@@ -9,10 +9,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.secure_sum import crypto, shamir
+from curvfed.strategies.secure_sum import Session, crypto, shamir
 from curvfed.strategies.secure_sum.fixed_point import Residues
 from curvfed.strategies.secure_sum.messages import Basis, PublicKeys
-from curvfed.strategies.secure_sum.session import Session
 
 _WORD = 1 << 64
 

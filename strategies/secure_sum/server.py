@@ -8,7 +8,7 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.secure_sum import crypto, shamir
+from curvfed.strategies.secure_sum import Session, checksum, crypto, shamir
 from curvfed.strategies.secure_sum.fixed_point import Residues, add, check_residues, subtract
 from curvfed.strategies.secure_sum.masks import SHARES_BYTES, commitment, pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import (
@@ -18,7 +18,6 @@ from curvfed.strategies.secure_sum.messages import (
     EncryptedShares,
     PublicKeys,
 )
-from curvfed.strategies.secure_sum.session import Session, checksum
 
 STEPS = (
     "public keys",

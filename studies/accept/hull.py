@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.strategies.hull.codec import decode_hulls
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.wire.messages import CONFIRM, EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
 from studies.accept.flatland import at_least, paired, spread
 from studies.accept.hull_cases import hull_case

@@ -9,7 +9,7 @@ from liars import lied
 
 from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.learn import Settings
-from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points import ClientPoints
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from studies.accept.flatland import spread

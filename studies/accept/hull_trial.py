@@ -16,7 +16,7 @@ from curvfed.strategies.hull.local import (
     draw_slots,
     local_hulls,
 )
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum import Session
 from studies.accept.sum_in_memory import sum_in_memory
 
 Points = NDArray[np.float64]

@@ -140,7 +140,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from safetensors.numpy import load_file
 
     from curvfed.client_app.client import Client
-    from curvfed.client_app.node.node import Node
+    from curvfed.client_app.node import Node
     from curvfed.client_app.rounds import class_sums
     from curvfed.deployments.predict import TrainedRun
     from curvfed.server_app.directory.checkpoint import CALIBRATED

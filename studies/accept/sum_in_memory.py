@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
+from curvfed.strategies.secure_sum import Session, checksum
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.fixed_point import Residues
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.secure_sum.session import Session, checksum
 
 BASIS = Basis(parameters=bytes(32), facts=bytes(32), configuration=bytes(32), code=bytes(32))
 """All clients share it: here vectors come from nowhere."""

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, fixed_head, model_spec

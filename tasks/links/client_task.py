@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.tasks.links.data import ClientLinks, split_names
+from curvfed.tasks.links import ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links.data import (
+from curvfed.tasks.links import (
     ClientLinks,
     RawLinks,
     balanced_tree,

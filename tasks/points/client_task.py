@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.geometry import poincare
-from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points import ClientPoints
 from curvfed.tasks.task import Batch, Task
 
 

@@ -16,7 +16,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.generated import two_classes
 from curvfed.tasks.graphs.data.partition import membership_digest
-from curvfed.tasks.points.client_points import (
+from curvfed.tasks.points import (
     Booleans,
     ClientPoints,
     Integers,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.points.client_points import ClientPoints, Floats, client_points
+from curvfed.tasks.points import ClientPoints, Floats, client_points
 from curvfed.tasks.stored_files import replacing
 
 MAX_LOGARITHM = 30.0

@@ -14,7 +14,7 @@ import numpy as np
 from curvfed.tasks.class_names import in_order
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.points.client_points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
+from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.sources import ENDINGS
 
 NPZ_KEYS = (

@@ -26,10 +26,9 @@ from secure_sums import BASIS
 from tiers import examples
 
 from curvfed.client_app import masked_replies
+from curvfed.client_app.node import Node, ledger_file
 from curvfed.client_app.node import ledger as ledger_module
-from curvfed.client_app.node import ledger_file
 from curvfed.client_app.node.ledger import Ledger, ledger_of
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.one_shot import _hashes
 from curvfed.deployments.commands.command import main
@@ -40,7 +39,7 @@ from curvfed.strategies.config.masked import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum import Session
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 

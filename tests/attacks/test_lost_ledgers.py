@@ -19,7 +19,7 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import PeerError, SecureSumError
-from curvfed.strategies.secure_sum.session import Session
+from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.usefixtures("own_home")

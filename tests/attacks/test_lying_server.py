@@ -20,13 +20,12 @@ from secure_sums import BASIS, Run, entropy, plain_sum, session, vectors
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
+from curvfed.strategies.secure_sum import Session, crypto, shamir
 from curvfed.strategies.secure_sum import client as client_module
-from curvfed.strategies.secure_sum import crypto, shamir
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.fixed_point import Residues, add, subtract
 from curvfed.strategies.secure_sum.masks import pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG
-from curvfed.strategies.secure_sum.session import Session
 
 Answers = Mapping[int, Mapping[int, bytes]]
 T = TypeVar("T")

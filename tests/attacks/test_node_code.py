@@ -14,9 +14,9 @@ from flwr.supernode.runtime import run_clientapp
 from policies import with_policy
 
 from curvfed.client_app.app import app
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger import ledger_of
 from curvfed.client_app.node.ledger_memory import REFUSAL
-from curvfed.client_app.node.node import Node
 from curvfed.deployments.cluster import node_code
 from curvfed.deployments.cluster.node_config import check_code
 from curvfed.deployments.package_files import app_folder, bundle_digest

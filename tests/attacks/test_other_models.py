@@ -23,13 +23,12 @@ from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.config import masked
 from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.secure_sum import checksum, crypto
 from curvfed.strategies.secure_sum import client as client_module
-from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum import server as server_module
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.fixed_point import subtract
 from curvfed.strategies.secure_sum.messages import Basis
-from curvfed.strategies.secure_sum.session import checksum
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN
 

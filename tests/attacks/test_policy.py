@@ -18,8 +18,8 @@ from policies import with_policy
 from curvfed.client_app.app import OF_ROUNDS, app, check_phase
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import load_data
+from curvfed.client_app.node import Node, is_real
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.client_app.node.node import Node, is_real
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.run import RoundError

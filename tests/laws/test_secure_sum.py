@@ -18,6 +18,7 @@ from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 from tiers import examples
 
 from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.secure_sum import checksum
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, add, subtract
@@ -30,7 +31,6 @@ from curvfed.strategies.secure_sum.neighbours import (
     is_connected,
     neighbours_of,
 )
-from curvfed.strategies.secure_sum.session import checksum
 
 pytestmark = pytest.mark.long  # every pattern of who vanishes
 

@@ -15,7 +15,7 @@ from cell_files import SITES
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import curvfed
-from curvfed.tasks.points.client_points import raw_points
+from curvfed.tasks.points import raw_points
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 

@@ -18,7 +18,7 @@ import curvfed.client_app.client
 from benchmarks.gpu import waits
 from curvfed.client_app import clients_in_memory
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.client_app.resources import device_of, free_memory, memory_errors
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.base.optimizer import Adam

@@ -19,9 +19,8 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.links import COUNTS, ROWS, CurvedKeys, LinksServer, mean_terms
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
-from curvfed.tasks.links import client_task
+from curvfed.tasks.links import client_task, read_links
 from curvfed.tasks.links.client_task import KnownLinks, LinkTask, link_scores
-from curvfed.tasks.links.data import read_links
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
 from curvfed.tasks.registry import tasks_of

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.strategies.config.parse import parse
 from studies.peers.clients import (
     NAMES,

@@ -10,7 +10,7 @@ import torch
 
 from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.client_app.personal import collect_state
 from curvfed.client_app.rounds import class_sums
 from curvfed.strategies.base.run_keys import home

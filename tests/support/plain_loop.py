@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data, make_task
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics, named_state
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.strategies.secure_sum import crypto
+from curvfed.strategies.secure_sum import Session, checksum, crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import ClientState
 from curvfed.strategies.secure_sum.fixed_point import Residues
 from curvfed.strategies.secure_sum.messages import Basis, EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.secure_sum.session import Session, checksum
 
 BASIS = Basis(parameters=bytes(32), facts=bytes(32), configuration=bytes(32), code=bytes(32))
 STEPS = ("keys", "share", "deliver", "mask", "confirm", "unmask")

@@ -19,7 +19,7 @@ import typer
 import yaml
 from flwr.common.config import parse_config_args
 
-from curvfed.client_app.node.node import KEYS
+from curvfed.client_app.node import KEYS
 from curvfed.deployments.cluster import ClusterError
 from curvfed.deployments.cluster.service import Service, service_files
 from curvfed.deployments.cluster.setup import make_cluster

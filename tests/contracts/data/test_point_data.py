@@ -9,7 +9,7 @@ import pytest
 from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
-from curvfed.tasks.points.client_points import client_points
+from curvfed.tasks.points import client_points
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PARTITIONS, PointSpec, partition_points
 

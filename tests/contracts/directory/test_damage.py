@@ -15,9 +15,9 @@ import torch
 from errors import refuses
 from graph_fixtures import same, user_fields
 
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger import Ledger
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import FixedFile
 from curvfed.server_app.directory.array_files import read_npz, write_npz

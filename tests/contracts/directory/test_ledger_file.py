@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from errors import refuses
 
-from curvfed.client_app.node import ledger_file
+from curvfed.client_app.node import Node, ledger_file
 from curvfed.client_app.node.ledger import Ledger, ledger_of
-from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.errors import ConfigError

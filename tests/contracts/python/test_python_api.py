@@ -24,7 +24,7 @@ from torch_geometric.data import Data
 
 import curvfed
 import curvfed.server_app.app
-from curvfed.client_app.node.node import SIMULATED
+from curvfed.client_app.node import SIMULATED
 from curvfed.deployments import predict, python_api, stored_run
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict import TrainedRun

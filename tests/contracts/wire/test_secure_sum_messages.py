@@ -14,7 +14,7 @@ from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 
 from curvfed.strategies.config.masked import Opening
 from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.secure_sum import crypto
+from curvfed.strategies.secure_sum import Session, checksum, crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import STEPS as CLIENT_STEPS
 from curvfed.strategies.secure_sum.client_state import ClientState
@@ -32,7 +32,6 @@ from curvfed.strategies.secure_sum.messages import (
     public_keys_message,
 )
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.secure_sum.session import Session, checksum
 
 
 def refused(message: str):

@@ -17,7 +17,7 @@ from tiers import only
 from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.directory.array_files import GlobalTest

@@ -12,7 +12,7 @@ from tiers import only
 
 import curvfed.client_app.resources
 from curvfed.client_app.data import load_data
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.client_app.resources import (
     fitting_model,
     memory_errors,

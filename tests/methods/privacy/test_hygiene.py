@@ -14,7 +14,7 @@ from hull_nodes import QUICK, blobs, nodes_of
 from image_fixtures import write_classes
 
 import curvfed.server_app.app
-from curvfed.client_app.node.node import public_text
+from curvfed.client_app.node import public_text
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.messages import Basis

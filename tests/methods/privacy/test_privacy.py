@@ -34,7 +34,7 @@ from tiers import only
 
 from curvfed.client_app import app as client_side
 from curvfed.client_app.clients_in_memory import get_client
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.build_method import learner_class

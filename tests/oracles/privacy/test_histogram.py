@@ -16,7 +16,7 @@ from curvfed.strategies.methods.hull.histogram import (
     HistogramServer,
     least_count,
 )
-from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points import ClientPoints
 
 SETTING = Setting(
     Keys(cell=1.0), RunKeys(), Points(), Privacy(unit="record", epsilon=1.0), ("a", "b", "c")
