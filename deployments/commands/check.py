@@ -67,7 +67,7 @@ def check(
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
-    from curvfed.deployments.secure_sum_check import check_secure_sums
+    from curvfed.server_app.secure import check_secure_sums
     from curvfed.strategies.config.privacy import privacy_cost
 
     check_machine(request)
@@ -75,6 +75,7 @@ def check(
     console.print(key_table(request, data, everything))
     if request.resolved.is_masked:
         lines += check_secure_sums(request.resolved, request.num_supernodes)
+        lines += _few_for_nodes(request.resolved, request.num_supernodes)
     if data is not None and (size := int(data.train.sum())) and request.config.dp.unit != "none":
         lines.append(privacy_cost(request.resolved, size))
     if unread := unread_keys(request.config):
@@ -259,3 +260,16 @@ def _first_sentence(path: Path) -> str:
     lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
     comment = " ".join(line.removeprefix("# ") for line in lines)
     return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", comment)[0]
+
+
+def _few_for_nodes(config: RunConfig, number: int) -> list[str]:
+    """A sentence if real nodes take part in no sum over so few clients."""
+    from curvfed.client_app.node.policy import Sums
+
+    minimum = Sums().contributors
+    if config.row.num_asked(number, config.fraction_train) >= minimum:
+        return []
+    return [
+        f"real nodes take part in no sum over fewer than {minimum}, unless [sums] in their"
+        " policy.toml allows it"
+    ]

@@ -1,5 +1,5 @@
 """What the secure sums of a run share: their settings, the clients that are left out, and the
-groups that are summed."""
+groups that are summed; and a check of them before a run."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.masked import groups
-from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.config.one_shot import server_half
+from curvfed.strategies.config.privacy import check_enough_clients
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError, SecureSumError
+from curvfed.strategies.secure_sum import Session
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.tasks.points.dataset import PointDataset
 
 START_ALL = "start all nodes of a group, then start or resume the run"
 """The remedy of an incomplete group."""
@@ -93,3 +99,46 @@ def complete_groups(
     elif new:
         complete += groups(new)
     return sorted(complete), reasons
+
+
+def check_secure_sums(config: RunConfig, number: int) -> list[str]:
+    """The properties of a run's secure sums over `number` clients, in words.
+
+    Raises
+    ------
+    ConfigError
+        If the threshold does not fit the number of clients, differential privacy cannot hide one
+        among so few, or the bins, labels and cap of hulls do not fit together.
+    """
+    cohort = config.row.num_asked(number, config.fraction_train)
+    check_enough_clients(config, cohort)
+    try:
+        session = Session(
+            run="",
+            phase="",
+            round=0,
+            modulus=SUM_PRIME,
+            length=1,
+            clients=tuple(range(cohort)),
+            threshold=config.secure.threshold or 0,
+            neighbours=config.secure.neighbours or 0,
+        )
+    except SecureSumError as error:
+        raise ConfigError(
+            f"num-supernodes = {number}, of whom {cohort} would be summed: {error}",
+            key="secure-sum",
+        ) from None
+    lines = [
+        f"secure sum: {session.needed} of {cohort} clients must stay to its end; each shares its"
+        f" secrets with {session.degree} others"
+    ]
+    if config.row.sums_only and (names := tuple(map(str, range(_num_classes(config))))):
+        lines += filter(None, [server_half(config, names).describe(number)])
+    return lines
+
+
+def _num_classes(config: RunConfig) -> int:
+    """The number of classes of a run on points; 0 if it depends on the data."""
+    built_in = 2 if config.dataset.lower() == "uniform" else 0
+    num_kept = len(PointDataset.of_run(config).spec.selected_classes)
+    return config.num_public_classes or num_kept or built_in
