@@ -36,7 +36,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, KeyedError
-from curvfed.tasks.graphs.data.sources import is_path
+from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.kinds import tasks_as
 from curvfed.tasks.public_data import find_path
 from curvfed.tasks.registry import is_file_name, is_named, num_sets, path_text, tasks_of

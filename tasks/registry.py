@@ -9,7 +9,7 @@ from pathlib import Path
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.formats import FILE_ENDINGS, FORMATS, format_of, is_tu_folder, refuse_foreign
-from curvfed.tasks.graphs.data.sources import (
+from curvfed.tasks.graphs.data import (
     GROUPS,
     LISTED,
     NAMES,
@@ -18,7 +18,8 @@ from curvfed.tasks.graphs.data.sources import (
     is_path,
     tu_files,
 )
-from curvfed.tasks.graphs.data.sources import SOURCES as NODES
+from curvfed.tasks.graphs.data import SOURCES as NODES
+from curvfed.tasks.images import is_image_folder
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import PublicData, explain_reading
 from curvfed.tasks.sources import ALIASES, ENDINGS, IMAGE_SOURCES, LINK_SOURCES, POINT_SOURCES
@@ -143,8 +144,6 @@ def tasks_of(dataset: str, data_dir: Path | None = None) -> tuple[str, ...]:
 
 def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
     """The tasks of a folder, which `dataset` names; those of an absent one are known later."""
-    from curvfed.tasks.images.image_files import is_image_folder
-
     if not path.is_dir():
         return ("graphs", "images")
     if not any(path.glob("*")):
@@ -171,7 +170,7 @@ def num_sets(dataset: str) -> int:
     Raises
     ------
     DataError
-        See `curvfed.tasks.graphs.data.sources.graph_dataset_names`.
+        See `curvfed.tasks.graphs.data.graph_dataset_names`.
     """
     return len(graph_dataset_names(dataset) or [""])
 
@@ -183,8 +182,6 @@ def kind_of_path(path: Path) -> str:
     A `.pt` file is "nodes", but may also hold graphs: the settings that shape data are the same for
     both.
     """
-    from curvfed.tasks.images.image_files import is_image_folder
-
     if path.name.lower().endswith(".pt"):
         return "nodes"
     other = format_of(path)

@@ -19,10 +19,10 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.images import EXTENSIONS, class_folders
 from curvfed.tasks.images.clients import ClientImages, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
-from curvfed.tasks.images.image_files import EXTENSIONS, class_folders
 from curvfed.tasks.images.layout import TEST, read_layout
 from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.in_memory import Raw

@@ -25,9 +25,9 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.graphs.data import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.ogb import ATOMS
-from curvfed.tasks.graphs.data.sources import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import Raw

@@ -18,6 +18,12 @@ from torch import nn
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
+from curvfed.tasks.graphs.data import (
+    PLANETOID_ENDINGS,
+    Source,
+    graph_dataset_names,
+    is_path,
+)
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.clients import (
     own_graph,
@@ -29,12 +35,6 @@ from curvfed.tasks.graphs.data.clients import (
 from curvfed.tasks.graphs.data.graph_spec import ROLES, GraphSpec
 from curvfed.tasks.graphs.data.ogb import read_nodes
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
-from curvfed.tasks.graphs.data.sources import (
-    PLANETOID_ENDINGS,
-    Source,
-    graph_dataset_names,
-    is_path,
-)
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of

@@ -1,1 +1,104 @@
-"""Image classification: data sets and their partition, networks, local objectives."""
+"""Classification of images: data sets, their partition, networks. Here image files are found, and
+the folders that hold those of a class."""
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from curvfed.tasks.errors import DataError
+
+EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""As in torchvision. Other files are counted and left out; hidden files and folders are ignored."""
+
+HIDDEN = (
+    "__macosx",
+    "@eadir",
+    "#recycle",
+    "$recycle.bin",
+    "system volume information",
+    "lost+found",
+    "__pycache__",
+    "thumbs.db",
+    "ehthumbs.db",
+    "desktop.ini",
+    "icon\r",
+)
+"""Files and folders of systems and tools, in small letters."""
+
+PEEK_FOLDERS = 1000
+"""The maximum number of folders that `is_image_folder` searches."""
+
+
+def class_folders(folder: Path) -> tuple[str, ...]:
+    """The sorted names of the visible folders in `folder`; none if `folder` is not a folder.
+
+    Raises
+    ------
+    DataError
+        If the folder cannot be read.
+    """
+    try:
+        if not folder.is_dir():
+            return ()
+        with os.scandir(folder) as entries:
+            names = [
+                entry.name for entry in entries if entry.is_dir() and not _is_hidden(entry.name)
+            ]
+    except OSError as error:
+        raise DataError(
+            f"{folder} cannot be looked into ({error.strerror})", key="unreadable"
+        ) from error
+    return tuple(sorted(names))
+
+
+def is_image_folder(path: Path) -> bool:
+    """Whether one of the first folders below `path` holds an image."""
+    for _, folders, files in islice(os.walk(path, followlinks=True), PEEK_FOLDERS):
+        if any(map(is_image, files)):
+            return True
+        folders[:] = [name for name in folders if not _is_hidden(name)]
+    return False
+
+
+def is_image(path: str) -> bool:
+    """Whether a file is an image, by its name."""
+    return path.lower().endswith(EXTENSIONS) and not _is_hidden(os.path.basename(path))
+
+
+def has_images(folder: Path) -> bool:
+    """Whether a folder itself holds an image."""
+    with os.scandir(folder) as entries:
+        return any(is_image(entry.name) and entry.is_file() for entry in entries)
+
+
+def class_files(folder: Path) -> tuple[list[str], Counter[str]]:
+    """The paths of the images in a class's folder, in torchvision's order, and the numbers of other
+    files by ending."""
+    files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
+    images = sorted(filter(is_image, files), key=os.path.split)
+    ignored = [Path(path).suffix.lower() for path in files if not is_image(path)]
+    return images, Counter(ending or "without ending" for ending in ignored)
+
+
+def _below(
+    folder: str, above: frozenset[tuple[int, int]] = frozenset()
+) -> Iterator[os.DirEntry[str]]:
+    """The visible entries of a folder and of the folders in it, by name; `above` identifies the
+    folders around it."""
+    stat = os.stat(folder)
+    identity = (stat.st_dev, stat.st_ino)
+    if identity in above:
+        raise OSError(errno.ELOOP, "a link to a folder that holds it", folder)
+    with os.scandir(folder) as entries:
+        visible = [entry for entry in entries if not _is_hidden(entry.name)]
+    for entry in sorted(visible, key=lambda entry: entry.name):
+        yield entry
+        if entry.is_dir():
+            yield from _below(entry.path, above | {identity})
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name.lower() in HIDDEN

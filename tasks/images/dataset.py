@@ -15,6 +15,7 @@ from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.images import class_folders
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.clients import (
     ClientImages,
@@ -24,7 +25,6 @@ from curvfed.tasks.images.clients import (
     share_images,
 )
 from curvfed.tasks.images.folder import located_folder
-from curvfed.tasks.images.image_files import class_folders
 from curvfed.tasks.images.label_partition import Integers, PartitionSpec
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, read_layout
 from curvfed.tasks.images.nets import has_batch_norm, torchvision_module

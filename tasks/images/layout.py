@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from curvfed.tasks.class_names import names_listed, normalised
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.image_files import EXTENSIONS, class_files, class_folders, has_images
+from curvfed.tasks.images import EXTENSIONS, class_files, class_folders, has_images
 from curvfed.tasks.stored_files import file_stamps
 
 TRAIN, VAL, TEST = range(3)

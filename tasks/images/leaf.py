@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.formats import leaf_files
+from curvfed.tasks.images import is_image
 from curvfed.tasks.images.folder import raw_files
-from curvfed.tasks.images.image_files import is_image
 from curvfed.tasks.images.layout import TEST, TRAIN
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
 from curvfed.tasks.public_data import Located

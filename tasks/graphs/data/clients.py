@@ -69,7 +69,7 @@ def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
 
 def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
     """Each client's part of the graph."""
-    from curvfed.tasks.graphs.data.sources import SOURCES
+    from curvfed.tasks.graphs.data import SOURCES
 
     num_nodes = len(raw.labels)
     edges = clean_edges(raw.edge_index.numpy(), num_nodes)

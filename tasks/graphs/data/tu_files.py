@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError, naming, unreadable
+from curvfed.tasks.graphs.data import REQUIRED
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
 from curvfed.tasks.graphs.data.partition import Integers, clean_edges
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes, unused
-from curvfed.tasks.graphs.data.sources import REQUIRED
 
 OPTIONAL = ("node_labels", "node_attributes")
 NOT_READ = ("edge_labels", "edge_attributes", "graph_attributes", "node_coordinates")

@@ -13,7 +13,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.data import SOURCES
 
 ROOT = Path(__file__).parents[3]
 PRESETS = sorted((ROOT / "presets").rglob("*.toml"))

@@ -21,10 +21,10 @@ from graph_fixtures import (
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data import GROUPS, graph_dataset_names
 from curvfed.tasks.graphs.data.clients import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
-from curvfed.tasks.graphs.data.sources import GROUPS, graph_dataset_names
 from curvfed.tasks.graphs.data.tu_files import read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset

@@ -14,9 +14,9 @@ from PIL import Image
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.images import EXTENSIONS
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_files import EXTENSIONS
 from curvfed.tasks.images.label_partition import PartitionSpec
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous, write_ogb
 
+from curvfed.tasks.graphs.data import SOURCES
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
-from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 HETEROPHILOUS = [
