@@ -15,14 +15,14 @@ from curvfed.strategies.base import privacy_noise
 from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.config.masked import (
+from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
+from curvfed.strategies.config.secure_phases import (
     ROUNDING,
     client_vector,
     sum_encoding,
     vector_length,
     weighted_update,
 )
-from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues

@@ -18,8 +18,9 @@ from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked import is_masked, vector_length
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import client_half
+from curvfed.strategies.config.secure_phases import vector_length
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_arrays

@@ -13,7 +13,8 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.strategies.config.masked import MASKED, TARGETS, Opening, basis_of
+from curvfed.strategies.config.masked import TARGETS, basis_of
+from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import PeerError, SecureSumError
 from curvfed.strategies.hull.local import draw_order_number
 from curvfed.strategies.secure_sum import Session, checksum, crypto

@@ -28,7 +28,7 @@ from curvfed.client_app.node.ledger_memory import (
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.masked import groups
+from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.messages import Basis

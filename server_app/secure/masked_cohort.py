@@ -20,16 +20,16 @@ from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.privacy_noise import CLIP, honest_shares, split_clip
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.checks import check_groups
-from curvfed.strategies.config.masked import (
+from curvfed.strategies.config.masked import basis_of
+from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
+from curvfed.strategies.config.secure_phases import (
     Opening,
-    basis_of,
     check_mean,
     decoded,
     mean_update,
     sum_encoding,
     vector_length,
 )
-from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from curvfed.server_app.answer import Answer, reason_texts
 from curvfed.server_app.cohort import Check
 from curvfed.server_app.secure import SumsOfRun
-from curvfed.strategies.config.masked import MASKED, Opening
+from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import (
     Advertisement,

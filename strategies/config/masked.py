@@ -1,27 +1,19 @@
-"""The masked phases of a run: which they are; what a client signs with its masked vector; the first
-message and the groups of a secure sum; and a client's vector, with its values, its weight and
-figures about the client. The server sees only sums of these vectors."""
+"""Which phases are summed under masks, and what a client signs with its masked vector: digests of
+parameters, facts, configuration and code."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Secure
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.secure_sum import Session
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
-from curvfed.strategies.secure_sum.messages import Basis, Message
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
@@ -30,8 +22,10 @@ from curvfed.strategies.wire.messages import (
     HULLS,
     TRAIN,
     Facts,
-    Header,
 )
+
+if TYPE_CHECKING:
+    from curvfed.strategies.secure_sum.messages import Basis
 
 TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
 """Phases whose replies can be masked, in their order within a round."""
@@ -46,7 +40,7 @@ ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
 
-def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> Basis:
+def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> "Basis":
     """The basis of a vector.
 
     Parameters
@@ -60,6 +54,8 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> 
         As the run was started with: before missing values are resolved and before a node decides
         how its own data are read.
     """
+    from curvfed.strategies.secure_sum.messages import Basis
+
     parameters = sha256(_digest_of(arrays) + _digest_of(fixed)).digest()
     return Basis(
         parameters=parameters,
@@ -114,224 +110,3 @@ def digest_of_code(code: Mapping[tuple[str, ...], bytes]) -> bytes:
         digest.update(json.dumps(parts).encode())
         digest.update(sha256(code[parts]).digest())
     return digest.digest()
-
-
-MASKED = "masked"
-"""Name of the array in a masked reply."""
-
-
-class Opening(Message):
-    """The first message of a secure sum.
-
-    Attributes
-    ----------
-    target : str
-        One of `TARGETS`.
-    modulus, length : int
-        Of the vectors.
-    clients : list of int
-        Partitions, ascending.
-    asked : int
-        Number of clients that the vectors are encoded for, before some were left out; 0: that of
-        `clients`.
-    """
-
-    target: str
-    modulus: int
-    length: int
-    clients: list[int]
-    asked: int = 0
-
-    def session(
-        self, header: Header, run: RunKeys, keys: Secure, *, is_group: bool = False
-    ) -> Session:
-        """The session; its threshold and neighbours come from each side's own configuration.
-
-        Parameters
-        ----------
-        is_group : bool
-            Whether the clients are a fixed group, which sums with all its members or not at all,
-            whatever the configuration.
-
-        Raises
-        ------
-        SecureSumError
-            If a value is out of range, or the target is not masked in this run.
-        """
-        if not is_masked(run, self.target):
-            raise SecureSumError(
-                f"phase {self.target!r} is not masked in this run", key="unmasked-phase"
-            )
-        threshold = keys.threshold or 0
-        neighbours = keys.neighbours or 0
-        if is_group or keys.fixed_groups:
-            threshold = len(self.clients)
-            # All others: then no secret is recovered without its owner's share.
-            neighbours = threshold - 1
-        return Session(
-            run=header.run,
-            phase=self.target,
-            round=header.round,
-            modulus=self.modulus,
-            length=self.length,
-            clients=tuple(self.clients),
-            threshold=threshold,
-            neighbours=neighbours,
-            asked=self.asked,
-        )
-
-
-def groups(clients: Collection[int], number: int = 0) -> list[list[int]]:
-    """Divide the clients into groups of about equal size, in ascending order of partitions.
-
-    Parameters
-    ----------
-    number : int
-        The number of groups; 0 for groups of 5 to 9, and one group of up to 9 clients.
-    """
-    number = number or (len(clients) // 5 if len(clients) > 9 else 1)
-    return [group.tolist() for group in np.array_split(sorted(clients), number)]
-
-
-MAX_EXAMPLES = 2**20
-"""Maximum number of a client's training examples, since the encoding needs a bound in advance."""
-
-ROUNDING = 1e-6
-"""Tolerated relative error of a length in float32."""
-
-Vector = NDArray[np.float64]
-
-
-def decoded(
-    residues: NDArray[np.uint64], encoding: FixedPoint, like: Arrays
-) -> tuple[Statistics, dict[str, tuple[float, int]]]:
-    """The sum of the clients' vectors from the sum of their residues.
-
-    Parameters
-    ----------
-    like : dict of str to array
-        The names and shapes of the arrays that the vectors were made of.
-
-    Returns
-    -------
-    total : Statistics
-        Without figures.
-    means : dict of str to (float, int)
-        For each reported figure, its mean over the clients that report it, and their number.
-    """
-    num_figures = len(SUMMED)
-    places = [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
-    values, weight, sums, counts = np.split(encoding.decode(residues), places)
-    means = {
-        name: (float(total / count), int(count))
-        for name, total, count in zip(SUMMED, sums, np.rint(counts), strict=True)
-        if count
-    }
-    total = Statistics(like, int(np.rint(weight[0])), error=encoding.error).unflatten(values)
-    return total, means
-
-
-def sum_encoding(bound: float, clients: int) -> FixedPoint:
-    """The encoding for sums over `clients` vectors with entries of at most `bound *
-    MAX_EXAMPLES`."""
-    return FixedPoint(bound * MAX_EXAMPLES, clients, SUM_PRIME)
-
-
-def vector_length(values: int) -> int:
-    """The length of a client's vector with this number of values."""
-    return values + 1 + 2 * len(SUMMED)
-
-
-def client_vector(
-    values: Vector, weight: int, figures: Mapping[str, float], bound: float
-) -> Vector:
-    """A client's vector: values, weight, figures, and for each figure whether it is reported.
-
-    Raises
-    ------
-    SecureSumError
-        If the weight or a value is too large for the encoding, or a value is not finite.
-    """
-    if weight > MAX_EXAMPLES:
-        raise SecureSumError(
-            f"a client has more training examples than a secure sum allows, {MAX_EXAMPLES}",
-            key="too-many-examples",
-        )
-    if not np.isfinite(values).all():
-        raise SecureSumError("values in a secure sum must be finite", key="not-finite")
-    if np.abs(values).max(initial=0.0) > bound * MAX_EXAMPLES:
-        raise SecureSumError(
-            f"values in a secure sum must be at most {bound:g} x {MAX_EXAMPLES} (secure.clip)",
-            key="value-too-large",
-        )
-    numbers = [figures.get(name, np.nan) for name in SUMMED]
-    is_reported = np.isfinite(numbers)
-    return np.concatenate([values, [weight], np.where(is_reported, numbers, 0.0), is_reported])
-
-
-def weighted_update(
-    arrays: Mapping[str, NDArray[Any]],
-    received: Mapping[str, NDArray[Any]],
-    weight: int,
-    limit: float,
-) -> tuple[Vector, float]:
-    """A client's change of the received parameters, in the order of their names, times its weight.
-
-    A change longer than `limit` is shortened to `limit`, which bounds how far one client moves the
-    average. Arrays that are not parameters (FedNova's step length, SCAFFOLD's change of a variate,
-    sums of rows) are only weighted.
-
-    Returns
-    -------
-    vector : array (n,)
-    norm : float
-        The length of the change before it is shortened.
-    """
-    moves = parameters(received).keys() & arrays.keys()
-    change = {name: array.astype(np.float64) for name, array in arrays.items()}
-    for name in moves:
-        change[name] -= received[name]
-    norm = float(np.sqrt(sum(np.square(change[name]).sum() for name in sorted(moves))))
-    scale = limit / norm if norm > limit else 1.0
-    for name in change:
-        change[name] *= weight * scale if name in moves else weight
-    return Statistics(change).flatten(), norm
-
-
-def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The model's parameters among the arrays; other arrays, such as SCAFFOLD's variates, have a
-    prefix."""
-    return {name: array for name, array in received.items() if "/" not in name}
-
-
-def check_mean(total: Statistics, sent: Arrays, limit: float) -> None:
-    """Refuse a mean change that is longer than `limit`: members shorten theirs to it, so some
-    member did not follow the protocol. Noise is allowed twice its length.
-
-    Raises
-    ------
-    SecureSumError
-    """
-    changes = [total.arrays[name] for name in parameters(sent) if name in total.arrays]
-    norm = float(np.linalg.norm([np.linalg.norm(change) for change in changes]))
-    entry = total.error + 2 * total.noise * limit
-    slack = entry * sum(change.size for change in changes) ** 0.5
-    if norm > limit * total.weight * (1 + ROUNDING) + slack:
-        raise SecureSumError(
-            f"the changes of the members add up to the length {norm:.3g} over {total.weight}"
-            f" examples; allowed is {limit:g} for each (secure.clip), to which members shorten"
-            " theirs: some vector is false, and a secure sum does not show whose",
-            key="impossible-mean",
-        )
-
-
-def mean_update(total: Statistics, like: Arrays, sent: Arrays) -> Arrays:
-    """The sent parameters plus the clients' mean change, with the shapes and dtypes of `like`;
-    `sent` itself if the weight is 0."""
-    if total.weight == 0:
-        return dict(sent)
-    starts = parameters(sent)
-    return {
-        name: (total.arrays[name] / total.weight + starts.get(name, 0)).astype(array.dtype)
-        for name, array in like.items()
-    }

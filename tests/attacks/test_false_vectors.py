@@ -17,7 +17,7 @@ from curvfed.client_app import masked_replies
 from curvfed.server_app.directory import frame_csv, from_text_cell, text_cell
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked import check_mean
+from curvfed.strategies.config.secure_phases import check_mean
 from curvfed.strategies.errors import SecureSumError
 
 MASKED: dict[str, Any] = {"method": "fedavg", "secure_sum": True}

@@ -35,7 +35,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import SumsOfRun, complete_groups, masked_cohort
-from curvfed.strategies.config.masked import groups
+from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
 from curvfed.strategies.hull.local import local_hulls

@@ -12,7 +12,7 @@ from errors import refuses
 from flwr.app import ConfigRecord
 from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 
-from curvfed.strategies.config.masked import Opening
+from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import Session, checksum, crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient

@@ -14,7 +14,7 @@ from flwr.app import Array, Error, Message, RecordDict
 from hull_nodes import PHASES, Silent, chain, decoded, expected, hull_run, parts_of
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.config.masked import MASKED
+from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG
 from curvfed.strategies.wire.exchange import FederationError

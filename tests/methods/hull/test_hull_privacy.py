@@ -14,7 +14,7 @@ import curvfed.client_app.secure
 import curvfed.deployments.inprocess as simulation
 import curvfed.strategies.methods.hull.client
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.config.masked import MASKED
+from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.secure_sum.client_state import ClientState

@@ -13,9 +13,9 @@ from curvfed.deployments.arguments import read_request
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.privacy_accountant import noise_multiplier
 from curvfed.strategies.base.privacy_noise import SHARE, honest_shares
-from curvfed.strategies.config.masked import Opening
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.exchange import FederationError

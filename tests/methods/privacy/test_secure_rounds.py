@@ -14,7 +14,7 @@ from tiers import only
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked import (
+from curvfed.strategies.config.secure_phases import (
     MAX_EXAMPLES,
     client_vector,
     decoded,

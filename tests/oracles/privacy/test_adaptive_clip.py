@@ -14,7 +14,7 @@ from curvfed.strategies.base.privacy_noise import (
 )
 from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked import weighted_update
+from curvfed.strategies.config.secure_phases import weighted_update
 from curvfed.strategies.wire.checks import MessageError
 
 PRIVACY = Privacy(unit="client", epsilon=1.0, clip=0.1, clip_quantile=0.7)
