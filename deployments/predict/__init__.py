@@ -81,7 +81,7 @@ def predict(
         If a file is missing, or data, model and personal state do not fit together.
     """
     if not TASKS[run.facts.task].has_classes:
-        return predict_links(run, data, client, state_path, options)
+        return predict_links(run, data, client, state_path, options, calibrated)
     if options != LinkOptions():
         raise RequestError(
             f"show, most and known are options of runs on links; this run is on {run.facts.task}",

@@ -73,6 +73,7 @@ def predict_links(
     client: int | None,
     state_path: Path | None,
     options: LinkOptions,
+    calibrated: bool,
 ) -> LinkPrediction:
     """What the embedding of a run, or of one of its clients, shows of entities.
 
@@ -89,7 +90,7 @@ def predict_links(
     """
     _check_options(options)
     show, most, known = options
-    model, description = model_of(run, client, state_path)
+    model, description = model_of(run, client, state_path, calibrated)
     embedding: Any = model
     entities, relations = split_names(run.facts.class_names)
     # Of the shown, tails alone depend on the relation, where scores do.

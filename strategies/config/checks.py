@@ -318,6 +318,10 @@ def _check_secure_sum(config: RunConfig) -> None:
     methods = AGGREGATION_METHODS.items()
     allowed = [name for name, method in methods if METHODS[method].summed_clients == "any"]
     allowed += NEED_ONLY_MEAN
+    if row.aggregation not in BASES:
+        raise _conflict(
+            config, "secure-sum method", "secure-sum = false, for its server uses single replies"
+        )
     if config.aggregation not in allowed:
         raise _conflict(
             config,

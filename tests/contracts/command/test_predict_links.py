@@ -102,6 +102,7 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
             stored.predict(["cat"], **options)
     heads.write_text("")
     assert main(["predict", str(stored.path), str(heads)]) == 1
+    assert main(["predict", str(stored.path), str(heads), "--uncalibrated"]) == 2
     assert "heads.tsv names no entity" in " ".join(capsys.readouterr().err.split())
 
 
