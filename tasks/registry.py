@@ -16,7 +16,7 @@ from curvfed.tasks.graphs.data import (
     ORIGIN,
     graph_dataset_names,
     is_path,
-    tu_files,
+    tu_collection_set,
 )
 from curvfed.tasks.graphs.data import SOURCES as NODES
 from curvfed.tasks.images import is_image_folder
@@ -26,7 +26,7 @@ from curvfed.tasks.sources import ALIASES, ENDINGS, IMAGE_SOURCES, LINK_SOURCES,
 
 OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES, **LINK_SOURCES}
 
-SOURCES = NODES | {name.lower(): tu_files(name) for name in NAMES} | OTHERS
+SOURCES = NODES | {name.lower(): tu_collection_set(name) for name in NAMES} | OTHERS
 """The public and generated data sets, by name in small letters."""
 
 BUILT_IN = (*NODES, *GROUPS, *NAMES, *OTHERS, *ALIASES)

@@ -202,7 +202,7 @@ def is_path(text: str) -> bool:
     return "/" in text or os.sep in text
 
 
-def tu_files(name: str) -> PublicData:
+def tu_collection_set(name: str) -> PublicData:
     """The raw files of a data set of the collection, which PyTorch Geometric downloads."""
     files = [f"{name}_{file}.txt" for file in REQUIRED]
     return PublicData(**in_collection(ORIGIN, name, "tu", name, *files, task="graphs"))
