@@ -122,6 +122,12 @@ def look_at_data(
             f" works on {', '.join(config.row.tasks)}",
             key="other-task",
         )
+    if first and config.calibration == "ffc" and not KINDS[first.task].has_shape:
+        raise ConfigError(
+            f'calibration = "ffc" and dataset = "{config.dataset}": the data are {first.task};'
+            " allowed is calibration = auto or none, as classifiers of images alone are calibrated",
+            key="other-task",
+        )
     _check_model_of(request, first)
     if config.test_data == "auto":
         has_test_data = first is not None and KINDS[first.task].has_test_set

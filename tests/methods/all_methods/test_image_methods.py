@@ -19,7 +19,9 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.client_app.rounds import class_sums
+from curvfed.deployments.arguments import check_request
 from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.deployments.preflight import preflight
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
@@ -263,6 +265,13 @@ def test_training_goes_on_with_the_classifier_of_a_calibration(method, tmp_path)
 def test_a_calibration_of_graphs_is_refused_before_any_round(tmp_path):
     with pytest.raises(FederationError, match="classifiers of images alone"):
         run(tmp_path, method="fedavg", dataset="trees", calibration="ffc")
+
+
+def test_a_calibration_of_graphs_is_refused_before_a_simulation():
+    settings = {"method": "fedavg", "dataset": "trees", "calibration": "ffc"}
+    with pytest.raises(ConfigError, match="classifiers of images alone") as caught:
+        preflight(check_request(settings, 3))
+    assert caught.value.key == "config.other-task"
 
 
 def test_running_statistics_are_averaged_with_the_parameters(tmp_path):
