@@ -293,7 +293,7 @@ def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsy
     ("out", "allowed"),
     [
         ("a.txt", ".json or .h5ad"),
-        ("a.h5ad", "allowed is .csv"),
+        ("a.h5ad", "allowed are .csv, .tsv and .json"),
         ("nowhere/a.csv", "there is no folder"),
         ("", "allowed are files that end in"),
     ],
