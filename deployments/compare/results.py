@@ -17,10 +17,19 @@ from curvfed.deployments.compare import SCORES
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.compare.tuning import Choice
 from curvfed.server_app.directory import frame_csv
-from curvfed.server_app.report import charts, number, style
-from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, markdown_page
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.sweep_page import run_notes
+from curvfed.server_app.report import (
+    Cell,
+    Page,
+    Picture,
+    Run,
+    Table,
+    charts,
+    html_page,
+    markdown_page,
+    number,
+    run_notes,
+    style,
+)
 from curvfed.strategies.base.figures import BEST, VALIDATION, find
 from curvfed.tasks.stored_files import write_atomically
 

@@ -1,63 +1,51 @@
 """The pages of a run and of many runs: one kit of figures, tables and templates.
 
-It reads run directories, and knows nothing of running. Here are the numbers as readers see them:
-percent, bytes, durations, counts; a dash for a missing number.
+It reads run directories, and knows nothing of running. What others use of it stands here, and is
+imported at first use: a command's help needs none of it.
 """
 
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from curvfed.server_app.directory import is_number
+if TYPE_CHECKING:
+    from curvfed.server_app.report.page import Cell as Cell
+    from curvfed.server_app.report.page import Page as Page
+    from curvfed.server_app.report.page import Picture as Picture
+    from curvfed.server_app.report.page import Table as Table
+    from curvfed.server_app.report.page import html_page as html_page
+    from curvfed.server_app.report.page import markdown_page as markdown_page
+    from curvfed.server_app.report.run_figures import run_figure as run_figure
+    from curvfed.server_app.report.run_page import write_report as write_report
+    from curvfed.server_app.report.selection import Run as Run
+    from curvfed.server_app.report.selection import known_name as known_name
+    from curvfed.server_app.report.study import SUPERNODES as SUPERNODES
+    from curvfed.server_app.report.study import Plan as Plan
+    from curvfed.server_app.report.study import Planned as Planned
+    from curvfed.server_app.report.sweep_page import check_page as check_page
+    from curvfed.server_app.report.sweep_page import make_page as make_page
+    from curvfed.server_app.report.sweep_page import run_notes as run_notes
+    from curvfed.server_app.report.sweep_page import write_page as write_page
+    from curvfed.server_app.report.units import number as number
+    from curvfed.server_app.report.units import percent as percent
 
 FORMATS = ("md", "html", "tex", "csv", "pdf")
 """Formats of a sweep's page and tables. Figures are always written as png and svg; pdf adds PDF
 files of them."""
 
-
-def percent(fraction: Any) -> str:
-    """A fraction as percent with one decimal."""
-    return f"{100 * fraction:.1f}%" if is_number(fraction) else "–"
-
-
-def size(count: Any) -> str:
-    """Bytes, in units of 1000."""
-    if not is_number(count):
-        return "–"
-    unit, *larger = "B", "kB", "MB", "GB", "TB"
-    while larger and abs(count) >= 999.95:
-        count = count / 1000
-        unit = larger.pop(0)
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+_NAMES = {
+    "page": ("Cell", "Page", "Picture", "Table", "html_page", "markdown_page"),
+    "run_figures": ("run_figure",),
+    "run_page": ("write_report",),
+    "selection": ("Run", "known_name"),
+    "study": ("SUPERNODES", "Plan", "Planned"),
+    "sweep_page": ("check_page", "make_page", "run_notes", "write_page"),
+    "units": ("number", "percent"),
+}
+"""What each module has for others."""
 
 
-def duration(seconds: Any) -> str:
-    """Seconds with a sensible number of digits; from a minute on, minutes and hours."""
-    if not is_number(seconds):
-        return "–"
-    if seconds < 60:
-        return f"{seconds:.4f} s" if seconds < 0.1 else f"{seconds:.2f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes} min {rest:02d} s"
-        if minutes < 60
-        else f"{minutes // 60} h {minutes % 60:02d} min"
-    )
-
-
-def number(value: Any, digits: int = 4) -> str:
-    """A number without a unit: an int with separated thousands, a float with `digits` decimals."""
-    if not is_number(value):
-        return "–"
-    text = f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}"
-    return text.replace("-", "−")
-
-
-def amount(count: int, noun: str) -> str:
-    """A count and its noun, in the plural unless the count is 1."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def printable(text: str, longest: int = 18) -> str:
-    """A text on one line, cut short, with ? for letters that cannot be printed: names come from
-    other machines."""
-    plain = " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
-    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+def __getattr__(name: str) -> Any:
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

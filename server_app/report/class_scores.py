@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, printable, style
+from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture
+from curvfed.server_app.report.units import printable
 
 if TYPE_CHECKING:  # which needs torch
     from curvfed.server_app.directory.array_files import HullFile

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from curvfed.geometry.hull import from_klein, to_klein
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, printable, style
+from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.class_scores import confusion_of, count_pairs
 from curvfed.server_app.report.page import Picture
+from curvfed.server_app.report.units import printable
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from curvfed.server_app.report import amount, style
+from curvfed.server_app.report import style
+from curvfed.server_app.report.units import amount
 from curvfed.strategies.methods import METHODS
 
 
