@@ -125,9 +125,8 @@ def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, 
         client.ledger.note_run(
             client.run, {"method": client.config.method, "secure-sum": client.config.is_masked}
         )
-    # An open round sends the number of examples anyway; here it bounds what may be claimed there.
-    is_sent = not (client.config.is_masked or client.method.is_one_shot)
-    num_examples = int(client.data.train.sum()) if is_sent else 0
+    # It bounds what may be claimed in a round.
+    num_examples = int(client.data.train.sum()) if client.config.sends_examples else 0
     return {"description": describe(client), "num_examples": num_examples}
 
 

@@ -161,7 +161,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         facts = replace(facts, partitions=tuple(descriptions))
     nodes_of_run = {partition: partitions[partition] for partition in descriptions}
     examples = {}
-    if not (config.is_masked or config.row.is_one_shot):
+    if config.sends_examples:
         examples = {
             partition: replies[node].num_examples for partition, node in nodes_of_run.items()
         }

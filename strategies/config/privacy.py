@@ -206,17 +206,21 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
 def _hides_records(config: RunConfig) -> bool:
     from curvfed.strategies.config.build_method import learner_class
 
-    row = config.row
     # Not inherited: a subclass may use the examples in other ways.
-    return not row.is_one_shot and bool(vars(learner_class(row)).get("hides_records"))
+    return bool(vars(learner_class(config.row)).get("hides_records"))
+
+
+def _conflicts_of_the_open(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """A conflict where shares of the noise would not be in a secure sum."""
+    if not config.secure_sum:
+        yield "dp.unit secure-sum", SHARES
 
 
 def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = record` in a run of one secure sum."""
     from curvfed.strategies.config.one_shot import client_class
 
-    if not config.secure_sum:
-        yield "dp.unit secure-sum", SHARES
+    yield from _conflicts_of_the_open(config)
     if config.row.is_one_shot:
         half = client_class(config)
         if not half.hides_records:
@@ -233,8 +237,7 @@ def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:
 def _conflicts_of_clients(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = client`."""
     row = config.row
-    if not config.secure_sum:
-        yield "dp.unit secure-sum", SHARES
+    yield from _conflicts_of_the_open(config)
     if row.is_one_shot or config.calibrator is not None:
         yield "dp.unit method", "a method that trains in rounds, without a calibration"
     elif not _shares_parameters_alone(config):

@@ -157,6 +157,12 @@ class RunConfig(RunKeys):
         return self.secure_sum or self.row.sums_only
 
     @property
+    def sends_examples(self) -> bool:
+        """Whether clients say their number of examples: with replies of open rounds it leaves them
+        anyway."""
+        return not (self.is_masked or self.row.is_one_shot)
+
+    @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
         """Numbers that depend on the number of rounds already in earlier rounds. A resumed run must
         not change them."""
