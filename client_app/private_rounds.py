@@ -22,6 +22,7 @@ from curvfed.strategies.wire.messages import TRAIN, Request
 from curvfed.strategies.wire.store import LostState, Store
 from curvfed.tasks import plugins
 from curvfed.tasks.images.nets import has_batch_norm
+from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum import Session
@@ -86,7 +87,8 @@ class PrivateRounds:
             If the model has batch normalisation, which computes an example's gradient from all
             examples of a step, or is another package's for graphs.
         """
-        if self._data.task == "graphs" and plugins.is_model(self._config.model or ""):
+        is_image = KINDS[self._data.task].has_shape
+        if not is_image and plugins.is_model(self._config.model or ""):
             raise ConfigError(
                 "dp.unit = record: networks of other packages give no gradients of single graphs;"
                 " allowed are the built-in ones",

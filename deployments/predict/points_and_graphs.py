@@ -23,6 +23,7 @@ from curvfed.deployments.predict.prediction import (
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.one_shot import server_class
+from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data import graph_dataset_names, is_path
@@ -244,7 +245,10 @@ def graph_examples(
 def _has_scaled(run: TrainedRun) -> bool:
     """Whether the run's graphs have attributes, which a run scales; of absent files it is
     assumed."""
-    if run.facts.task != "graphs" or graph_dataset_names(run.config.dataset) is None:
+    if (
+        not kinds.KINDS[run.facts.task].has_spaces
+        or graph_dataset_names(run.config.dataset) is None
+    ):
         return False
     dataset = GraphDataset.of_run(run.config)
     try:

@@ -101,7 +101,7 @@ class FedNovaClient(Learner):
         """θₖ; in a secure sum θ + dₖ, and ‖aₖ‖₁."""
         shared = super().share()
         config = self.local.config
-        if not config.is_masked or not self._steps:
+        if not config.secure_sum or not self._steps:
             return shared
         length = gradient_weight(self._steps, _momentum(config))
         normed = {
