@@ -63,8 +63,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.is_relative_to(TESTS / "laws") or item.path.is_relative_to(TESTS / "oracles"):
             grids[item.nodeid.partition("[")[0]].append(item)
     for cases in grids.values():
-        for case in cases if len(cases) > MOST_CASES else []:
-            if crc32(case.nodeid.encode()) % 3:
+        if len(cases) > MOST_CASES:
+            cases.sort(key=lambda case: crc32(case.nodeid.encode()))
+            for case in cases[len(cases) // 3 :]:
                 case.add_marker(pytest.mark.long)
 
 

@@ -3,6 +3,7 @@ again, the same bits."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -62,12 +63,14 @@ print(json.dumps(told))
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
 @pytest.mark.parametrize("who", ["server", "node"])
 def test_a_full_disk_at_thirty_moments(who, tmp_path):
     small, large = tmp_path / "small", tmp_path / "large"
     small.mkdir()
     large.mkdir()
+    attempt = ["unshare", "--mount", "mount", "-t", "tmpfs", "none", str(small)]
+    if not shutil.which("unshare") or subprocess.run(attempt, check=False).returncode:
+        pytest.skip("this machine lets no process make a small disk; root may, on Linux")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     mount = (

@@ -180,8 +180,8 @@ def test_a_curvature_of_a_relation_scales_its_scores_and_is_averaged_by_its_link
     model = LinkModelSpec("poincare", 3, 2, 2, by_relation=True).build(0)
     model.k.data[1] = np.log(2)
     head, tails = torch.tensor([0]), torch.tensor([[1, 2]])
-    one, two = (model(head, torch.tensor([relation]), tails) for relation in (0, 1))
-    torch.testing.assert_close(two, 2 * one)
+    flat, curved = (model(head, torch.tensor([relation]), tails) for relation in (0, 1))
+    torch.testing.assert_close(curved, 2 * flat)
     server = LinksServer({"k": np.zeros((2, 1), np.float32)}, CurvedKeys(), RunKeys())
     shares = {0: [1.0, 0.0], 1: [0.5, 0.5]}
     replies = {}

@@ -765,3 +765,45 @@ def test_a_run_directory_has_one_writer(tmp_path):
     lock.release()
     assert not is_written(tmp_path)
     assert not is_written(tmp_path / "nowhere")
+
+
+def test_a_host_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ClusterError, match="'https://x' is neither a host name nor an address"):
+        make_cluster(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
+
+
+def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
+    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
+    before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
+    assert (
+        "days is 99999999; allowed is 1 to 3649, the days that the authority has"
+        in capsys.readouterr().err
+    )
+    assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
+
+
+def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
+    (tmp_path / "ca.key").write_text("mine")
+    with pytest.raises(
+        ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"
+    ):
+        make_cluster(tmp_path, [], [], 9092, 8000, 1)
+    assert (tmp_path / "ca.key").read_text() == "mine"
+
+
+def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
+    (fake / "results" / "one").mkdir(parents=True)
+    (fake / "results" / "one" / "config.toml").touch()
+    answer(fake, "finished:failed", "finished:completed")
+    with pytest.raises(
+        ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'
+    ):
+        submitted(folder, fake, retries=3)
+    assert not (fake / "asked").exists()
+
+
+def test_retries_end(folder, fake):
+    answer(fake, *["finished:failed"] * 3)
+    assert submitted(folder, fake, retries=2) == 1
+    assert len(asked(fake, "run")) == 3

@@ -2,6 +2,7 @@
 the way to mend it."""
 
 import datetime
+import errno
 import os
 import re
 import socket
@@ -262,3 +263,19 @@ def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, tol
     else:
         with pytest.raises(ClusterError, match=told):
             link.check_clock(fleet)
+
+
+def test_a_restore_on_a_full_disk_keeps_the_damaged_database(site, monkeypatch):
+    def full(source, target):
+        Path(target).write_bytes(b"SQLite")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    truncated_database(site)
+    before = site.folder.database.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", full)
+        with pytest.raises(OSError, match="No space left"):
+            registry.restore_database(site.folder)
+    assert site.folder.database.read_bytes() == before
+    registry.restore_database(site.folder)
+    assert site.folder.database.with_suffix(".damaged.db").read_bytes() == before

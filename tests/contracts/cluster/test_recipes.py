@@ -311,3 +311,24 @@ def test_the_guide_has_every_key_of_a_node():
     rows = re.findall(r"^\| (`.*?`) \|", GUIDE.read_text(), re.MULTILINE)
     named = {key for row in rows for key in re.findall(r"`([\w-]+)`", row)}
     assert set(KEYS) <= named
+
+
+def test_no_service_runs_as_root(tmp_path, monkeypatch):
+    root = SimpleNamespace(pw_uid=0, pw_dir="/root", pw_name="root", pw_gid=0)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: root)
+    with pytest.raises(ClusterError, match="belongs to root"):
+        installed(tmp_path, None, is_system=True)
+
+
+def test_a_second_install_puts_a_changed_setting_into_effect(home):
+    for port in ("9095", "9195"):
+        (home / "asked").unlink(missing_ok=True)
+        assert main(["cluster", "service", "install", "--health-port", port]) == 0
+        settings = home / ".config" / "curvfed" / "superlink.env"
+        assert f'"{port}"' in settings.read_text()
+        assert "--user restart curvfed-superlink" in (home / "asked").read_text().splitlines()
+
+
+def test_a_service_that_is_not_to_start_is_only_written(home):
+    assert main(["cluster", "service", "install", "--no-start"]) == 0
+    assert (home / "asked").read_text() == "--user daemon-reload\n"

@@ -8,7 +8,7 @@ from cell_files import write_parts
 
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.expression import expression
+from curvfed.tasks.points.expression import add_to_copy, expression
 
 COUNTS = (
     np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50))
@@ -256,3 +256,9 @@ def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
                 assert file["obs"].attrs["note of another program"] == "kept"
                 assert "_index" in file["raw/var"]
             out.rename(tmp_path / "again.h5ad")
+
+
+def test_hidden_files_beside_the_output_are_left_alone(files, tmp_path):
+    (tmp_path / ".notes-2023").write_text("mine")
+    add_to_copy(files / "one.h5ad", tmp_path / "out.h5ad", {"obsm/X_poincare": np.zeros((150, 2))})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".notes-2023", "out.h5ad"]

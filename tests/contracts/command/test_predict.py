@@ -1,6 +1,7 @@
 """Predictions of trained models, against independent evaluations of the same parameters."""
 
 import csv
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from tiers import only
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
+from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import generated
 
 CLIENTS, ROUNDS = 3, 12
@@ -491,4 +493,28 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     write_settings(copy / "config.toml", config.split("\n", 2)[2])
     assert "is not what client 0 of this run trained on" in refused(
         capsys, copy, "trees", "--client", 0
+    )
+
+
+def test_another_data_set_is_refused(runs, capsys):
+    assert 'DATA is "cora"; allowed is "trees"' in refused(
+        capsys, runs["fedavg"].path, "cora", "--client", 0, status=2
+    )
+
+
+def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
+    path = tmp_path / "graph.pt"
+    write_user_graph(path, **user_fields(seed=0), class_names=["left", "right"])
+    found = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
+    assert ask(capsys, found.path, path)[0] == 0
+    named = home() / "results" / "by-name"  # where runs lie by default
+    shutil.copytree(found.path, named)
+    assert ask(capsys, "by-name", path)[0] == 0
+    before = path.stat()
+    write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
+    # Of the same size, and as if within one tick of the clock, or copied with its times.
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+    assert "is not what client 0 of this run trained on; have its files changed?" in refused(
+        capsys, found.path, path
     )

@@ -320,3 +320,10 @@ def test_the_data_are_not_overwritten(named, files, capsys):
     )
     assert "a file that is read; allowed is any other" in capsys.readouterr().err
     assert (files / "test.csv").read_bytes() == before
+
+
+def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
+    rows, told = ask(capsys, named.path, files / "1.csv", "--state-path", files)
+    assert len(rows) == 60
+    assert told["points"] == "60, 9 to score on"  # 15% of each of three classes of 20
+    assert "accuracy on the test points" in told

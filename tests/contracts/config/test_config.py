@@ -1,6 +1,7 @@
 """The run configuration: its defaults, what it takes, what it refuses and in which words."""
 
 import math
+import tomllib
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -8,6 +9,7 @@ import pytest
 from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tiers import examples
 
 from curvfed.strategies.base.keys import value_type
@@ -384,3 +386,56 @@ def test_keys_must_fit_each_other(key, raw, fragments):
 def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
     config = parse(raw)
     assert (dict(config.unread), unread_keys(config)) == ({}, "")
+
+
+def test_defaults_of_pyproject_are_those_of_the_model():
+    project = tomllib.loads(
+        (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
+    )
+    given = tables(project["tool"]["flwr"]["app"]["config"])
+    expected = defaults()
+    assert list(given.items()) == list(expected.items())
+    assert set(expected) == set(FIELDS)
+    assert [type(value) for value in given.values()] == list(map(type, expected.values()))
+
+
+def test_configuration_is_frozen_and_hashable():
+    config = parse({})
+    with pytest.raises(ValidationError, match="frozen"):
+        config.seed = 1
+    with pytest.raises(ValidationError, match="frozen"):
+        config.table("flatland").gate = False
+    assert {config: 1}[parse(defaults())] == 1
+    assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
+
+
+def test_unknown_method_names_the_nearest_five_and_what_lists_all():
+    conflict(
+        "no-such-method",
+        {"method": "flatlands"},
+        '"flatlands"',
+        '"flatland"?',
+        "flatland-shared",
+        "`curvfed methods`",
+    )
+    message = refused({"method": "flatlands"})
+    assert sum(f" {method}," in message for method in METHODS) <= 5
+    conflict("no-such-method", {"method": "?"}, '"?". The nearest are ')
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "choices"),
+    [
+        ("no-such-model", {"dataset": "cora", "model": "gin"}, "auto, gated, gcn, lorentz, split"),
+        ("no-such-model", {"method": "hull", "model": "gcn"}, "points is one of auto"),
+        ("no-such-partition", {"dataset": "cora", "partition": "iid"}, "louvain, metis, random"),
+        (
+            "no-such-partition",
+            {"method": "hyperfed", "partition": "stratified"},
+            "auto, dirichlet, iid, shards",
+        ),
+        ("model-with-method", {"method": "fed-pub", "model": "lorentz"}, "auto, gcn or gin"),
+    ],
+)
+def test_model_and_partition_must_fit_the_data_set_and_the_method(key, raw, choices):
+    conflict(key, raw, list(raw.values())[-1], choices)

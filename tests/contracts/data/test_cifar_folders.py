@@ -10,6 +10,7 @@ from errors import refuses
 from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
+from curvfed.tasks.graphs.data.stored_objects import READABLE
 from curvfed.tasks.images.layout import TEST, TRAIN
 
 
@@ -84,3 +85,13 @@ def test_code_is_not_run_and_damage_is_named(tmp_path, monkeypatch, content):
     with refuses("unreadable", "data_batch_2"):
         read_images(folder)
     assert not (tmp_path / "harm").exists()
+
+
+def test_a_file_does_not_change_the_functions_of_its_reader(tmp_path):
+    folder = write_cifar10(tmp_path)
+    name = "numpy.core.multiarray._reconstruct"
+    content = b"\x80\x02cnumpy.core.multiarray\n_reconstruct\n}(X\x04\x00\x00\x00evilK\x01ub."
+    (folder / "data_batch_2").write_bytes(content)
+    with refuses("no-array", "data_batch_2"):
+        read_images(folder)
+    assert not hasattr(READABLE[name], "evil")

@@ -5,6 +5,7 @@ in.
 import numpy as np
 import pandas
 import pytest
+from errors import refuses
 
 import curvfed
 from curvfed.strategies.base.keys import python_value
@@ -132,4 +133,22 @@ def test_classes_to_keep_have_commas(tmp_path):
     with pytest.raises(ConfigError, match=r"no points of the classes .*a, x"):
         curvfed.simulate(
             "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys
+        )
+
+
+def test_whole_images_need_a_label_each():
+    with refuses("missing-labels", "1", "2"):
+        check_data("data", (np.zeros((2, 4, 4), np.uint8), ["a", "NA"]))
+
+
+def test_a_column_of_names_is_not_of_classes(tmp_path):
+    frame = pandas.DataFrame(
+        {"x": np.linspace(0, 0.5, 40), "y": 0.1, "label": [f"cell{i}" for i in range(40)]}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with refuses("too-many-classes", "40"):
+        PointDataset(PointSpec("own", tmp_path)).own(tmp_path / "a.csv")
+    with refuses("too-many-classes", "label-key"):
+        PointDataset(PointSpec("own", tmp_path)).own_data(
+            read_points(tmp_path / "a.csv", -1.0, "", "label")
         )

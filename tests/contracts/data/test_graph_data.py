@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from errors import refuses
 from graph_fixtures import (
     PLANTED_MAIN,
     load_all,
@@ -223,3 +224,10 @@ def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_pa
 
 
 # What is refused
+
+
+@pytest.mark.parametrize(("dataset", "nodes"), [("cora", 600), ("minesweeper", 400)])
+def test_more_clients_than_nodes(cora_dir, minesweeper_dir, tmp_path, dataset, nodes):
+    spec = GraphSpec(dataset, cora_dir if dataset == "cora" else minesweeper_dir)
+    with refuses("too-many-clients", nodes + 1, nodes):
+        GraphDataset(spec, tmp_path).client(0, nodes + 1)

@@ -238,3 +238,18 @@ def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
     np.savetxt(path, table, fmt="%g", delimiter=",")
     with refuses(*facts, tmp_path / "ogb/ogbn_arxiv/raw"):
         GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
+
+
+def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
+    (ogb / "__init__.py").write_text("raise ModuleNotFoundError('no ogb')")
+    with refuses("no-public-data", "ModuleNotFoundError"):
+        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path / "data"), tmp_path / "cache").client(0, 1)
+
+
+def test_contents_of_public_files_are_checked_too(tmp_path):
+    arrays = write_minesweeper(tmp_path)
+    arrays["node_features"][7] = np.nan
+    path = tmp_path / "heterophilous/minesweeper/raw/minesweeper.npz"
+    np.savez(path, **arrays)
+    with refuses("not-finite", path, "1 of 400"):
+        GraphDataset(GraphSpec("minesweeper", tmp_path), tmp_path / "cache").client(0, 1)

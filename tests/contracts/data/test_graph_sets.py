@@ -463,3 +463,47 @@ def test_no_code_is_run_from_a_list(tmp_path):
     with refuses("unreadable"):
         read_user_file(tmp_path / "own.pt")
     assert not (tmp_path / "sprung").exists()
+
+
+def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
+    client = GraphDataset(GraphSpec("dd,mutag", mutag_dir), tmp_path).client(1, 2)
+    assert (client.space, len(client.labels)) == ("MUTAG", GRAPHS)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "clients", "sets"), [("MUTAG,BZR", 3, 2), ("chem", 10, 7), ("BIO-CHEM-SN", 1, 13)]
+)
+def test_clients_must_be_a_multiple_of_the_data_sets(tmp_path, dataset, clients, sets):
+    with refuses("uneven-clients", clients, sets, "MUTAG"):
+        GraphDataset(GraphSpec(dataset, tmp_path), tmp_path).client(0, clients)
+
+
+def test_more_clients_than_graphs_in_one_of_several(tmp_path):
+    write_tu(tmp_path, "DD", tu_graphs(2))
+    with refuses("too-many-clients", "3", "2", "DD"):
+        GraphDataset(GraphSpec("MUTAG,DD", tmp_path), tmp_path / "cache").client(1, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        (
+            "MUTAG,cora",
+            (("unknown-data-set", '"cora"', "MUTAG")),
+        ),
+        ("trees,CHEM", ("unknown-data-set", '"trees"', "CHEM")),
+        ("MUTAG,BZR,mutag", ("doubled-data-set", "MUTAG")),
+        ("CHEM,mutag,BIO,dd", ("doubled-data-set", "MUTAG", "DD")),
+        ("MUTAG,,BZR", ("unknown-data-set",)),
+        ("MUTAG,", ("unknown-data-set",)),
+        ("MUTAG,PROTIENS", ("unknown-data-set", '"PROTIENS"', '"PROTEINS"')),
+        (
+            "MUTAG,chm",
+            ("unknown-data-set", '"chm"', '"CHEM"'),
+        ),
+        ("MUTAG,own.graph", ("unknown-data-set", '"own.graph"')),
+    ],
+)
+def test_unfit_lists(text, facts):
+    with refuses(*facts, f'"{text}"'):
+        graph_dataset_names(text)

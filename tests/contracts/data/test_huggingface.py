@@ -108,3 +108,9 @@ def test_the_partitions_of_a_partitioner_are_the_clients(own_home):
     same = curvfed.simulate("fedavg", data=[animals(30, 0), animals(30, 1)], **keys)
     assert same.summary["personal_accuracy_mean"] == run.summary["personal_accuracy_mean"]
     assert len(run.predict(animals(7, 5))) == 7
+
+
+def test_no_training_part(tmp_path):
+    path = save(tmp_path / "own", {"a": animals(6), "test": animals(6)})
+    with refuses("no-training-part", "own", "a, test"):
+        read(path)

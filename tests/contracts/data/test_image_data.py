@@ -310,3 +310,18 @@ def test_a_hash_sees_everything():
 
 
 # What kind of task
+
+
+def test_more_clients_than_images(mnist, tmp_path):
+    with refuses("too-few-images", "121", "min-client-size", "120"):
+        ImageDataset(spec_of(mnist[0], min_client_size=1), tmp_path).client(0, 121)
+
+
+def test_nothing_is_left_for_a_test(tmp_path):
+    write_classes(tmp_path / "own", {"a": 2, "b": 1})
+    with refuses("no-test-images"):
+        ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache").test()
+    (tmp_path / "parts/train/a").mkdir(parents=True)
+    write_classes(tmp_path / "parts/test", {"a": 2})
+    with refuses("untrained-classes"):
+        ImageDataset(ImageSpec(str(tmp_path / "parts"), tmp_path), tmp_path / "cache").client(0, 1)

@@ -311,3 +311,35 @@ def test_an_unfit_folder(tmp_path, make, facts):
     make(tmp_path / "own")
     with refuses(*facts):
         ImageDataset(ImageSpec("mnist", tmp_path), tmp_path / "cache").own(tmp_path / "own")
+
+
+@pytest.mark.parametrize(
+    "classes", [("cat", "dog"), CIFAR10[:9], (*CIFAR10, "zebra"), (*CIFAR10[:9], "lorry")]
+)
+def test_another_folder_is_not_taken_for_cifar10(tmp_path, offline, classes):
+    write_classes(tmp_path / "train", dict.fromkeys(CIFAR10, 1), (32, 32, 3))
+    write_classes(tmp_path / "test", dict.fromkeys(classes, 1), (32, 32, 3))
+    with refuses("no-public-data", "CIFAR-10", "cifar-10-batches-py"):
+        both("cifar10", tmp_path, tmp_path / "cache")
+
+
+@pytest.mark.parametrize(
+    ("row", "facts"),
+    [
+        ("0.JPEG\tn99\t0\t0\t1\t1", ("no-class", "2")),
+        ("0.JPEG n00000000", ("no-class", "2")),
+        ("0.JPEG\tné", ("no-class", "2")),
+        ("../../train/secret.JPEG\tn00000000", ("file-name", "row 2", "secret.JPEG")),
+        (
+            "absent.JPEG\tn00000000",
+            ("unreadable", "val/images/absent.JPEG"),
+        ),
+    ],
+)
+def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, facts):
+    write_tiny(tmp_path)
+    table = tmp_path / "tiny-imagenet-200/val/val_annotations.txt"
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], row, *lines[2:]]), encoding="latin1")
+    with refuses(*facts):
+        ImageDataset(ImageSpec("tinyimagenet", tmp_path), tmp_path / "cache").test()

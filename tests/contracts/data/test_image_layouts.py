@@ -103,3 +103,14 @@ def test_unlabelled_test_images_are_no_test_part(tmp_path):
     layout = read_layout(tmp_path / "own")
     assert (layout.has_test, layout.class_names) == (False, ("a", "b"))
     assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: test",)
+
+
+def test_classes_that_hold_the_same_folders_are_refused(tmp_path):
+    for part in ("first half", "second half"):
+        write_classes(tmp_path / "own" / part, TWO)
+    with refuses("ambiguous-classes", "first half", "second half"):
+        read_layout(tmp_path / "own")
+    write_classes(
+        tmp_path / "patients", {"a/001": 1, "a/002": 1, "b/001": 1, "b/003": 1, "b/002": 1}
+    )
+    assert read_layout(tmp_path / "patients").class_names == ("a", "b")

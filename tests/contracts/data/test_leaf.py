@@ -101,3 +101,8 @@ def test_an_image_outside_of_its_folder_is_refused(tmp_path, name):
     with refuses("file-name", "ann", name) as error:
         read_images(path)
     assert {"ann", name} <= set(error.value.names)
+
+
+def test_more_clients_than_users(tmp_path):
+    with refuses("too-many-clients", "6 clients", "5 users"):
+        load_all(spec(write_leaf(tmp_path)), tmp_path / "cache", 6)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors import refuses
 from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
@@ -306,3 +307,12 @@ def test_the_digest_covers_everything():
 
 
 # What kind of task
+
+
+def test_classes_that_are_not_there(own):
+    with refuses("unknown-class", "points.classes"):
+        PointDataset(PointSpec(str(own), own.parent, classes="a,f,e")).pooled()
+    with refuses("too-few-classes", "1", "2"):
+        PointDataset(PointSpec(str(own), own.parent, classes="a")).pooled()
+    with refuses("too-few-classes", "0"):
+        PointDataset(PointSpec(str(write(own.parent / "no.npz", {})), own.parent)).test()

@@ -380,3 +380,14 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
     ).own(path)
     assert (own.points == POINTS[[0, 2]]).all()
     assert own.labels.tolist() == [0, 1]
+
+
+def test_absent_files(tmp_path):
+    with refuses("no-file", "a.csv", ".h5ad"):
+        PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "a.csv")
+    with refuses("file-format", "a.txt"):
+        PointDataset(PointSpec("uniform", tmp_path)).own(text(tmp_path / "a.txt", "1"))
+    with refuses("no-file", "folder/a.csv"):
+        PointDataset(PointSpec("folder/a.csv", tmp_path)).test()
+    with refuses("no-file", "olson"):
+        PointDataset(PointSpec("olson", tmp_path)).test()

@@ -239,3 +239,10 @@ def test_files_are_read_by_one_thread_at_a_time(tmp_path):
         graphs = list(pool.map(lambda _: read_user_file(tmp_path / "arrays.pt"), range(12)))
     assert len(graphs) == 12
     assert torch.serialization.get_safe_globals() == before
+
+
+def test_an_object_whose_state_is_odd_is_refused_in_words(tmp_path):
+    store = types.SimpleNamespace(_mapping=3)
+    torch.save(types.SimpleNamespace(_store=store), tmp_path / "odd.pt")
+    with refuses("no-graph", "types.SimpleNamespace"):
+        read_user_file(tmp_path / "odd.pt")

@@ -14,14 +14,14 @@ BOTH = "tensorboard,mlflow"
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
 @pytest.mark.parametrize(
-    "found", [None, ModuleSpec("found", None, is_package=True)], ids=["nothing", "a folder"]
+    "spec", [None, ModuleSpec("folder", None, is_package=True)], ids=["nothing", "a folder"]
 )
 def test_a_package_that_is_not_there_is_named_before_anything_begins(
-    name, found, own_home, tmp_path, monkeypatch
+    name, spec, own_home, tmp_path, monkeypatch
 ):
     there = ModuleSpec("there", None, origin="there.py")
     monkeypatch.setattr(
-        "importlib.util.find_spec", lambda wanted: found if wanted == name else there
+        "importlib.util.find_spec", lambda wanted: spec if wanted == name else there
     )
     asked = []
     with pytest.raises(
@@ -30,9 +30,9 @@ def test_a_package_that_is_not_there_is_named_before_anything_begins(
     ):
         run(tmp_path, intercept=lambda request, handle: asked.append(request), sinks=BOTH)
     assert asked == []
-    told = Run(tmp_path / "run")
-    assert told.summary["status"] == "failed"
-    assert f"[{name}]" in told.summary["error"]
+    summary = Run(tmp_path / "run").summary
+    assert summary["status"] == "failed"
+    assert f"[{name}]" in summary["error"]
 
 
 @pytest.mark.parametrize("given", ["neptune", "tensorboard,", "tensorboard mlflow", "TensorBoard"])

@@ -152,3 +152,10 @@ def test_write_atomically_is_all_or_nothing(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space"):
         write_atomically(path, b"newest")
     assert (path.read_bytes(), kept(tmp_path)) == (b"new", ["file"])
+
+
+@pytest.mark.parametrize("content", [b"\0" * 4096, b"\xff" * 64, b"{}", b"\x02\0\0\0\0\0\0\0{}"])
+def test_a_file_of_something_else_is_unreadable(tmp_path, content):
+    (tmp_path / "00000002.safetensors").write_bytes(content)
+    with refuses("damaged", "round 2", error=StoreError):
+        Store(tmp_path).load(2)

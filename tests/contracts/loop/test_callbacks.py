@@ -89,3 +89,9 @@ def test_a_method_without_rounds_refuses_them(tmp_path, keys):
     (key,) = (name.replace("_", "-") for name in keys)
     with refuses(f"{key}-with-method", key, "rounds", error=ConfigError):
         run(tmp_path, method="hull", dataset="uniform", points__num=300, **keys)
+
+
+def test_what_is_no_callback_is_refused(tmp_path, installed):
+    installed("function", print)
+    with refuses("not-a-callback", "function", "Callback", error=ConfigError):
+        run(tmp_path, callbacks="function")

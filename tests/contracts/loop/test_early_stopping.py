@@ -84,3 +84,12 @@ def test_a_completed_run_trains_on_without_early_stopping(tmp_path):
     whole = run(tmp_path, "whole", **NO_PROGRESS | {"early_stopping": 0, "num_rounds": 6})
     for name, array in whole.model.items():
         np.testing.assert_array_equal(longer.model[name], array)
+
+
+def test_a_resumed_run_that_has_stopped_is_unchanged(tmp_path):
+    made = run(tmp_path, **NO_PROGRESS)
+    again = run(tmp_path, resume=True, **NO_PROGRESS)
+    assert again.summary["rounds"] == LAST
+    assert trained_rounds(again) == trained_rounds(made)
+    assert again.model_bytes == made.model_bytes
+    assert rows(again.path / "confusion.csv")

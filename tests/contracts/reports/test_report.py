@@ -102,11 +102,11 @@ def test_gaps_hold_what_was_measured_last() -> None:
 
 
 def test_figures_are_those_of_the_summary(copies: dict[str, Path]) -> None:
-    told = json.loads((copies["graphs"] / "summary.json").read_text())
+    summary = json.loads((copies["graphs"] / "summary.json").read_text())
     page = report(copies["graphs"])
     shares = [
-        f"{100 * one['personal_accuracy_mean']:.1f}% ± {100 * one['personal_accuracy_std']:.1f}%"
-        for one in (told, told["best_validation"])
+        f"{100 * scores['personal_accuracy_mean']:.1f}% ± {100 * scores['personal_accuracy_std']:.1f}%"
+        for scores in (summary, summary["best_validation"])
     ]
     assert page.rows["personal accuracy"] == shares
 
@@ -125,7 +125,9 @@ def test_what_other_machines_say_stays_text(copies: dict[str, Path]) -> None:
     change_json(folder / "clients.json", rename)
     change_json(
         folder / "summary.json",
-        lambda told: told.update(failed_summary(HOSTILE, "", parse({})) | {"dataset": HOSTILE}),
+        lambda summary: summary.update(
+            failed_summary(HOSTILE, "", parse({})) | {"dataset": HOSTILE}
+        ),
     )
     page = report(folder)
     check_stands_alone(page)

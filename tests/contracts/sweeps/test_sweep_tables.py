@@ -256,3 +256,12 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().err
     assert main(["report", str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
     assert "cannot be made" in capsys.readouterr().err
+
+
+def test_differences_without_spread_have_a_sure_answer(values):
+    for seed in SEEDS:
+        values["local", 10, seed] = values["fedavg", 10, seed]
+        values["flatland", 10, seed] = values["fedavg", 10, seed] + 0.125
+    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
+    assert table["local", 10]["p"] == "1.0"
+    assert float(table["flatland", 10]["p"]) < 1e-9

@@ -382,3 +382,11 @@ def test_a_reply_that_is_no_reply_fails_its_node():
 
     _, failures, _ = ask(Scripted([[empty, good(12)]]), (11, 12))
     assert failures == {11: 'the record "header" is missing'}
+
+
+def test_samples_change_with_round_and_seed_and_reach_everyone():
+    clients = range(20)
+    by_round = [tuple(sample(clients, 0.25, 0, number)) for number in range(1, 41)]
+    assert len(set(by_round)) > 30
+    assert {client for drawn in by_round for client in drawn} == set(clients)
+    assert by_round != [tuple(sample(clients, 0.25, 1, number)) for number in range(1, 41)]

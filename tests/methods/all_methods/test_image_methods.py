@@ -563,3 +563,10 @@ def test_no_image_of_a_node_is_stored(tmp_path):
     found = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
     for name, image in shown_images(found).items():
         assert any((image[..., 0] == one).all() for one in own[name])
+
+
+def test_a_single_class_has_no_negatives(tmp_path):
+    nodes = folders(tmp_path, (16, 16), (16, 16), classes=("cat",))
+    with refuses("too-few-classes", "hyperfed", 2, error=ConfigError):
+        run(tmp_path, method="hyperfed", nodes=nodes)
+    assert run(tmp_path, "sphere", method="spherefed", nodes=nodes).summary["status"] == "completed"

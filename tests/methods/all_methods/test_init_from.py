@@ -1,5 +1,7 @@
 """Runs that start from a file: a run's model, or an encoder of one's own."""
 
+import json
+
 import numpy as np
 import pytest
 from app_runs import QUICK, Recorder, run
@@ -100,3 +102,11 @@ def test_a_file_that_cannot_be_right_is_refused(tmp_path):
         start()
     save_file({"w": np.arange(4.0)}, path, {"format": "pt"})
     assert start()["w"].dtype == np.float32
+
+
+def test_another_order_of_classes_is_another_classifier(tmp_path):
+    before = run(tmp_path, "before", method="fedavg")
+    about = {"facts": {"class_names": ["b", "a"]}}
+    save_file(before.model, tmp_path / "own.safetensors", metadata={"curvfed": json.dumps(about)})
+    with refuses("other-parameters", "head.*", "b, a", error=ConfigError):
+        run(tmp_path, method="fedavg", init_from=str(tmp_path / "own.safetensors"))

@@ -3,6 +3,7 @@ limits."""
 
 import math
 import tomllib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from graph_fixtures import user_fields
 from tiers import only
 
 from curvfed.client_app import clients_in_memory as live
+from curvfed.server_app.answer import personal_figures
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
@@ -551,3 +553,14 @@ def test_training_learns(method, tmp_path):
         > found.summary["metrics"]["majority_accuracy"] + 0.1
     )
     assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])
+
+
+@pytest.mark.parametrize("sizes", [1, 10, 11, 25])
+def test_the_worst_decile_is_the_mean_of_the_worst_tenth(sizes):
+    values = np.random.default_rng(0).random(sizes)
+    about = SimpleNamespace(metric="accuracy", statistics={})
+    figures = personal_figures(
+        {p: {"score": v} for p, v in enumerate(values)}, dict.fromkeys(range(sizes), about)
+    )
+    expected = np.sort(values)[: -(-sizes // 10)].mean()
+    assert figures["personal_accuracy_worst_decile"] == pytest.approx(expected, abs=1e-15)

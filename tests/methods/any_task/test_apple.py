@@ -14,6 +14,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.apple import AppleServer, Keys
+from curvfed.strategies.wire.checks import MessageError
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
 CLIENTS = (2, OWN, 7)
@@ -297,3 +298,30 @@ def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
             tuple(told)
         }
         assert all("relations" not in array_names(reply) for reply in recorder.replies())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
+        ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
+        (
+            {"core/2/head.bias": np.zeros(4)},
+            r"core/2/head.bias is float64\[4\], expected float64\[3\]",
+        ),
+        (
+            {"core/2/head.bias": np.full(3, math.nan)},
+            "core/2/head.bias has values that are not finite",
+        ),
+        ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
+        ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
+        ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
+    ],
+)
+@pytest.mark.parametrize("cores", [0, 1])
+def test_messages_that_do_not_fit_are_refused(change, reason, cores):
+    found = client(apple__cores=cores)
+    (arrays,) = messages(found, 1)
+    arrays = {name: array for name, array in (arrays | change).items() if array is not None}
+    with pytest.raises(MessageError, match=reason):
+        found.receive(arrays)

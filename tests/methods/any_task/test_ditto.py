@@ -101,3 +101,10 @@ def test_the_second_optimiser_keeps_its_moments_if_asked_to(method, tmp_path):
     half = run(tmp_path, "half", optimizer_state="kept", resume=True, **settings)
     assert half.rounds[-1]["loss"] == kept.rounds[-1]["loss"]
     assert half.summary["personal_accuracy_mean"] == kept.summary["personal_accuracy_mean"]
+
+
+def test_a_strong_pull_leaves_the_own_model_where_the_shared_one_was():
+    """With λη = 1 a step lands on θ, but for the gradient's part; θ is the last one received."""
+    ditto, sent = trained(ditto__mu=1e4, learning_rate=1e-4)
+    for name, array in state(ditto.scored).items():
+        np.testing.assert_allclose(array, sent[-1][name], rtol=0, atol=1e-3)

@@ -44,7 +44,7 @@ def learn(kept, received, weights, names, task, passes):
 def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
     """The first round starts from what is received, whatever the start of the client; the first
     search for the weights ends after eleven passes, and each later round has one."""
-    found = learner(
+    client = learner(
         "fedala",
         learning_rate=RATE,
         local_epochs=EPOCHS,
@@ -53,24 +53,24 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
         fedala__sample=0.5,
         fedala__spread=1e3,
     )
-    task, rng = found.local.task, np.random.default_rng(7)
-    kept = state(found.scored)
+    task, rng = client.local.task, np.random.default_rng(7)
+    kept = state(client.scored)
     weights = {name: np.ones_like(kept[name]) for name in names}
     for passes in (0, 11, 1):
         received = {name: rng.normal(0, 0.7, array.shape) for name, array in kept.items()}
         weights = learn(kept, received, weights, names, task, passes)
         start = mixed(kept, received, weights, names)
         kept = descend(start if passes else received, task, RATE, EPOCHS)
-        found.receive(received)
-        found.train()
-        assert_near(found.share(), kept, 1e-6)
-        assert_near(state(found.scored), kept, 1e-6)
+        client.receive(received)
+        client.train()
+        assert_near(client.share(), kept, 1e-6)
+        assert_near(state(client.scored), kept, 1e-6)
     assert 0 < min(weight.min() for weight in weights.values()) + 1 < 2  # not all are 1
 
 
 def test_a_client_that_is_sent_its_own_last_layers_trains_as_in_fedavg():
-    found, plain = (
+    client, plain = (
         learner(method, learning_rate=RATE, local_epochs=EPOCHS) for method in ("fedala", "fedavg")
     )
-    found.train(), plain.train()
-    assert_near(found.share(), plain.share(), 0)
+    client.train(), plain.train()
+    assert_near(client.share(), plain.share(), 0)

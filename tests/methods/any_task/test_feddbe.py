@@ -44,7 +44,7 @@ def algorithm(arrays, offset, common, task, kappa, momentum):
 
 @pytest.mark.parametrize(("kappa", "momentum"), [(2.0, 1.0), (0.5, 0.3)])
 def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
-    found = learner(
+    client = learner(
         "feddbe",
         learning_rate=RATE,
         local_epochs=EPOCHS,
@@ -54,32 +54,32 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
     common, offset = np.array([0.4, -0.3]), np.zeros(2)
     rng = np.random.default_rng(5)
     for _ in range(2):
-        sent = {name: rng.normal(0, 0.7, array.shape) for name, array in found.share().items()}
+        sent = {name: rng.normal(0, 0.7, array.shape) for name, array in client.share().items()}
         sent[MEAN] = common
-        found.receive(sent)
-        found.train()
+        client.receive(sent)
+        client.train()
         del sent[MEAN]
-        arrays, offset, _ = algorithm(sent, offset, common, found.local.task, kappa, momentum)
-        assert_near(found.share(), arrays | {MEAN: common}, 1e-7)
-    assert_near({OFFSET: found.local_state()[OFFSET].numpy(force=True)}, {OFFSET: offset}, 1e-7)
-    x = found.local.task.x
+        arrays, offset, _ = algorithm(sent, offset, common, client.local.task, kappa, momentum)
+        assert_near(client.share(), arrays | {MEAN: common}, 1e-7)
+    assert_near({OFFSET: client.local_state()[OFFSET].numpy(force=True)}, {OFFSET: offset}, 1e-7)
+    x = client.local.task.x
     z = features(arrays, x.numpy())
     expected = (z + offset) @ arrays["head.weight"].T + arrays["head.bias"]
     kept = {OFFSET: offset}
-    for model in (found.scored, found.restored(found.local.model, kept)):
+    for model in (client.scored, client.restored(client.local.model, kept)):
         np.testing.assert_allclose(model(x).numpy(force=True), expected, rtol=0, atol=1e-6)
 
 
 def test_without_a_common_mean_a_client_trains_as_in_fedavg():
-    found, plain = (
+    client, plain = (
         learner(method, learning_rate=RATE, local_epochs=EPOCHS) for method in ("feddbe", "fedavg")
     )
     start = state(plain.local.model)
-    assert found.train() == plain.train()
-    *_, mean = algorithm(start, np.zeros(2), None, found.local.task, 0.0, 1.0)
-    assert_near({MEAN: found.share()[MEAN]}, {MEAN: mean}, 1e-7)
-    assert_near(state(found.local.model), state(plain.local.model), 0)
-    assert not torch.count_nonzero(found.local_state()[OFFSET])
+    assert client.train() == plain.train()
+    *_, mean = algorithm(start, np.zeros(2), None, client.local.task, 0.0, 1.0)
+    assert_near({MEAN: client.share()[MEAN]}, {MEAN: mean}, 1e-7)
+    assert_near(state(client.local.model), state(plain.local.model), 0)
+    assert not torch.count_nonzero(client.local_state()[OFFSET])
 
 
 def test_the_server_keeps_the_mean_of_the_first_round():
@@ -94,7 +94,7 @@ def test_the_server_keeps_the_mean_of_the_first_round():
     assert server.sent_to(0)[MEAN].tolist() == [2, 2]
     again = FedDbeServer(start)
     again.load(server.state())
-    for one in (server, again):
-        one.aggregate({0: reply(7.0, 1)})
-        assert one.sent_to(1)[MEAN].tolist() == [2, 2]
+    for continued in (server, again):
+        continued.aggregate({0: reply(7.0, 1)})
+        assert continued.sent_to(1)[MEAN].tolist() == [2, 2]
     assert MEAN not in server.global_model()

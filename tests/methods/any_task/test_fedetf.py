@@ -24,11 +24,11 @@ def new(**settings):
 
 
 def test_a_round_is_that_of_the_balanced_loss_of_scaled_cosines():
-    found = new()
-    arrays = {name: array.astype(np.float64) for name, array in state(found.local.model).items()}
-    prior = np.log(np.bincount(found.local.task.train_labels.numpy(), minlength=3))
+    client = new()
+    arrays = {name: array.astype(np.float64) for name, array in state(client.local.model).items()}
+    prior = np.log(np.bincount(client.local.task.train_labels.numpy(), minlength=3))
     for _ in range(EPOCHS):
-        for x, labels in batches(found.local.task):
+        for x, labels in batches(client.local.task):
 
             def loss(moved):
                 z = features(moved, x)
@@ -37,8 +37,8 @@ def test_a_round_is_that_of_the_balanced_loss_of_scaled_cosines():
 
             slopes = gradient(loss, arrays) | {"head.weight": 0.0}  # fixed
             arrays = {name: array - RATE * slopes[name] for name, array in arrays.items()}
-    found.train()
-    assert_near(state(found.local.model), arrays, 1e-7)
+    client.train()
+    assert_near(state(client.local.model), arrays, 1e-7)
 
 
 def test_the_server_sends_the_corners_of_a_simplex_and_the_temperature_is_shared():
@@ -52,12 +52,12 @@ def test_the_server_sends_the_corners_of_a_simplex_and_the_temperature_is_shared
 
 
 def test_fine_tuning_changes_prototypes_and_projection_alone():
-    found = new(fine_tune_epochs=1)
-    net = found.local.model
+    client = new(fine_tune_epochs=1)
+    net = client.local.model
     net.body = nn.Sequential(net.body, nn.Linear(2, 2).to(torch.float64))
-    found.local = replace(found.local, trained=dict(net.named_parameters()))
+    client.local = replace(client.local, trained=dict(net.named_parameters()))
     before = state(net)
-    assert np.isfinite(found.fine_tune())
+    assert np.isfinite(client.fine_tune())
     changed = {name for name, array in state(net).items() if (array != before[name]).any()}
     assert changed == {"head.weight", "body.1.weight", "body.1.bias"}
 

@@ -7,15 +7,18 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
+from errors import refuses
 from scipy.linalg import LinAlgWarning, sqrtm
 from tiny_learning import assert_near, descend, learner, state
 
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fedmtl import (
     RIDGE,
     FedMtlServer,
     Keys,
     learned_relations,
+    mean_relations,
 )
 
 RATE, EPOCHS = 0.3, 2
@@ -253,3 +256,29 @@ def test_the_stronger_the_coupling_the_closer_the_models(relations, strong, tmp_
         weights = [found.model[f"client/{partition}/head.weight"] for partition in range(3)]
         apart.append(np.std(weights, axis=0).mean())
     assert apart[2] < 0.7 * apart[1] < 0.7 * apart[0]
+
+
+def test_relations_before_anyone_replied_and_of_nothing():
+    found = FedMtlServer(model(0), Keys(relations="learned"), clients=range(4))
+    np.testing.assert_allclose(coupled(found.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
+    np.testing.assert_array_equal(learned_relations(np.zeros((3, 3))), 3 * np.eye(3))
+    np.testing.assert_allclose(
+        coupled(FedMtlServer(model(0), Keys(relations="mean"), clients=range(4)).sent_to(2)),
+        np.zeros(10),
+        atol=1e-15,
+    )
+    assert mean_relations(1).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("relations", ["mean", "learned"])
+def test_a_stored_state_goes_on_as_it_was(relations):
+    whole = server(relations, (1, 3), clients=5)
+    whole.aggregate({4: Statistics(model(4), 0), 3: Statistics(model(9), 2)})
+    again = FedMtlServer(model(7), Keys(relations=relations), clients=range(5))
+    again.load(dict(reversed(whole.state().items())))
+    for partition in (0, 1, 3, 4):
+        assert_near(again.sent_to(partition), whole.sent_to(partition), 0)
+        assert again.expected_reply(partition).keys() == model(0).keys()
+    assert_near(again.state(), whole.state(), 0)
+    with refuses("parameters", error=AggregationError):
+        whole.aggregate({1: Statistics({"w": np.zeros((2, 3))}, 1)})

@@ -37,12 +37,12 @@ def new(monkeypatch, **settings):
 
 def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeypatch):
     """The third class has no prototype."""
-    found = new(monkeypatch, fedproto__weight=WEIGHT)
+    client = new(monkeypatch, fedproto__weight=WEIGHT)
     means = np.array([[0.3, -0.2], [0.5, 0.9], [0.0, 0.0]])
-    found.receive({MEANS: means})
-    arrays = state(found.local.model)
+    client.receive({MEANS: means})
+    arrays = state(client.local.model)
     for _ in range(EPOCHS):
-        for x, labels in batches(found.local.task):
+        for x, labels in batches(client.local.task):
 
             def loss(moved):
                 z = features(moved, x)
@@ -52,20 +52,20 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
 
             slopes = gradient(loss, arrays)
             arrays = {name: array - RATE * slopes[name] for name, array in arrays.items()}
-    found.train()
-    assert_near(state(found.local.model), arrays, 1e-7)
-    x, labels = found.local.task.x.numpy(), found.local.task.train_labels.numpy()
+    client.train()
+    assert_near(state(client.local.model), arrays, 1e-7)
+    x, labels = client.local.task.x.numpy(), client.local.task.train_labels.numpy()
     z = features(arrays, x)
     sums = np.stack([z[labels == label].sum(axis=0) for label in range(3)]) / len(z)
     counts = np.bincount(labels, minlength=3) / len(z)
-    assert_near(found.share(), {SUMS: sums, COUNTS: counts}, 1e-7)
-    found.receive({MEANS: means})
-    assert not any(array.any() for array in found.share().values())  # not trained since
-    found.local = replace(found.local, min_class_size=int(np.bincount(labels).max()))
-    found.train()
+    assert_near(client.share(), {SUMS: sums, COUNTS: counts}, 1e-7)
+    client.receive({MEANS: means})
+    assert not any(array.any() for array in client.share().values())  # not trained since
+    client.local = replace(client.local, min_class_size=int(np.bincount(labels).max()))
+    client.train()
     is_large = np.bincount(labels, minlength=3) == np.bincount(labels).max()
     assert not is_large.all()
-    shared = found.share()
+    shared = client.share()
     assert (shared[SUMS].any(axis=1) == is_large).all()
     assert_near({COUNTS: shared[COUNTS]}, {COUNTS: counts * is_large}, 1e-7)
 
@@ -112,8 +112,8 @@ def test_the_server_of_fedtgp_separates_as_its_loss_says():
     labels = np.array([0, 1, 1, 2, 0])
     distances = np.linalg.norm(points[:, None] - centres, axis=2)
     expected = cross_entropy(-(distances + 0.4 * np.eye(3)[labels]), labels)
-    found = fedtgp.separation(*map(torch.from_numpy, (points, labels, centres)), 0.4)
-    assert float(found) == pytest.approx(expected, abs=1e-12)
+    loss = fedtgp.separation(*map(torch.from_numpy, (points, labels, centres)), 0.4)
+    assert float(loss) == pytest.approx(expected, abs=1e-12)
     means = np.array([[0.0, 0], [0, 2], [3, 1], [0, 5]])
     assert fedtgp.largest_gap(means, np.array([0, 0, 1, 2])) == pytest.approx(4.0)
     assert fedtgp.largest_gap(means[:1], np.array([2])) == 0
@@ -122,19 +122,19 @@ def test_the_server_of_fedtgp_separates_as_its_loss_says():
 def test_a_stored_server_of_fedtgp_goes_on_with_the_same_bits():
     start = {MEANS: np.zeros((3, 2), np.float32)}
     keys = fedtgp.Keys(epochs=3, batch_size=3)
-    one, other = (fedtgp.FedTgpServer(start, keys, RunKeys(seed=4)) for _ in range(2))
+    server, twin = (fedtgp.FedTgpServer(start, keys, RunKeys(seed=4)) for _ in range(2))
     rng = np.random.default_rng(2)
-    for server in (one, other):
+    for each in (server, twin):
         *_, replies = replies_of(np.random.default_rng(0))
-        server.aggregate(replies)
+        each.aggregate(replies)
     again = fedtgp.FedTgpServer(start, keys, RunKeys(seed=9))
-    again.run = one.run
-    again.load(one.state())
+    again.run = server.run
+    again.load(server.state())
     *_, replies = replies_of(rng)
-    for server in (one, other, again):
-        server.aggregate(replies)
-    assert one.sent_to(0)[MEANS].tobytes() == again.sent_to(0)[MEANS].tobytes()
-    assert one.sent_to(0)[MEANS].tobytes() == other.sent_to(0)[MEANS].tobytes()
+    for each in (server, twin, again):
+        each.aggregate(replies)
+    assert server.sent_to(0)[MEANS].tobytes() == again.sent_to(0)[MEANS].tobytes()
+    assert server.sent_to(0)[MEANS].tobytes() == twin.sent_to(0)[MEANS].tobytes()
 
 
 def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):

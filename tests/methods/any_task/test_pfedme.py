@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from errors import refuses
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.pfedme import Keys, PFedMeServer
+from curvfed.strategies.wire.checks import MessageError
 
 RATE, EPOCHS = 0.3, 2
 
@@ -158,3 +161,13 @@ def test_the_server_goes_beta_of_the_way_to_the_mean(beta, dtype):
     again = PFedMeServer(start, Keys(beta=beta))
     again.load(found.state())
     assert_near(again.sent_to(4), found.sent_to(4), 0)
+
+
+def test_what_does_not_fit_is_refused(tmp_path):
+    found = learner("pfedme")
+    arrays = found.share()
+    with refuses("parameters", "own/head.bias", error=MessageError):
+        found.receive(arrays | {"own/head.bias": arrays["head.bias"]})
+    for key, value in (("penalty", 0.0), ("steps", 0), ("rate", -1.0), ("beta", 0.0)):
+        with refuses("value", f"pfedme.{key} = {value}", error=ConfigError):
+            learner("pfedme", **{f"pfedme__{key}": value})

@@ -321,3 +321,31 @@ def test_it_is_for_sgd_from_rest_alone(keys):
     for dataset in ("digits", "trees"):
         with refuses(SGD_REFUSED, *keys.values(), "scaffold", error=ConfigError):
             parse({"method": "scaffold", "dataset": dataset} | keys)
+
+
+def test_a_server_that_goes_on_is_the_same():
+    rng = np.random.default_rng(8)
+    whole, resumed = (
+        ScaffoldServer(
+            arrays_of(np.random.default_rng(0)), Keys(learning_rate=0.5), clients=range(3)
+        )
+        for _ in range(2)
+    )
+    replies = [
+        {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
+    ]
+    whole.aggregate(replies[0])
+    resumed.load(whole.state())
+    for server in (whole, resumed):
+        server.aggregate(replies[1])
+    assert_near(whole.state(), resumed.state(), 0)
+    assert_near(whole.sent_to(0), resumed.sent_to(0), 0)
+
+
+def test_what_a_model_shares_and_does_not_train_keeps_a_variate_of_zero(tmp_path):
+    """The curvature of Lorentz layers under a method that does not learn it."""
+    found = run(tmp_path, method="scaffold", model="lorentz", dataset="trees")
+    assert [row["replies"] for row in found.rounds] == ["3", "3"]
+    assert found.model["k"] == 0
+    assert found.model["variate/k"] == 0
+    assert found.personal(0)["parameter/own-variate/k"] == 0

@@ -221,3 +221,11 @@ def test_a_full_disk_ends_the_run_and_the_rest_is_the_same_bits(tmp_path, monkey
     assert failed >= 8
     assert at < 39
     assert not list(tmp_path.glob("*-refused-*"))
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="exists; allowed is a new name"):
+        run(tmp_path, num_rounds=1)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
+from errors import refuses
 from graph_fixtures import write_tu, write_user_graph
 from tiers import only
 
@@ -14,6 +15,7 @@ import curvfed.client_app.resources
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.client_app.resources import (
+    device_of,
     fitting_model,
     memory_errors,
 )
@@ -215,3 +217,18 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
 
 
 # The device itself
+
+
+@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "mps", "meta", "CPU", "0"])
+def test_names_of_no_device(name):
+    with refuses("no-such-device", f'"{name}"', "cuda:N", error=ConfigError):
+        device_of(parse({}), Node(partition=0, device=name))
+
+
+def test_a_machine_with_two_gpus(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "ABC"[number] * 3)
+    assert device_of(parse({}), Node(partition=0, device="cuda:1")) == torch.device("cuda:1")
+    assert device_of(parse({"device": "cpu"}), Node(partition=0)) == CPU
+    with refuses("no-such-device", '"cuda:2"', "cuda:0 (AAA), cuda:1 (BBB)", error=ConfigError):
+        device_of(parse({}), Node(partition=0, device="cuda:2"))

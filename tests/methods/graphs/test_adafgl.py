@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, newest, partition_of, run
+from errors import refuses
 from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
 from curvfed.strategies.base.statistics import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.methods import adafgl as stage_two
 from curvfed.strategies.methods.adafgl import AdaFglClient
 from curvfed.tasks.graphs.adaptive import (
     LABEL_STEPS,
@@ -408,3 +411,10 @@ def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):
     )
     assert 0 <= kept["confidence"] <= 1
     assert kept["smooth.layers.0.weight"].shape[1] == 4 * 300
+
+
+def test_a_graph_that_is_too_large_is_refused_before_the_rounds(monkeypatch):
+    monkeypatch.setattr(stage_two, "MAX_NODES", NODES - 1)
+    with refuses("too-many-nodes", NODES - 1, NODES, error=ConfigError):
+        learner(graph())
+    learner(graph(), fine_tune_epochs=0)

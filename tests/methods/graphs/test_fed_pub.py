@@ -392,3 +392,21 @@ def test_networks_for_graphs_have_masks_too(sets, tmp_path):
     assert EMBEDDING in sent
     told = [decode_arrays(reply["arrays"])[EMBEDDING] for reply in recorder.replies("train")]
     assert len({array.tobytes() for array in told}) == 8
+
+
+def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
+    rng, aggregation = np.random.default_rng(3), fresh()
+    aggregation.aggregate(replies_of(rng, [0, 1, 2], [1, 2, 3]))
+    kept = aggregation.sent_to(1)
+    later = replies_of(rng, [0, 2], [4, 1])
+    aggregation.aggregate(later)
+    assert aggregation.sent_to(1) is kept
+    assert aggregation.sent_to(7) is aggregation.sent_to(8)
+    close(aggregation.sent_to(7), split_average(later[0].arrays, list(later.values())))
+
+
+def test_mixing_weights_overflow_nowhere():
+    found = mixing_weights(
+        np.array([[1e30, 0.0], [0.0, 1e-30]]), np.array([[1e30, 0.0], [0.0, 1e-30]]), 1e6
+    )
+    np.testing.assert_array_equal(found, np.eye(2))

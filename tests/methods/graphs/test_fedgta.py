@@ -318,3 +318,15 @@ def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_stati
         for reply in recorder.replies("train")
         if partition_of(reply) == 1 and array_names(reply)
     ]
+
+
+def test_clients_that_are_the_same_have_the_plain_mean():
+    rng = np.random.default_rng(0)
+    replies = {
+        partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)
+    }
+    found = FedGtaServer(model(rng), Keys(threshold=0.99, moments=ORDER))
+    found.aggregate(replies)
+    mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
+    for partition in replies:
+        np.testing.assert_allclose(found.sent_to(partition)["w"], mean, rtol=0, atol=1e-15)

@@ -393,3 +393,25 @@ def test_of_networks_for_graphs_only_graph_layers_are_shared(sets, tmp_path):
         name.removeprefix("cluster/0/") for name in found.model if name.startswith("cluster/")
     } == sent
     assert found.summary["metrics"]["largest_update_norm"] > 0
+
+
+def test_the_warm_up_ends():
+    aggregation = clusters(warmup=2)
+    assert [go(aggregation, OPPOSED) for _ in range(4)] == [1, 1, 2, 2]
+
+
+def test_who_has_no_say_stays_with_the_larger_half():
+    aggregation = clusters(eps1=2, eps2=2)
+    go(aggregation, dict.fromkeys(range(7), UP), {6: 0})
+    known = {0: RIGHT, 1: LEFT, 3: LEFT, 4: LEFT, 6: STILL}
+    assert go(aggregation, known, {6: 0}) == 2
+    assert members(aggregation) == [{1, 2, 3, 4, 5, 6}, {0}]
+    np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), LEFT + UP)
+    assert aggregation.sent_to(99) is aggregation.sent_to(6)
+
+
+def test_fewer_than_most_of_the_known_decide_nothing():
+    aggregation = clusters()
+    go(aggregation, dict.fromkeys(range(8), UP))
+    assert go(aggregation, OPPOSED) == 1
+    assert go(aggregation, OPPOSED | {4: LEFT}) == 2

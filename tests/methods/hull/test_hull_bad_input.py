@@ -335,3 +335,15 @@ def test_a_wrong_key_ends_it_with_words(case, signed, tmp_path):
     with pytest.raises((FederationError, ConfigError), match=text) as caught:
         hull_run(tmp_path, nodes=signed, min_replies=3)
     assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_simulation_with_another_number_of_classes(tmp_path):
+    with refuses("num-classes", "hull.num-classes = 5", 2, error=ConfigError):
+        hull_run(tmp_path, hull__num_classes=5)
+
+
+def test_points_beyond_the_public_radius_are_moved_onto_it(tmp_path, caplog):
+    run = hull_run(tmp_path, hull__radius=0.5)
+    assert run.summary["metrics"]["hull_points_moved"] > 0
+    assert "lie beyond the public radius and were moved onto it (hull.radius)" in caplog.text
+    assert (np.hypot(*arrays_of(run)["points"].T) <= 0.5).all()

@@ -15,6 +15,7 @@ from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.hull.classifier import NONE, client_votes, elect_names
 from curvfed.strategies.methods.hull.client import HullClient
 
 SIX = {"clients": 6, "hull__epsilon": 0.1}
@@ -141,3 +142,12 @@ def test_votes_that_are_none_are_a_bad_reply(tmp_path):
     ]
     assert dropped == ["votes must be 0 or 1, at most one 1 in a row and in a column"]
     assert sorted(arrays_of(run)["names"]) == ["0", "2"]
+
+
+def test_a_vote_is_for_a_group_with_points_and_a_public_name():
+    names = np.array([1, 0, NONE, 2])
+    votes = client_votes(names, np.array([0, 0, 1, 2]), ("a", "b", "c"), ("c", "b"))
+    # "a" is not public, group 3 has no points
+    assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
+    assert elect_names(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
+    assert elect_names(np.zeros((2, 2))).tolist() == [NONE, NONE]

@@ -81,12 +81,12 @@ def test_with_a_bias_it_is_the_least_squares_fit_of_pooled_features_and_a_one():
         vectors.append(sums.pack())
         form.check(vectors[-1], len(labels[rows]), 6, 4)
     head = {"weight": np.zeros((4, 6), np.float64), "bias": np.zeros(4)}
-    found = form.classifier(sum(vectors), 200, head, 0.0)
+    solved = form.classifier(sum(vectors), 200, head, 0.0)
     ones = np.hstack([features, np.ones((200, 1))])
     expected = np.linalg.lstsq(ones, np.eye(4)[labels], rcond=None)[0].T
-    np.testing.assert_allclose(found["weight"], expected[:, :-1], atol=1e-9)
-    np.testing.assert_allclose(found["bias"], expected[:, -1], atol=1e-9)
-    assert not found["weight"][3].any()
+    np.testing.assert_allclose(solved["weight"], expected[:, :-1], atol=1e-9)
+    np.testing.assert_allclose(solved["bias"], expected[:, -1], atol=1e-9)
+    assert not solved["weight"][3].any()
     with refuses("number-of-examples", error=CalibrationError):
         form.check(vectors[1], 49, 6, 4)
 

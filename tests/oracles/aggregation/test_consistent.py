@@ -327,3 +327,23 @@ def test_it_goes_on_from_its_state():
         one.aggregate(replies_of(start, second, [1, 2, 3, 4]))
     for name, array in whole.state().items():
         np.testing.assert_array_equal(resumed.state()[name], array)
+
+
+def test_two_orthogonal_clients_share_evenly():
+    """(.5, .5); the iteration as printed, without the toughest client in the virtual one, gives
+    (.57, .43)."""
+    found, rows = aggregated(np.zeros(3), np.eye(3)[:2], [2, 1], np.inf)
+    np.testing.assert_allclose(list(found.weights().values()), [0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(published(rows, np.array([2 / 3, 1 / 3]), 1), [0.5, 0.5])
+
+
+def test_a_client_without_loss_does_not_stop_the_others():
+    """Five clients go one way; one has a loss of 0, and weight decay alone moves it by a
+    thousandth."""
+    rng = np.random.default_rng(2)
+    deviations = rng.standard_normal((6, 200)) * 0.3 + 1
+    deviations[0] = -1e-3 * rng.standard_normal(200)
+    found, rows = aggregated(np.zeros(200), deviations, [10] * 6, np.inf)
+    assert found.round_figures()["norm_ratio"] > 0.9
+    alone = published(rows, np.full(6, 1 / 6), 500)
+    assert alone[0] > 0.99  # what would be without the care

@@ -8,17 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from errors import refuses
 from flwr.clientapp import ClientApp
 from flwr.serverapp import strategy
 from pydantic import ValidationError
 
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.build_method import new_aggregation as made_by
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fedopt import FedOpt, Keys
 
 KINDS = ("adam", "yogi", "avgm")
@@ -404,3 +406,16 @@ def test_auto_is_flowers_own_default_and_for_qfedavg_the_runs_learning_rate():
     assert (made.client_learning_rate, made.q) == (0.25, 3)
     made = made_by({}, RunConfig(aggregation="flower:FedYogi"), range(2))._flower
     assert (made.eta, made.beta_2) == (strategy.FedYogi().eta, strategy.FedYogi().beta_2)
+
+
+def test_too_few_replies_are_said_in_words():
+    start, (replies,) = rounds_of(9, 1)
+    found = new_server("flower:Bulyan", start, {"num_malicious_nodes": 1})
+    with refuses("no-model", "flower:Bulyan", "4 replies", error=AggregationError):
+        found.aggregate(replies)
+
+
+def test_a_state_of_something_else_is_refused():
+    start, _ = rounds_of(5, 0)
+    with pytest.raises(ConfigError, match="flower:FedAdam cannot continue from it"):
+        fresh("flower:FedAdam", start).load(start | {"server-optimizer/rounds": np.array(3)})

@@ -4,9 +4,11 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.statistics import Statistics, is_buffer
 
@@ -149,3 +151,16 @@ def test_an_update_without_weight_is_not_looked_at():
     bad = Statistics({"w": np.full(2, np.nan, np.float32)}, 5)
     good = Statistics({"w": np.ones(2, np.float32)}, 5)
     np.testing.assert_array_equal(weighted_step(start, [bad, good], [0, 0.5])["w"], [0.5, 0.5])
+
+
+def test_other_arrays_are_refused():
+    start = {"w": np.zeros(3, np.float32)}
+    for arrays in (
+        {},
+        {"v": np.zeros(3, np.float32)},
+        {"w": np.zeros(3, np.float32), "v": np.zeros(1, np.float32)},
+    ):
+        with refuses("parameters", error=AggregationError):
+            gram(start, [start, arrays])
+        with refuses("parameters", error=AggregationError):
+            weighted_step(start, [Statistics(arrays, 1)], [1.0])

@@ -43,14 +43,14 @@ def test_with_weights_it_is_the_sum_over_the_other_edges(graph):
     columns = [frozenset(column) for column in edge_index.T.tolist()]
     weights = torch.tensor([weight[edge] for edge in columns], dtype=torch.float64)
     value = forman_ricci(edge_index, num_nodes, triangles=False, weights=weights)
-    for found, edge in zip(value.tolist(), columns, strict=True):
+    for curvature, edge in zip(value.tolist(), columns, strict=True):
         own = weight[edge]
         expected = own * sum(
             1 / own
             - sum((own * weight[other]) ** -0.5 for other in weight if node in other != edge)
             for node in edge
         )
-        assert found == pytest.approx(expected, abs=1e-4)
+        assert curvature == pytest.approx(expected, abs=1e-4)
 
 
 def test_more_nodes_than_one_block_of_rows():

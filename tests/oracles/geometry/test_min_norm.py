@@ -306,8 +306,8 @@ def test_a_step_of_frank_wolfe_is_that_of_equation_11():
     gap = rows[toughest] - virtual
     share = float(np.clip(-gap @ virtual / (gap @ gap), 0, 1))
     expected = (1 - share) * weights + share * np.eye(4)[toughest]
-    found = frank_wolfe_point(rows @ rows.T, weights, steps=1)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    weights_after = frank_wolfe_point(rows @ rows.T, weights, steps=1)
+    np.testing.assert_allclose(weights_after, expected, rtol=0, atol=1e-12)
 
 
 @given(problem=problems(), seed=st.integers(0, 100))

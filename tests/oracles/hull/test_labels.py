@@ -161,3 +161,22 @@ def test_the_construction_is_the_same_everywhere() -> None:
         element = (-3 * linear) % 7, (constant - linear) % 7
     assert len(powers) == 48
     assert code.numbers == [powers[shift, 1] - 1 for shift in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("num", "h", "match"),
+    [
+        (6, 1, "hull.h = 1; allowed are 2 up to the number of hulls in all, 6"),
+        (6, 7, "hull.h = 7; allowed are 2 up to the number of hulls in all, 6"),
+        (1, 2, "allowed are 2 up to the number of hulls in all, 1"),
+        (
+            20,
+            11,
+            "hull.h = 11 with 20 hulls in all needs sums of more than 62 bits",
+        ),
+        (2001, 2, "2001 hulls in all; hull.code=bose-chowla has labels for up to 2000"),
+    ],
+)
+def test_codes_that_cannot_be_are_refused(num: int, h: int, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        BoseChowla(num, h)

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -307,3 +308,8 @@ def test_training_lowers_the_loss_of_every_objective():
                 values.append(loss.item())
             means.append(sum(values) / len(values))
         assert means[-1] < 0.7 * means[0], kind
+
+
+def test_an_unknown_class_is_refused_by_name():
+    with refuses("unknown-class"):
+        ImageTask(client_of(3), ("ant", "cat"), CPU, 0, CROSS_ENTROPY)
