@@ -14,7 +14,7 @@ from curvfed.client_app.node import IN_MEMORY, Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
-from curvfed.server_app.facts import check_clients
+from curvfed.server_app.facts import check_clients, check_task
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import pick_device
@@ -116,18 +116,11 @@ def look_at_data(
                     lines += [f"read: {step}" for step in steps if step]
         if 1 < num_loaded < number and first:
             lines.append(f"… {number - num_loaded} more")
-    if first and first.task not in config.row.tasks:
-        raise ConfigError(
-            f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}"'
-            f" works on {', '.join(config.row.tasks)}",
-            key="other-task",
-        )
-    if first and config.calibration == "ffc" and not KINDS[first.task].has_shape:
-        raise ConfigError(
-            f'calibration = "ffc" and dataset = "{config.dataset}": the data are {first.task};'
-            " allowed is calibration = auto or none, as classifiers of images alone are calibrated",
-            key="other-task",
-        )
+    if first:
+        try:
+            check_task(first.task, config)
+        except FederationError as error:
+            raise ConfigError(f'dataset = "{config.dataset}": {error}', key="other-task") from None
     _check_model_of(request, first)
     if config.test_data == "auto":
         has_test_data = first is not None and KINDS[first.task].has_test_set

@@ -56,18 +56,7 @@ def facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
     support."""
     row = config.row
     facts = _facts(described)
-    if facts.task not in row.tasks:
-        raise FederationError(
-            f'the clients\' data are {facts.task}, method = "{config.method}" works on'
-            f" {', '.join(row.tasks)}",
-            key="other-task",
-        )
-    if config.calibration == "ffc" and not KINDS[facts.task].has_shape:
-        raise FederationError(
-            f'calibration = "ffc" and the clients\' data are {facts.task}: allowed is calibration ='
-            " auto or none, as classifiers of images alone are calibrated",
-            key="other-task",
-        )
+    check_task(facts.task, config)
     is_private = not all(description.statistics for description in described.values())
     if learner_class(row).reports_statistics and is_private:
         raise FederationError(
@@ -90,6 +79,27 @@ def facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
             key="not-two-classes",
         )
     return facts
+
+
+def check_task(task: str, config: RunConfig) -> None:
+    """Refuse data on which the method or the calibration does not work.
+
+    Raises
+    ------
+    FederationError
+    """
+    if task not in config.row.tasks:
+        raise FederationError(
+            f'the data are {task}, method = "{config.method}" works on'
+            f" {', '.join(config.row.tasks)}",
+            key="other-task",
+        )
+    if config.calibration == "ffc" and not KINDS[task].has_shape:
+        raise FederationError(
+            f'the data are {task}, and calibration = "ffc"; allowed is calibration = auto or none,'
+            " as classifiers of images alone are calibrated",
+            key="other-task",
+        )
 
 
 def _facts(described: dict[int, Description]) -> Facts:

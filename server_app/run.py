@@ -244,15 +244,12 @@ class Run:
         self.directory.append(row, answer.client_rows(weights or {}))
         self.sinks.add(row)
 
-    def calibrates_at(self, number: int) -> bool:
-        """Whether training goes on with the classifier of a calibration after this round."""
-        every = self.config.calibration_every
-        return every > 0 and number % every == 0
-
     def forget_calibration(self) -> None:
-        """Drop the classifier of the last round, which belongs to another model, or train on with
-        it."""
-        head = self.calibrated if self.calibrates_at(self.state.round) else {}
+        """Drop the classifier of an earlier calibration, which belongs to another model, or at
+        every `calibration-every` rounds train on with it."""
+        every = self.config.calibration_every
+        trains_on = bool(every and self.state.round % every == 0)
+        head = self.calibrated if trains_on else {}
         if head and head.keys() <= self.fixed.keys():
             self.fixed = self.fixed | head
             self.state.fixed_holders = []

@@ -19,7 +19,7 @@ from curvfed.deployments.predict.points_and_graphs import (
 from curvfed.deployments.predict.prediction import (
     Prediction,
     most_likely,
-    prediction,
+    scored_prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.device import pick_device
@@ -112,4 +112,4 @@ def predict(
         value = score(local.metric, logits[scored], local.labels[scored])
         if value is not None:
             examples.notes[f"{local.metric} on {examples.scored_words}"] = f"{value:.4f}"
-    return prediction(run, examples, classes, probabilities, notes)
+    return scored_prediction(run, examples, classes, probabilities, notes)

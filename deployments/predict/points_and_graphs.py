@@ -19,7 +19,7 @@ from curvfed.deployments.predict.prediction import (
     Prediction,
     is_own,
     own_name,
-    prediction,
+    scored_prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.one_shot import server_class
@@ -115,7 +115,7 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     columns = np.searchsorted(classifier.groups, predicted)[:, None]
     probabilities = np.take_along_axis(classifier.probabilities(points), columns, axis=1)
     labels = np.array(run.class_names)
-    by_class = prediction(
+    by_class = scored_prediction(
         run, examples, labels[predicted].tolist(), torch.from_numpy(probabilities[:, 0]), notes
     )
     return replace(by_class, unknown=classifier.unknown(points))

@@ -95,7 +95,7 @@ class Prediction:
         return DataFrame(columns)
 
 
-def prediction(
+def scored_prediction(
     run: TrainedRun,
     examples: Examples,
     classes: list[str],

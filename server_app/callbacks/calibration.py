@@ -23,6 +23,8 @@ from curvfed.tasks.kinds import KINDS
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalLinks, GlobalModel, GlobalPoints
 
+log = logging.getLogger("curvfed")
+
 
 class GlobalScore(Callback):
     """Scores the model in the rounds that `global-every` selects.
@@ -84,8 +86,6 @@ def _open(run: Run) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
     return open_global_model(run.config, run.federation, run.model.is_global)
 
 
-log = logging.getLogger("curvfed")
-
 SUMS = "sums"
 """Name of the array that a client sends."""
 
@@ -113,7 +113,7 @@ class CalibrationCallback(Callback):
 
     def after_round(self, completed: Round) -> None:
         """Calibrate after the last round, and every `calibration-every` rounds."""
-        if completed.number != self.run.last_round and not self.run.calibrates_at(completed.number):
+        if not self.run.is_due(completed.number, self.run.config.calibration_every):
             return
         try:
             self._calibrate(completed.number)
