@@ -25,6 +25,11 @@ from curvfed.strategies.config.run_config import defaults_of
 PRESETS = "presets"
 SWEEPS = "sweeps"
 
+TEMPLATES = "server_app/report/templates"
+"""The templates of pages."""
+
+ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
+
 
 def package_files(kind: str) -> dict[str, Path]:
     """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `baselines/images/moon` in
@@ -47,12 +52,6 @@ def name_hint(kind: str, name: str) -> str:
     if kind == PRESETS:
         return f"{hint}`curvfed presets` lists the presets"
     return f"{hint}shipped are {', '.join(names)}"
-
-
-TEMPLATES = "server_app/report/templates"
-"""The templates of pages."""
-
-ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
 
 @contextlib.contextmanager

@@ -39,6 +39,11 @@ QUIET = {
 NO_PROXIES = ("NO_PROXY", "no_proxy", "no_grpc_proxy")
 """Environment variables with the hosts that a program reaches without a proxy."""
 
+LARGE = 2**14
+"""Bytes from which a value is written once, however many messages have it."""
+
+_PLACE = struct.Struct("qqq")
+
 
 class Interrupted(BaseException):
     """A signal to end the run; a BaseException, so that no error handler catches it."""
@@ -174,12 +179,6 @@ def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.2
             return False
         time.sleep(pause)
     return True
-
-
-LARGE = 2**14
-"""Bytes from which a value is written once, however many messages have it."""
-
-_PLACE = struct.Struct("qqq")
 
 
 class Place(NamedTuple):

@@ -34,6 +34,10 @@ from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN
 
+_log = logging.getLogger("curvfed")
+
+__all__ = ["Run", "load", "simulate"]
+
 
 def method_name(method: object) -> str:
     """The name of a method; a row or a learner is registered under the name of its keys or class.
@@ -124,11 +128,6 @@ def client_list(data: object) -> list[object]:
             key="data",
         )
     return clients
-
-
-_log = logging.getLogger("curvfed")
-
-__all__ = ["Run", "load", "simulate"]
 
 
 @turn("simulate")

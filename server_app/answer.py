@@ -22,6 +22,9 @@ in `_before` for the model as received."""
 CohortMeans = Mapping[str, tuple[float, int]]
 """Scores after a secure sum: the mean over the clients with the score, and their number."""
 
+_MAX_REASONS = 20_000
+"""Maximum length of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every reason."""
+
 
 class Figure(NamedTuple):
     """A score over the clients that have it; None where only a sum is known."""
@@ -112,10 +115,6 @@ def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) 
     return sum(
         value * size for value, size in zip(accuracy.values(), sizes_shared, strict=True)
     ) / sum(sizes_shared)
-
-
-_MAX_REASONS = 20_000
-"""Maximum length of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every reason."""
 
 
 @dataclass(frozen=True)

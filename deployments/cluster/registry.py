@@ -24,6 +24,22 @@ from curvfed.deployments.cluster.ledger import user
 from curvfed.deployments.processes import LOOPBACK, is_open
 from curvfed.tasks.stored_files import replacing, write_atomically
 
+REGISTERED = "registered"
+REVOKED = "revoked"
+RUN = "run"
+RESUMED = "resumed"
+"""Kinds of lines in the server's ledger."""
+
+NODES = "registered.json"
+RUNS = "runs.json"
+"""Files in the server's folder: the id of each node by its name, and the name of each run by its
+id."""
+
+SUPERLINK_START = 120.0
+PAUSE = 1.0
+"""Seconds to wait for a SuperLink that starts, and between two attempts. On a busy machine Flower's
+imports take half a minute."""
+
 
 def check_database(folder: ServerFolder) -> str:
     """Report that the database is sound, or that there is none yet.
@@ -101,18 +117,6 @@ def _damage(path: Path) -> str:
     except sqlite3.Error as error:
         return str(error)
     return "" if state == "ok" else str(state)
-
-
-REGISTERED = "registered"
-REVOKED = "revoked"
-RUN = "run"
-RESUMED = "resumed"
-"""Kinds of lines in the server's ledger."""
-
-NODES = "registered.json"
-RUNS = "runs.json"
-"""Files in the server's folder: the id of each node by its name, and the name of each run by its
-id."""
 
 
 def read_names(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
@@ -200,12 +204,6 @@ def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
     from curvfed.client_app.node.ledger import Ledger  # imports Flower
 
     Ledger(ledger_path(folder)).append(kind, run=name, by=user(), **fields)
-
-
-SUPERLINK_START = 120.0
-PAUSE = 1.0
-"""Seconds to wait for a SuperLink that starts, and between two attempts. On a busy machine Flower's
-imports take half a minute."""
 
 
 def register(

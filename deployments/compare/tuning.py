@@ -25,6 +25,19 @@ from curvfed.tasks.stored_files import write_atomically
 
 Key = TypeVar("Key")
 
+SCORE = f"{BEST}.metrics.{VALIDATION}"
+"""The figure by which configurations are chosen."""
+
+DROPPED = "replies_dropped"
+
+FIRST_STEPS: tuple[int, ...] = (0, -2, -1, 1, 2)
+"""The first rates of each entrant, in steps of √10 from the default."""
+
+FARTHEST = 8
+"""Steps from the default beyond which no rate is tried."""
+
+Configuration = dict[str, Any]
+
 
 @dataclass(frozen=True)
 class StepRunner:
@@ -90,20 +103,6 @@ def check_plan(path: Path, text: str) -> None:
                 f" {json.dumps(plan.get(key, 'auto'))}; name another folder by --results",
                 key="other-comparison",
             )
-
-
-SCORE = f"{BEST}.metrics.{VALIDATION}"
-"""The figure by which configurations are chosen."""
-
-DROPPED = "replies_dropped"
-
-FIRST_STEPS: tuple[int, ...] = (0, -2, -1, 1, 2)
-"""The first rates of each entrant, in steps of √10 from the default."""
-
-FARTHEST = 8
-"""Steps from the default beyond which no rate is tried."""
-
-Configuration = dict[str, Any]
 
 
 @dataclass(frozen=True)

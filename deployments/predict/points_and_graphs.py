@@ -38,7 +38,7 @@ from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points
 from curvfed.tasks.sources import OLSSON
 
-KINDS = {
+CLASSIFIERS = {
     "poincare": "SVM in the disc",
     "logistic": "logistic on tangent vectors",
     "plane": "multinomial on x and y",
@@ -97,7 +97,7 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
     classifier = classifier_of(run)
     summands = server_class(run.config).summands
-    kind = KINDS[classifier.kind]
+    kind = CLASSIFIERS[classifier.kind]
     notes = {"model": f"global, {kind}, C = {classifier.c:g}, trained on the clients' {summands}"}
     names = list(filter(None, run.groups))
     unnamed = len(run.groups) - len(names)

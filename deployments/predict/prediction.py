@@ -22,6 +22,10 @@ from curvfed.tasks.stored_files import write_atomically
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
 
+SUFFIXES = (".csv", ".tsv", ".json", ".h5ad")
+COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
+"""The new columns in `obs` of an `.h5ad`."""
+
 
 @dataclass(frozen=True, eq=False)
 class Examples:
@@ -143,11 +147,6 @@ def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
     return path.exists() and any(
         place.exists() and os.path.samefile(path, place) for place in places
     )
-
-
-SUFFIXES = (".csv", ".tsv", ".json", ".h5ad")
-COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
-"""The new columns in `obs` of an `.h5ad`."""
 
 
 def check_out(out: Path | None, data: str) -> None:

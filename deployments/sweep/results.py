@@ -32,6 +32,9 @@ SUMMARY = "summary.json"
 COMPLETED = "completed"
 FAILED = "failed"
 
+MAX_ERROR = 200
+"""Printed characters of an error; the table has all of them."""
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -192,10 +195,6 @@ def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-MAX_ERROR = 200
-"""Printed characters of an error; the table has all of them."""
 
 
 class Progress:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("curvfed")
 
+SUMS = "sums"
+"""Name of the array that a client sends."""
+
 
 class GlobalScore(Callback):
     """Scores the model in the rounds that `global-every` selects.
@@ -84,10 +87,6 @@ def _open(run: Run) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
     from curvfed.server_app.global_model import open_global_model
 
     return open_global_model(run.config, run.federation, run.model.is_global)
-
-
-SUMS = "sums"
-"""Name of the array that a client sends."""
 
 
 class CalibrationCallback(Callback):

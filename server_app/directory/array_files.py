@@ -21,6 +21,21 @@ if TYPE_CHECKING:  # only one-shot runs load classifiers of hulls
 
 _COMMENT = f"curvfed format {FORMAT} {UNSEALED}".encode()
 
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_POINTS = ("points", "references", "normals", "sample_points", "test_points", "true_points")
+_NUMBERS = ("client", "hull", "group", "sample_labels", "test_labels", "test_predicted")
+_OPTIONAL: dict[str, NDArray[Any]] = {
+    **dict.fromkeys(_POINTS, np.empty((0, 2))),
+    **dict.fromkeys((*_NUMBERS, "true_class", "true_hull"), np.empty(0, np.int64)),
+    **dict.fromkeys(("class_names", "voted_names"), np.empty(0, np.str_)),
+    "votes": np.empty((0, 0)),
+}
+"""Arrays that a run without hulls or test points, or with real clients, does not write."""
+
+SPACES = ("flat", "sphere", "poincare", "prototypes")
+
 
 def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     """Write arrays by name into a private file."""
@@ -49,20 +64,6 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
     # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
     except Exception as error:
         raise ValueError(f"{path} cannot be read: {error}") from None
-
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-_POINTS = ("points", "references", "normals", "sample_points", "test_points", "true_points")
-_NUMBERS = ("client", "hull", "group", "sample_labels", "test_labels", "test_predicted")
-_OPTIONAL: dict[str, NDArray[Any]] = {
-    **dict.fromkeys(_POINTS, np.empty((0, 2))),
-    **dict.fromkeys((*_NUMBERS, "true_class", "true_hull"), np.empty(0, np.int64)),
-    **dict.fromkeys(("class_names", "voted_names"), np.empty(0, np.str_)),
-    "votes": np.empty((0, 0)),
-}
-"""Arrays that a run without hulls or test points, or with real clients, does not write."""
 
 
 class Hull(NamedTuple):
@@ -197,9 +198,6 @@ def _classifier(path: Path, groups: list[int]) -> "Classifier | None":
     except (OSError, ValueError):
         return None
     return classifier if classifier.groups.tolist() == groups or not groups else None
-
-
-SPACES = ("flat", "sphere", "poincare", "prototypes")
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,23 @@ short."""
 MOST_LINES = 3
 """Lines of a tick's label."""
 
+Array = NDArray[np.float64]
+
+CURVATURE = "sectional curvature (−1: unit ball)"
+FORMAN = "mean Forman–Ricci curvature"
+
+MOST_POINTS = 200
+"""Points along a line; if there are more rounds, evenly spaced ones are drawn, the first and the
+last included."""
+
+MOST_CELLS = 200
+"""Rows, and columns, for which a map of cells has room."""
+
+# Pixels know no CSS variables: these colours stand out on light paper and on dark paper.
+_LESS = "#2a8fd0"
+_MORE = "#d9751a"
+_NEUTRAL = "#87929d"
+
 
 def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
     """Put a legend above all panels, in as many columns as have room, and make the figure that much
@@ -163,24 +180,6 @@ def wrapped(text: str, width: int, longest: int = LONGEST) -> str:
 def _width(axes: Any) -> float:
     """The width of a panel, about: the layout is only known once it is drawn."""
     return float(axes.figure.get_figwidth() / axes.get_gridspec().ncols - 0.95)
-
-
-Array = NDArray[np.float64]
-
-CURVATURE = "sectional curvature (−1: unit ball)"
-FORMAN = "mean Forman–Ricci curvature"
-
-MOST_POINTS = 200
-"""Points along a line; if there are more rounds, evenly spaced ones are drawn, the first and the
-last included."""
-
-MOST_CELLS = 200
-"""Rows, and columns, for which a map of cells has room."""
-
-# Pixels know no CSS variables: these colours stand out on light paper and on dark paper.
-_LESS = "#2a8fd0"
-_MORE = "#d9751a"
-_NEUTRAL = "#87929d"
 
 
 def known(values: Array) -> Array:

@@ -34,6 +34,11 @@ MANY = 400
 NEAR = 0.5
 """Share of the disc's radius within which all points must lie for a closer view."""
 
+MOST_KEYS = 24
+"""Groups that the legend names."""
+
+_SIDE = 340.0  # the disc in points of print, about
+
 
 def view(points: Array) -> tuple[Array, float]:
     """Centre and half the side of a square around all points: the whole disc unless they lie near
@@ -248,12 +253,6 @@ def _end(point: Array, unit: Array) -> Array:
     square = float(point @ point)
     far: Array = (2 + along) * point + (1 - square) * unit
     return far / float(np.hypot(*far))
-
-
-MOST_KEYS = 24
-"""Groups that the legend names."""
-
-_SIDE = 340.0  # the disc in points of print, about
 
 
 def confusion(run: RunFiles) -> Picture | None:

@@ -28,6 +28,12 @@ NEAR = 1.2
 """Median length of tangent vectors beyond which they are shortened, and the median after that; by
 exp0 these lengths become norms of 0.96 and 0.83."""
 
+_LAYERS = 4
+"""Parts in which dots are drawn, so that no class covers all others."""
+
+_COLUMNS = 5
+"""Images in a row."""
+
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -134,13 +140,6 @@ def _plane(rows: Array) -> tuple[Array, float]:
 def _two_columns(rows: Array) -> Array:
     """The first two columns, 0 where there are none."""
     return np.pad(rows[:, :2], ((0, 0), (0, max(2 - rows.shape[1], 0))))
-
-
-_LAYERS = 4
-"""Parts in which dots are drawn, so that no class covers all others."""
-
-_COLUMNS = 5
-"""Images in a row."""
 
 
 def accuracy(run: RunFiles) -> Picture | None:

@@ -49,6 +49,28 @@ ORDER = (*_FIRST, *(name for name in METHODS if name not in _FIRST))
 Keys = list[tuple[Any, str]]
 """Marks and their texts, for a legend."""
 
+LINES = {"x", "figures", "lines", "panels", "log"}
+"""`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of
+`rounds.csv` for its last value; a panel for each, or for each inner list. `lines`, `panels`: keys
+that tell them apart, the method if there are no `lines`. `log`: whether the x axis is logarithmic.
+"""
+
+BARS = {"x", "figures", "bars", "panels", "base"}
+"""`x`: a key, or several, whose values have a group of bars each. `figures`: columns of
+`results.sqlite`, a panel for each, or for each inner list. `bars`, `panels`: keys that tell them
+apart, the method if there are no `bars`. `base`: where the axis begins, in the printed unit, 0 by
+default."""
+
+LOG_KEYS = ("learning-rate", "epsilon")
+FAR = 30.0
+"""Ratio of the last value to the first from which an axis is logarithmic by default."""
+
+WIDE = 0.8
+"""Width of a group of bars, where 1 is the distance between groups."""
+
+Position = tuple[Any, ...]
+"""The values of a panel's keys, which say where on its x axis a point stands."""
+
 
 class NothingToDraw(ConfigError):
     """No completed run has the data of a figure."""
@@ -183,29 +205,6 @@ def seeds_key(counts: set[int], mark: Any = None) -> Keys:
     }
     entry = charts.key(f"± standard deviation over {number} seeds", **bar)
     return [(mark or entry[0], entry[1])]
-
-
-LINES = {"x", "figures", "lines", "panels", "log"}
-"""`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of
-`rounds.csv` for its last value; a panel for each, or for each inner list. `lines`, `panels`: keys
-that tell them apart, the method if there are no `lines`. `log`: whether the x axis is logarithmic.
-"""
-
-BARS = {"x", "figures", "bars", "panels", "base"}
-"""`x`: a key, or several, whose values have a group of bars each. `figures`: columns of
-`results.sqlite`, a panel for each, or for each inner list. `bars`, `panels`: keys that tell them
-apart, the method if there are no `bars`. `base`: where the axis begins, in the printed unit, 0 by
-default."""
-
-LOG_KEYS = ("learning-rate", "epsilon")
-FAR = 30.0
-"""Ratio of the last value to the first from which an axis is logarithmic by default."""
-
-WIDE = 0.8
-"""Width of a group of bars, where 1 is the distance between groups."""
-
-Position = tuple[Any, ...]
-"""The values of a panel's keys, which say where on its x axis a point stands."""
 
 
 def draw_lines(spec: Spec, runs: Sequence[Run]) -> Any:

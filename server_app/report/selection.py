@@ -36,6 +36,8 @@ OF_ROUNDS = "rounds."
 SIMILAR = 0.85
 """Similarity by difflib above which an unknown name counts as a misspelt known one."""
 
+COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
+
 
 @dataclass(frozen=True)
 class Run:
@@ -265,9 +267,6 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
         f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""),
         key="unknown-name",
     )
-
-
-COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
 
 
 def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) -> pd.DataFrame:

@@ -13,6 +13,28 @@ from curvfed.strategies.config.run_config import defaults
 SUPERNODES = "num-supernodes"
 """The number of clients, which is no key of the run config."""
 
+Place = tuple[tuple[str, Any], ...]
+"""Keys and values that tell where a run stands in a table or a figure: its row, its panel, its
+line."""
+
+FIGURE = "figure"
+"""The key of a place whose value is a figure: a column of `results.sqlite`."""
+
+KEY_WORDS = {
+    "method": "method",
+    "dataset": "data set",
+    SUPERNODES: "clients",
+    "alpha": "α",
+    "local-epochs": "local epochs",
+    "learning-rate": "learning rate",
+    "embedding-dim": "dimension",
+    "fraction-train": "share of clients a round",
+    "hyperfed.margin": "margin",
+    "hyperfed.slope": "slope",
+    "hull.epsilon": "ε",
+}
+"""Words for keys of the run config; any other key is shown by its name without its table."""
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -67,29 +89,6 @@ class Plan:
     runs: tuple[Planned, ...]
     tables: tuple[Mapping[str, Any], ...] = ()
     figures: tuple[Mapping[str, Any], ...] = ()
-
-
-Place = tuple[tuple[str, Any], ...]
-"""Keys and values that tell where a run stands in a table or a figure: its row, its panel, its
-line."""
-
-FIGURE = "figure"
-"""The key of a place whose value is a figure: a column of `results.sqlite`."""
-
-KEY_WORDS = {
-    "method": "method",
-    "dataset": "data set",
-    SUPERNODES: "clients",
-    "alpha": "α",
-    "local-epochs": "local epochs",
-    "learning-rate": "learning rate",
-    "embedding-dim": "dimension",
-    "fraction-train": "share of clients a round",
-    "hyperfed.margin": "margin",
-    "hyperfed.slope": "slope",
-    "hull.epsilon": "ε",
-}
-"""Words for keys of the run config; any other key is shown by its name without its table."""
 
 
 class Names:

@@ -35,6 +35,21 @@ from curvfed.tasks.stored_files import write_atomically
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+CURVES = {"y", "lines", "panels", "smooth", "phase"}
+"""`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`,
+`panels`: keys that tell them apart, the method if there are no `lines`. `smooth`: the number of
+rounds over which a moving average is drawn. `phase`: "train" by default."""
+
+MARKS = 7
+"""Marks along a line."""
+
+COMMON = {"kind", "title", "words", "where", "names"}
+"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, and words
+in place of values."""
+
+NOWHERE = Path(os.devnull, "run")
+"""The folder of a run that was not made."""
+
 
 def check_page(plan: Plan) -> None:
     """Refuse tables and figures that could not be made, whatever the runs will result in.
@@ -131,15 +146,6 @@ def _shortened(text: str) -> str:
     return first if len(first) <= 200 else first[:199] + "…"
 
 
-CURVES = {"y", "lines", "panels", "smooth", "phase"}
-"""`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`,
-`panels`: keys that tell them apart, the method if there are no `lines`. `smooth`: the number of
-rounds over which a moving average is drawn. `phase`: "train" by default."""
-
-MARKS = 7
-"""Marks along a line."""
-
-
 def draw_curves(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw means over the seeds, and bands of one standard deviation."""
     from matplotlib.patches import Patch
@@ -226,13 +232,6 @@ KINDS: dict[str, tuple[Callable[[Spec, Sequence[Run]], "Figure"], set[str]]] = {
 }
 """The function that draws a kind, and the parts of a spec that only this kind has. Other packages
 may add kinds."""
-
-COMMON = {"kind", "title", "words", "where", "names"}
-"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, and words
-in place of values."""
-
-NOWHERE = Path(os.devnull, "run")
-"""The folder of a run that was not made."""
 
 
 def draw_figure(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":

@@ -25,6 +25,9 @@ from curvfed.strategies.errors import ConfigError
 
 log = logging.getLogger("curvfed")
 
+FLUSH = 10
+"""Maximum number of seconds before a figure is in the file."""
+
 
 class Sinks:
     """The sinks of a run. Each gets every round once; a sink that fails gets nothing more.
@@ -163,10 +166,6 @@ def _one_line(error: Exception) -> str:
     """The text of an error on one line, without the password that an address may hold."""
     text = " ".join(str(error).split()) or type(error).__name__
     return re.sub(r"//[^/@\s]+@", "//", text)[:500]
-
-
-FLUSH = 10
-"""Maximum number of seconds before a figure is in the file."""
 
 
 class TensorBoard:

@@ -35,6 +35,21 @@ MOST_PARAMS = 100
 LONGEST = 500
 """Maximum length of a text."""
 
+FOLDER = "wandb"
+"""Folder of the package in a run directory."""
+
+QUIET: dict[str, Any] = {
+    "silent": True,
+    "console": "off",
+    "disable_code": True,
+    "disable_git": True,
+    "host": "",
+    "x_disable_machine_info": True,
+    "x_disable_meta": True,
+    "x_disable_stats": True,
+}
+"""Nothing about the server's machine, its program or its log is recorded."""
+
 
 class MLflow:
     """A sink that writes a run of an MLflow experiment, in the store of `mlflow.tracking-uri` or of
@@ -128,22 +143,6 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-FOLDER = "wandb"
-"""Folder of the package in a run directory."""
-
-QUIET: dict[str, Any] = {
-    "silent": True,
-    "console": "off",
-    "disable_code": True,
-    "disable_git": True,
-    "host": "",
-    "x_disable_machine_info": True,
-    "x_disable_meta": True,
-    "x_disable_stats": True,
-}
-"""Nothing about the server's machine, its program or its log is recorded."""
 
 
 class WandB:
