@@ -1,5 +1,5 @@
-"""The global model of a run on images or points at the server, scored on test data that no client
-has."""
+"""The global model of a run on images, points or links at the server, scored on test data that no
+client has."""
 
 import logging
 from dataclasses import dataclass

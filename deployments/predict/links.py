@@ -116,10 +116,9 @@ def predict_links(
             if links is not None:
                 left_out |= links.holds(torch.tensor(head), torch.tensor(kind), trained)
             kinds = torch.tensor([relation]) if show == "tails" else None
-            found = _best(embedding, head, kinds, trained[~left_out], most)
-            rows += [
-                (*names, rank, entities[row], value) for rank, (row, value) in enumerate(found, 1)
-            ]
+            best = _best(embedding, head, kinds, trained[~left_out], most)
+            for rank, (row, value) in enumerate(best, 1):
+                rows.append((*names, rank, entities[row], value))
     notes = {"method": run.config.method, "model": description}
     notes["entities"] = f"{len(trained)} of {len(entities)} trained"
     return LinkPrediction(rows, SHOWN[show], notes)

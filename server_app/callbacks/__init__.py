@@ -1,4 +1,4 @@
-"""Callbacks: what a run does around its rounds. Each is a file of this folder, or a class of
+"""Callbacks: what a run does around its rounds. Each is a class of this folder, or of
 another package under an entry point of the group `curvfed.callbacks`.
 
 All of them have one interface, whether the server sees single contributions or only their sum.

@@ -81,7 +81,7 @@ class GlobalScore(Callback):
 
 
 def _open(run: Run) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
-    """The model that the server scores on its own test images or points."""
+    """The model that the server scores on its own test data."""
     if not KINDS[run.federation.facts.task].reads_test_data:
         return None
     from curvfed.server_app.global_model import open_global_model

@@ -1,4 +1,5 @@
-"""Recall by class and by client, and a picture of what each class is taken for."""
+"""Shares of right answers by class, by client and by probability, with Wilson's intervals; the
+votes on the names of groups; and a picture of what each class is taken for."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -176,8 +176,8 @@ class Description:
         SHA-256 of the client's data, and of the whole partition ("" for a client with its own
         data).
     statistics : mapping
-        Figures about the data, by name (see `curvfed.tasks.graphs.client_task.Statistics` and
-        `curvfed.tasks.images.client_task.ImageStatistics`); empty if they are private.
+        Figures about the data, by name (see `statistics` in `curvfed.tasks.examples` and
+        `curvfed.tasks.graphs.data.client_graph`); empty if they are private.
     shape : str
         Shape of an image, such as "3x32x32"; "" for other tasks.
     num_partitions : int
