@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components, shortest_path
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.partition import components, largest
 from curvfed.tasks.graphs.model_spec import ModelSpec, start
 from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
 
@@ -237,12 +236,14 @@ def sampled_distances(
     size : int
         Number of nodes of the component.
     """
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import shortest_path
+
     num_nodes = len(graph.labels)
-    rows, columns = graph.edge_index.numpy()
-    ones = np.ones(len(rows), np.int8)
-    adjacency = csr_array((ones, (rows, columns)), shape=(num_nodes, num_nodes))
-    _, component = connected_components(adjacency, directed=False)
-    nodes = np.flatnonzero(component == np.bincount(component).argmax())
+    edges = graph.edge_index.numpy()
+    nodes = largest(components(edges, num_nodes))
+    ones = np.ones(edges.shape[1], np.int8)
+    adjacency = csr_array((ones, tuple(edges)), shape=(num_nodes, num_nodes))
     chosen = nodes
     if len(nodes) > max_nodes:
         chosen = np.sort(np.random.default_rng(seed).choice(nodes, max_nodes, replace=False))
