@@ -1,4 +1,5 @@
-"""Formats of other tools: how a file or folder is recognised by its content; and what reads it."""
+"""Formats of other tools: how a file or folder is recognised by its content, and what reads it or
+why it is refused."""
 
 import csv
 import json
@@ -176,9 +177,8 @@ def is_links(path: Path) -> bool:
         return all((path / name).is_file() for name in SPLITS)
     if path.suffix.lower() == ".obo":
         return path.is_file()
-    if path.suffix.lower() == ".npz" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return f"{EDGES[0]}.npy" in archive.namelist()
+    if path.suffix.lower() == ".npz":
+        return f"{EDGES[0]}.npy" in _array_names(path)
     if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
         return False
     try:

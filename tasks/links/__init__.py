@@ -75,8 +75,10 @@ def raw_links(
     number = {name: row for row, name in enumerate(entities)}
     relation_number = {name: row for row, name in enumerate(relations)}
     triples = np.array([(number[h], relation_number[r], number[t]) for h, r, t in kept])
-    own = None if parts is None else np.array([parts[position] for position in kept.values()])
-    return RawLinks(triples, entities, relations, own)
+    if parts is not None:
+        parts_kept = np.array([parts[position] for position in kept.values()])
+        return RawLinks(triples, entities, relations, parts_kept)
+    return RawLinks(triples, entities, relations)
 
 
 def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:
@@ -246,8 +248,8 @@ def _edges(path: Path) -> list[list[str]]:
     else:
         with np.load(path, allow_pickle=False) as file:
             fields = {name: file[name] for name in EDGES if name in file.files}
-    found = {name: fields.get(name) for name in EDGES}
-    arrays = {name: np.asarray(array) for name, array in found.items() if array is not None}
+    names = [name for name in EDGES if fields.get(name) is not None]
+    arrays = {name: np.asarray(fields[name]) for name in names}
     held = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in arrays.items())
     number = arrays["edge_index"].shape[-1:] if "edge_index" in arrays else ()
     shapes = [(2, *number), number][: len(arrays)]

@@ -17,7 +17,8 @@ class KnownLinks:
 
     Parameters
     ----------
-    heads, relations, tails : Tensor (n,), int64
+    triples : Tensor (n, 3), int64
+        Head, relation and tail.
     num_entities, num_relations : int
 
     Examples
@@ -133,7 +134,8 @@ def average_precision(model: Embedding, triples: Tensor, num_entities: int) -> f
 
 
 QUERIES = 5000
-"""Links of a part that are scored at most, drawn by the run's seed, and heads whose links are."""
+"""The most links of a part that are scored, drawn by the run's seed, and the most heads of
+`LinkTask.whole_scores`."""
 
 
 SCORE_STREAM = 18

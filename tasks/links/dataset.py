@@ -1,4 +1,5 @@
-"""Links: their files, their partition by branches, and the tasks of the clients."""
+"""Links: their files, their partition by branches, the edges of client graphs as links, and the
+tasks of the clients."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.tasks.dataset import Dataset, Spec
-from curvfed.tasks.graphs.data.partition import membership_digest
+from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.links import (
     ClientLinks,
@@ -127,19 +128,15 @@ class LinkDataset(Dataset):
         parts = split_links(raw, self.spec)
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
         heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
-        train, val, test = (torch.from_numpy(parts[chosen] == part) for part in range(3))
-        links = ClientLinks(
+        return ClientLinks.split(
+            torch.from_numpy(masks_of(parts[chosen])),
             heads=heads,
             relations=relations,
             labels=tails,
-            train=train,
-            val=val,
-            test=test,
             class_names=stated_names(raw.entities, raw.relations),
             partition_digest=digest,
             metric="mrr",
         )
-        return replace(links, digest=links.computed_digest())
 
     @staticmethod
     def task(

@@ -212,7 +212,7 @@ def _unknown_item(item: str, recognised: list[str]) -> str:
     """What is wrong with `item` in a list of sets of graphs with the `recognised` names."""
     if not item:
         return "an item of the list is empty; single commas separate the names"
-    if item.lower() in ("trees", *SOURCES):
+    if item.lower() in SOURCES:
         return (
             f'"{item}" is for the classification of nodes, {", ".join(recognised)} for that of'
             " graphs; a run has one task"

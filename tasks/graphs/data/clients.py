@@ -10,6 +10,7 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
+from curvfed.tasks.graphs.data import SOURCES
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import (
     PURPOSES,
@@ -69,8 +70,6 @@ def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
 
 def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
     """Each client's part of the graph."""
-    from curvfed.tasks.graphs.data import SOURCES
-
     num_nodes = len(raw.labels)
     edges = clean_edges(raw.edge_index.numpy(), num_nodes)
     component = components(edges, num_nodes)
