@@ -1,4 +1,5 @@
-"""The ClientApp: it calls the handler of each message, and sends what the handler returns."""
+"""The ClientApp: it calls the handler of each message, and sends what the handler returns. Here are
+the replies before the first round; other files of this folder have those of the other phases."""
 
 import contextlib
 import errno
@@ -19,7 +20,6 @@ from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
-from curvfed.client_app.rounds import contribute
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.masked import TARGETS, is_masked
@@ -154,11 +154,11 @@ OF_EVERY_RUN: dict[str, Handler] = {
 }
 OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
     START: _answer_start,
-    TRAIN: partial(contribute, rounds.train),
-    EVALUATE: partial(contribute, rounds.evaluate),
-    FINE_TUNE: partial(contribute, rounds.fine_tune),
-    CALIBRATE: partial(contribute, rounds.calibrate),
-    CCVR: partial(contribute, rounds.calibrate),
+    TRAIN: partial(rounds.contribute, rounds.train),
+    EVALUATE: partial(rounds.contribute, rounds.evaluate),
+    FINE_TUNE: partial(rounds.contribute, rounds.fine_tune),
+    CALIBRATE: partial(rounds.contribute, rounds.calibrate),
+    CCVR: partial(rounds.contribute, rounds.calibrate),
 }
 OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
     MEASURE: _step("one_shot", "measure"),

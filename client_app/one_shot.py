@@ -14,7 +14,6 @@ from curvfed.client_app.data import check_class_sizes
 from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
-from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.base.statistics import Statistics
@@ -76,9 +75,9 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
     return rounds.contribute(_score, client, request, state)
 
 
-def _score(client: Client, request: Request) -> Contribution:
+def _score(client: Client, request: Request) -> rounds.Contribution:
     scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
-    return Contribution(arrays, 0, scores, received={})
+    return rounds.Contribution(arrays, 0, scores, received={})
 
 
 def _half(client: Client, request: Request) -> OneShotClient:

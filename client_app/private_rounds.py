@@ -1,5 +1,5 @@
-"""A client's private rounds: what a round costs, and the replies, so that a repeated request costs
-nothing more."""
+"""What private rounds and private sums cost a client, and its replies in rounds, so that a repeated
+request costs nothing more."""
 
 from hashlib import sha256
 from typing import TYPE_CHECKING

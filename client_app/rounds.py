@@ -1,8 +1,5 @@
 """What a client does in the phases of a round: it trains, is scored, fine-tunes, or sums over its
-examples, and contributes the result, in the open or masked.
-
-This is the only file of this folder that knows which of them a run uses.
-"""
+examples, and contributes the result, in the open or masked."""
 
 import math
 import time
@@ -271,7 +268,7 @@ CLOSE = 1e-2
 and versions of torch draw slightly different numbers, and the wire may round them."""
 
 
-def check_start(client: "Client", request: Request, received: Arrays) -> None:
+def check_start(client: Client, request: Request, received: Arrays) -> None:
     """Refuse a run that starts from other parameters than its seed yields, unless the policy allows
     these. Parameters that have been trained cannot be checked.
 
@@ -307,7 +304,7 @@ def check_start(client: "Client", request: Request, received: Arrays) -> None:
         )
 
 
-def _is_seeded(client: "Client", facts: Facts, received: Arrays) -> bool:
+def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:
     # Other methods send every client the same at first; those that couple clients need two.
     partitions = facts.partitions or (client.partition, client.partition + 1)
     try:

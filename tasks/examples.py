@@ -1,4 +1,5 @@
-"""The labelled examples of one client, the common base of graphs and images."""
+"""The labelled examples of one client, the common base of graphs, images and links, and the cache
+of prepared ones."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The public data sets of images and of points: where they are, and how they are downloaded."""
+"""The public data sets of images, points and links: where they are, and how they are downloaded."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from curvfed.tasks.public_data import PublicData
 
 @dataclass(frozen=True, kw_only=True)
 class Source(PublicData):
-    """A public data set: a row of `SOURCES`.
+    """A public data set of images: a row of `IMAGE_SOURCES`.
 
     Attributes
     ----------

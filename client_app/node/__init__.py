@@ -1,6 +1,6 @@
 """A node as its owner configured it: its data, what may leave it, where it keeps its state, and
 what it may say in an error. Its `--node-config` and its `policy.toml` are read here alone, and the
-stricter of both applies. Its policy, keys, roster and ledger have files beside this one."""
+stricter of both applies. Its policy, keys and ledger have files beside this one."""
 
 import contextlib
 import difflib
@@ -22,19 +22,15 @@ IN_MEMORY = "in-memory"
 """Key of a client's data in a simulation in this process. The value is neither a number nor text,
 so no real node's configuration can contain it."""
 
-
 SIMULATED: dict[str, Any] = {"simulated": ()}
 """Marks a client of a simulation in this process; as with `IN_MEMORY`, no real node's configuration
 can contain it."""
 
-
 RAY_ACTOR = "flwr.simulation.ray_transport.ray_actor"
 """The module of Flower's simulated nodes, which their processes import."""
 
-
 PATHS = ("data-path", "state-path", "policy", "signing-key", "roster")
 """The keys that are paths on the node's disk."""
-
 
 _NUMBER = re.compile(r"((?:int|float|complex)\d+)|[-+]?\d(?:[\d.,]*\d)?(?:e[-+]?\d+)?")
 

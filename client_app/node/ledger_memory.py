@@ -1,4 +1,5 @@
-"""The kinds of lines in a node's ledger, and what its rules remember of them."""
+"""The kinds of lines in a node's ledger, what its rules remember of them, and the head of their
+chain, as nodes state theirs to each other."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +10,6 @@ from typing import Any, Self
 from curvfed.strategies.base.privacy_accountant import Release
 
 DIGEST_DIGITS = 64
-
 
 END = b'"}'
 

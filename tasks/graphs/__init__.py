@@ -1,1 +1,1 @@
-"""Node classification on graphs."""
+"""Classification of nodes and of graphs."""

@@ -1,4 +1,9 @@
-"""Sparse matrices: constant matrices as left factors, the matrices of a graph, and CSR arrays."""
+"""Sparse matrices: constant matrices as left factors, the matrices of a graph, CSR arrays, and soft
+labels propagated along the edges (FedGTA, Li et al., VLDB 2024).
+
+Propagation, moments and confidence follow the authors' code. Statements about the paper come from
+that code, unchecked against the paper.
+"""
 
 import math
 import warnings
@@ -238,12 +243,6 @@ def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tens
 
 def propagate(labels: Tensor, adjacency: Constant, steps: int, alpha: float) -> Tensor:
     """Label propagation without parameters: Y ← α Y⁰ + (1 − α) Ã Y, k times from Y⁰.
-
-    Propagate soft labels along the edges, and summarise them in a few numbers (FedGTA, Li et al.,
-    VLDB 2024).
-
-    This follows the authors' code. Statements about the paper come from that code, unchecked
-    against the paper.
 
     Parameters
     ----------
