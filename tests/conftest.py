@@ -59,8 +59,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.markexpr != QUICK:
         return
     grids: dict[str, list[pytest.Item]] = defaultdict(list)
+    rooms = (TESTS / "laws", TESTS / "oracles")
     for item in items:
-        if item.path.is_relative_to(TESTS / "laws") or item.path.is_relative_to(TESTS / "oracles"):
+        is_in_grid = any(map(item.path.is_relative_to, rooms))
+        if is_in_grid and item.get_closest_marker("long") is None:
             grids[item.nodeid.partition("[")[0]].append(item)
     for cases in grids.values():
         if len(cases) > MOST_CASES:

@@ -423,6 +423,15 @@ def test_sums_by_class_need_shared_statistics_or_a_secure_sum(settings, phase, t
     assert "calibrated/head.weight" in made.model
 
 
+@pytest.mark.parametrize("method", ["fedproto", "fedtgp"])
+def test_prototypes_leave_no_node_that_keeps_its_statistics(method, tmp_path):
+    nodes = own_images(tmp_path / "nodes")
+    recorder = Recorder()
+    with pytest.raises(FederationError, match="share-statistics"):
+        run(tmp_path, nodes=nodes, method=method, train_size=0.5, intercept=recorder)
+    assert not recorder.replies("train")
+
+
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
     recorder = Recorder()
     found = run(
