@@ -63,11 +63,11 @@ def sent_here() -> dict[str, float]:
 
 def printed() -> dict[str, list[float]]:
     """The paper's megabytes and 10^9 operations."""
-    found: dict[str, list[float]] = {}
+    numbers: dict[str, list[float]] = {}
     for cell in read("spherefed", "Table 1"):
         if not cell.figure:
-            found.setdefault(cell.row, []).append(cell.value)
-    return found
+            numbers.setdefault(cell.row, []).append(cell.value)
+    return numbers
 
 
 def main() -> None:

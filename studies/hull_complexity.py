@@ -41,10 +41,6 @@ exponent is the slope of the means from 16,000 to 64,000 points.
 | c | corners at N = 1000 | 4000 | 16,000 | 64,000 | exponent | last exponent | b |
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
-CLOSING = """
-The numbers of corners grow as the bounds say: the slopes are those of the bounds, or fall towards them as N grows. A bound
-on the growth says nothing about the number itself: points that are quantised with c = .4 have more corners than without."""
-
 
 def bound(exponent: float | None) -> float:
     """b of the theorem."""
@@ -87,7 +83,6 @@ def main() -> None:
         label = "not quantised" if exponent is None else f"{exponent:g}"
         slope = f"{fitted.mean():.3f} ± {error:.3f} | {last:.3f} | {bound(exponent):.3f}"
         print(f"| {label} | {cells} | {slope} |")
-    print(CLOSING)
 
 
 if __name__ == "__main__":

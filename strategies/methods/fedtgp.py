@@ -86,8 +86,8 @@ class FedTgpServer(fedproto.FedProtoServer):
             for batch in order.split(self.keys.batch_size):
                 self._step(points[batch], targets[batch], margin)
         with torch.no_grad():
-            found = prototypes(self._generator).numpy()
-        self._arrays = {MEANS: found.astype(self._arrays[MEANS].dtype)}
+            trained = prototypes(self._generator).numpy()
+        self._arrays = {MEANS: trained.astype(self._arrays[MEANS].dtype)}
 
     def _step(self, points: Tensor, targets: Tensor, margin: float) -> None:
         loss = separation(points, targets, prototypes(self._generator), margin)
