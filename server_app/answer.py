@@ -58,8 +58,8 @@ def personal_figures(
     metric = next(iter(descriptions.values())).metric
     name = "score" if metric == "accuracy" else "accuracy"
     accuracy, before, validation, score, score_before = (
-        _figure(scores, one, cohort)
-        for one in (name, name + BEFORE, VALIDATION, "score", "score" + BEFORE)
+        _figure(scores, key, cohort)
+        for key in (name, name + BEFORE, VALIDATION, "score", "score" + BEFORE)
     )
     metrics: dict[str, Any] = {
         "personal_accuracy_before": before.mean,
@@ -86,9 +86,9 @@ def _figure(scores: Scores, name: str, cohort: CohortMeans | None) -> Figure:
         mean, count = cohort.get(name, (None, 0))
         return Figure(mean, None, None, count)
     values = column(scores, name)
-    return Figure(
-        *mean_std(values), mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0], len(values)
-    )
+    mean, std = mean_std(values)
+    lowest = sorted(values)[: math.ceil(len(values) / 10)]
+    return Figure(mean, std, mean_std(lowest)[0], len(values))
 
 
 def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
@@ -109,12 +109,11 @@ def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) 
         if name in measured
     }
     sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
-    sizes_shared = [int(size) for size in sizes if size is not None]
-    if len(sizes_shared) < len(sizes) or not sum(sizes_shared):
+    shared = [int(size) for size in sizes if size is not None]
+    if len(shared) < len(sizes) or not sum(shared):
         return None
-    return sum(
-        value * size for value, size in zip(accuracy.values(), sizes_shared, strict=True)
-    ) / sum(sizes_shared)
+    right = sum(value * size for value, size in zip(accuracy.values(), shared, strict=True))
+    return right / sum(shared)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,52 @@ FLEET_PORT = 9092
 API_PORT = 8000
 """Flower's own default ports: for nodes, and for runs and registrations."""
 
+LAST_PORT = 65535
+SERVER_DAYS = 365
+
+Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's certificate ends.")]
+HealthPort = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=LAST_PORT,
+        metavar="P",
+        help="Port of its gRPC health service, on loopback; 0: none.",
+    ),
+]
+SuperLink = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init."),
+]
+Node = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
+]
+NodeConfig = Annotated[
+    str,
+    typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
+]
+Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="Address that nodes connect to.")]
+
+ANSWER_TIME = 60
+"""Seconds for Flower to answer."""
+
+BY = "\n  by: "
+"""The text between an error and the command that caused it."""
+
+SILENT = "silent-superlink"
+"""The key of an error where no SuperLink answers."""
+
+PROGRAMS = QUIET | {
+    # The app runs in this environment, not in a new one.
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
+}
+
+ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
+"""Whether this Flower serves nodes on the port for runs and registrations: then nodes connect
+through a proxy of the site."""
+
 
 class NodeFolder:
     """The folder of a node.
@@ -170,34 +216,6 @@ def _read(path: Path, command: str) -> dict[str, Any]:
         raise ClusterError(f"{path} cannot be read: {error}", key="unreadable") from None
 
 
-LAST_PORT = 65535
-SERVER_DAYS = 365
-
-Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's certificate ends.")]
-HealthPort = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        max=LAST_PORT,
-        metavar="P",
-        help="Port of its gRPC health service, on loopback; 0: none.",
-    ),
-]
-SuperLink = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init."),
-]
-Node = Annotated[
-    str | None,
-    typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
-]
-NodeConfig = Annotated[
-    str,
-    typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
-]
-Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="Address that nodes connect to.")]
-
-
 def open_folder(ctx: typer.Context) -> ServerFolder:
     """The server's folder of this command.
 
@@ -207,22 +225,6 @@ def open_folder(ctx: typer.Context) -> ServerFolder:
         If it has no cluster.
     """
     return ServerFolder.open(ctx.obj)
-
-
-ANSWER_TIME = 60
-"""Seconds for Flower to answer."""
-
-BY = "\n  by: "
-"""The text between an error and the command that caused it."""
-
-SILENT = "silent-superlink"
-"""The key of an error where no SuperLink answers."""
-
-PROGRAMS = QUIET | {
-    # The app runs in this environment, not in a new one.
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
-}
 
 
 @dataclass(frozen=True)
@@ -288,11 +290,6 @@ class Command:
                 )
             raise ClusterError(f"{reason.strip()}{BY}{self}", key=key)
         return answer
-
-
-ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
-"""Whether this Flower serves nodes on the port for runs and registrations: then nodes connect
-through a proxy of the site."""
 
 
 def flower_program(

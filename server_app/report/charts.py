@@ -116,11 +116,8 @@ def steps(set_ticks: Callable[..., Any], words: Sequence[str], most: int, **styl
     """Name every position, or every second, fifth, tenth …, so that there are at most `most`
     names.
     """
-    step = next(
-        one
-        for one in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-        if len(words) <= one * max(most, 1)
-    )
+    sizes = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+    step = next(size for size in sizes if len(words) <= size * max(most, 1))
     set_ticks(range(0, len(words), step), words[::step], **style)
 
 
@@ -134,8 +131,8 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool)
     kept: list[int] = []
     for place in dict.fromkeys((0, len(values) - 1, *range(len(values)))):
         if all(
-            abs(at[place] - at[one]) >= (inches(words[place]) + inches(words[one])) / 2 + 0.1
-            for one in kept
+            abs(at[place] - at[other]) >= (inches(words[place]) + inches(words[other])) / 2 + 0.1
+            for other in kept
         ):
             kept.append(place)
     kept.sort()
