@@ -23,9 +23,10 @@ from curvfed.tasks.task import Task
 if TYPE_CHECKING:
     from curvfed.tasks.graphs.data.client_graph import ClientGraph
     from curvfed.tasks.images.clients import ClientImages
+    from curvfed.tasks.links import ClientLinks
     from curvfed.tasks.points import ClientPoints
 
-    Data = ClientGraph | ClientImages | ClientPoints
+    Data = ClientGraph | ClientImages | ClientLinks | ClientPoints
 else:
     Data = object  # the classes are imported where a run has such data
 

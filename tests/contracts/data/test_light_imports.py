@@ -35,6 +35,7 @@ from curvfed.tasks.graphs.data import graph_dataset_names
 graph_dataset_names("CHEM,BIO")
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
+import curvfed.tasks.graphs.graph_models
 kept = [GraphDataset(GraphSpec(name, root), root / "cache").client(2, 4) for name in ("cora", "mutag,dd")]
 report("kept graphs", "torch_geometric pymetis scipy networkx sklearn matplotlib", *(one.digest for one in kept))
 
