@@ -1,6 +1,7 @@
 """Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the
 address of the node."""
 
+import os
 import socket
 from pathlib import Path
 
@@ -218,3 +219,10 @@ def test_the_superlink_of_another_cluster_is_no_silence(folder, tmp_path):
         assert checks._check_superlink(own) == f"127.0.0.1:{runs} answers"
         with pytest.raises(ClusterError, match="is another cluster's"):
             checks._check_superlink(foreign)
+
+
+def test_the_variables_of_this_process_are_as_before(folder, port, monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    before = dict(os.environ)
+    superlink.check_superlink(link(folder, port))
+    assert dict(os.environ) == before

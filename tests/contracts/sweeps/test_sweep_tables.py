@@ -265,3 +265,18 @@ def test_differences_without_spread_have_a_sure_answer(values):
     table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
     assert table["local", 10]["p"] == "1.0"
     assert float(table["flatland", 10]["p"]) < 1e-9
+
+
+def test_all_that_print_as_the_best_are_bold(values):
+    for seed in SEEDS:
+        values["local", 10, seed] = 0.90001
+        values["flatland", 10, seed] = 0.9
+    made = make_table(SPEC, runs_of(values), "here")
+    bold = [
+        line.split("|")[1].strip(" `")
+        for line in as_text(made).markdown.splitlines()
+        if "**90.0 ± 0.0" in line
+    ]
+    assert bold == ["local", "flatland"]
+    least = make_table(SPEC | {"lowest": True}, runs_of(values), "here")
+    assert ["fedavg", 10] in best_of(least)[["method", "num-supernodes"]].values.tolist()

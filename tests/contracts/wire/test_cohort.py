@@ -390,3 +390,8 @@ def test_samples_change_with_round_and_seed_and_reach_everyone():
     assert len(set(by_round)) > 30
     assert {client for drawn in by_round for client in drawn} == set(clients)
     assert by_round != [tuple(sample(clients, 0.25, 1, number)) for number in range(1, 41)]
+
+
+def test_a_reply_of_which_a_part_never_came():
+    _, failures, _ = ask(Scripted([[error(11, ErrorCode.MESSAGE_UNAVAILABLE), good(12)]]), (11, 12))
+    assert failures == {11: "its reply was lost in transit"}

@@ -528,3 +528,19 @@ def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
         run(tmp_path, resume=True)
     assert not (tmp_path / "run").exists()
     assert run(tmp_path).summary["status"] == "completed"
+
+
+def test_a_resume_that_is_interrupted_before_it_begins_changes_nothing(tmp_path):
+    first = run(tmp_path, num_rounds=2)
+    before = files_of(first.path)
+    interrupted(tmp_path, 1, False, num_rounds=4, resume=True)
+    assert files_of(first.path) == before
+
+
+@pytest.mark.parametrize(
+    "changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str
+)
+def test_a_schedule_that_goes_by_the_number_of_rounds_keeps_it(changes, tmp_path):
+    run(tmp_path, num_rounds=2, **changes)
+    with refuses("changed-key", "num-rounds = 9", 2, error=ConfigError):
+        run(tmp_path, resume=True, num_rounds=9, **changes)

@@ -349,3 +349,21 @@ def test_what_a_model_shares_and_does_not_train_keeps_a_variate_of_zero(tmp_path
     assert found.model["k"] == 0
     assert found.model["variate/k"] == 0
     assert found.personal(0)["parameter/own-variate/k"] == 0
+
+
+def test_running_statistics_have_no_variate(tmp_path):
+    recorder = Recorder()
+    settings = IMAGES | {
+        "images__norm": "batch",
+        "model": "convnet",
+        "num_rounds": 1,
+        "local_epochs": 1,
+    }
+    found = run(tmp_path, method="scaffold", intercept=recorder, **settings)
+    names = decode_arrays(recorder.replies("train")[0]["arrays"]).keys()
+    running = {name for name in names if name.endswith(("running_mean", "running_var"))}
+    assert len(running) == 14
+    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {
+        f"variate/{n}" for n in running
+    }
+    assert found.summary["status"] == "completed"

@@ -415,3 +415,10 @@ def test_fewer_than_most_of_the_known_decide_nothing():
     go(aggregation, dict.fromkeys(range(8), UP))
     assert go(aggregation, OPPOSED) == 1
     assert go(aggregation, OPPOSED | {4: LEFT}) == 2
+
+
+def test_clusters_are_split_again():
+    aggregation = clusters()
+    assert go(aggregation, {p: RIGHT if p < 4 else LEFT for p in range(8)}) == 2
+    assert go(aggregation, {p: UP if p > 3 else (1 - 2 * (p % 2)) * 8 * UP for p in range(8)}) == 3
+    assert members(aggregation) == [{0, 2}, {4, 5, 6, 7}, {1, 3}]

@@ -149,3 +149,10 @@ def test_a_personal_parameter_is_refused_by_name(name):
 def test_a_missing_parameter_is_refused_by_name_even_without_examples():
     with refuses("parameters", "['k']", error=AggregationError):
         split_average(current(), [(0, {"w": np.zeros(SHAPE, np.float32)})])
+
+
+def test_replies_are_not_changed():
+    reply = current()
+    for array in reply.values():
+        array.flags.writeable = False
+    split_average(reply, [(1, reply), (2, reply)])
