@@ -68,13 +68,16 @@ def operations(place: Place) -> list[Row]:
                 )
                 for peer, make in zip(one.peers, made, strict=True):
                     names = (f"{one.space}.{one.name}", what)
-                    exact, fast = (
-                        next((table[name, peer] for name in names if (name, peer) in table), "")
-                        for table in (MORE_EXACT, AS_FAST)
-                    )
+                    exact = _clause(MORE_EXACT, names, peer)
+                    fast = _clause(AS_FAST, names, peer)
                     goal = None if exact else 1.0
                     rows.append(Row(what, peer, make, goal, 7, 5, buys=exact or fast))
     return rows
+
+
+def _clause(clauses: dict[tuple[str, str], str], names: tuple[str, str], peer: str) -> str:
+    """What is said of a map, or of the row of it, against this peer; "" for nothing."""
+    return next((clauses[name, peer] for name in names if (name, peer) in clauses), "")
 
 
 def _pair(place: Place, one: Operation, peer: str, dtype: torch.dtype, backward: bool) -> Pair:
