@@ -1,5 +1,5 @@
-"""Deviations of the clients' models from the model that they started from: inner products and
-weighted sums."""
+"""Deviations of the clients' models from the model that they started from: inner products, weighted
+sums, and lengths, with the bound beyond which an update is left out."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -129,8 +129,6 @@ FEWEST = 3
 
 def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     """Length of each client's update, divided by the median over the clients that moved.
-
-    The lengths of the clients' updates, and the bound beyond which an update is left out.
 
     The lengths of the trained arrays, of the running statistics and of arrays beside the model, as
     changes of SCAFFOLD's variates are, are compared separately; the largest quotient counts. Arrays

@@ -1,5 +1,15 @@
 """What differential privacy adds to secure sums: each client's share of the noise, and a limit of
-the updates that follows their lengths."""
+the updates that follows their lengths.
+
+Each member of a secure sum adds Gaussian integers on the sum's grid, whose total hides one unit
+although no party knows it (Kairouz, Liu, Steinke, ICML 2021).
+
+`discrete_gaussian` draws exactly, for one release. A rounded Gaussian is fast, for every round.
+On a grid of step 1 with sigma in the millions, as secure sums have it, the probabilities of the
+two have ratios within 1 +- 67/sigma^2 up to 40 sigma. A sum of n shares of d entries each is
+then as private as Gaussian noise of its variance, up to less than 10 d (n - 1) exp(-pi^2
+sigma^2) (their Proposition 14): 0 in any arithmetic.
+"""
 
 import math
 from collections.abc import Sequence
@@ -24,15 +34,6 @@ COLLUDING = 10
 def honest_shares(members: int, threshold: int) -> int:
     """The number of shares in any sum that the server does not know, at least 1: with t of L
     members, and colluders among them.
-
-    The noise that each member of a secure sum adds: Gaussian integers on the sum's grid, whose
-    total hides one unit although no party knows it (Kairouz, Liu, Steinke, ICML 2021).
-
-    `discrete_gaussian` draws exactly, for one release. A rounded Gaussian is fast, for every round.
-    On a grid of step 1 with sigma in the millions, as secure sums have it, the probabilities of the
-    two have ratios within 1 +- 67/sigma^2 up to 40 sigma. A sum of n shares of d entries each is
-    then as private as Gaussian noise of its variance, up to less than 10 d (n - 1) exp(-pi^2
-    sigma^2) (their Proposition 14): 0 in any arithmetic.
     """
     return max(1, threshold - max(1, -(-members // COLLUDING)))
 

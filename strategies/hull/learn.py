@@ -1,6 +1,6 @@
 """The server's learning from the hulls: it groups them, and trains a classifier on them (Sections
-5.6 and 5.7). And the figures and the pictures of the learned hulls, in a simulation beside the
-clients' own."""
+5.6 and 5.7). In a simulation it also gives the figures and the pictures of the learned hulls beside
+the clients' own."""
 
 import itertools
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,16 @@
-"""Identities of the nodes, seeded sampling of clients, and the exchange of one phase's messages."""
+"""Identities of the nodes, seeded sampling of clients, and the exchange of one phase's messages.
+
+A SuperNode receives a message and then sends one reply. If the SuperLink is killed or the run
+is stopped while a node receives a message, the node drops the message although its client may
+have started. The reply of that client is then sent in answer to the next message, whose own
+reply waits for the message after it. The node stays one message behind until it is restarted,
+and a server that waits for its reply before sending the next message never gets one.
+
+Any further message makes the node send the waiting reply, but then the reply to this message
+waits. So the server wakes a node by two messages, and their clients answer at the same time by the
+node's clock: the SuperNode looks for replies every half second and sends all that it finds, and
+after sending both it is no longer behind. A node that is only slow does no extra work.
+"""
 
 import logging
 import queue
@@ -27,19 +39,6 @@ SLOWNESS = 3.0
 def is_due(waited: float, answers: Iterable[float]) -> bool:
     """Whether nodes without a reply may be behind; `answers` are the reply times of the others, in
     seconds.
-
-    Wake-up messages for SuperNodes that hold back their replies.
-
-    A SuperNode receives a message and then sends one reply. If the SuperLink is killed or the run
-    is stopped while a node receives a message, the node drops the message although its client may
-    have started. The reply of that client is then sent in answer to the next message, whose own
-    reply waits for the message after it. The node stays one message behind until it is restarted,
-    and a server that waits for its reply before sending the next message never gets one.
-
-    Any further message makes the node send the waiting reply, but then the reply to this message
-    waits. So the server sends two messages, and their clients answer at the same time by the node's
-    clock: the SuperNode looks for replies every half second and sends all that it finds, and after
-    sending both it is no longer behind. A node that is only slow does no extra work.
     """
     return waited > max(MIN_WAIT, SLOWNESS * max(answers, default=0.0))
 
