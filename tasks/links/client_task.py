@@ -39,6 +39,25 @@ class KnownLinks:
         is_held: Tensor = self._keys[places] == keys
         return is_held
 
+    def tails(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
+        """The tails (k,) of all links from heads (n,) by relations (n,), and for each the position
+        (k,) of its head.
+
+        Examples
+        --------
+        >>> known = KnownLinks(torch.tensor([[0, 0, 1], [2, 0, 0], [2, 0, 1]]), 3, 1)
+        >>> known.tails(torch.tensor([0, 2]), torch.tensor([0, 0]))
+        (tensor([1, 0, 1]), tensor([0, 1, 1]))
+        """
+        num_entities, _ = self._sizes
+        first = self._key(heads, relations, torch.zeros_like(heads))
+        begin = torch.searchsorted(self._keys, first)
+        number = torch.searchsorted(self._keys, first + num_entities) - begin
+        positions = torch.repeat_interleave(number)
+        before = number.cumsum(0) - number
+        places = torch.arange(len(positions), device=heads.device) + (begin - before)[positions]
+        return self._keys[places] % num_entities, positions
+
     def _key(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         num_entities, num_relations = self._sizes
         return (heads * num_relations + relations) * num_entities + tails
@@ -65,20 +84,24 @@ def ranks(
         2013, with the mean of ties).
     """
     heads, relations, tails = triples.T
-    places = torch.searchsorted(candidates, tails.contiguous())
     above = []
     wrong = []
     begin = 0
     for scores in model.blocks(heads, relations, candidates):
         rows = slice(begin, begin + len(scores))
         begin += len(scores)
-        right = scores.gather(1, places[rows, None])
-        is_known = known.holds(heads[rows, None], relations[rows, None], candidates)
-        is_wrong = ~is_known & (candidates != heads[rows, None])
-        counts = (scores > right).double() + 0.5 * (scores == right).double()
-        counts[torch.arange(len(scores)), places[rows]] = 0
-        above.append((counts * is_wrong).sum(1))
-        is_wrong[torch.arange(len(scores)), places[rows]] = False
+        links = torch.arange(len(scores), device=scores.device)
+        known_tails, known_links = known.tails(heads[rows], relations[rows])
+        not_wrong = torch.cat([known_tails, heads[rows], tails[rows]])
+        columns = torch.searchsorted(candidates, not_wrong).clamp(max=len(candidates) - 1)
+        is_candidate = candidates[columns] == not_wrong
+        places = torch.stack([torch.cat([known_links, links, links]), columns])
+        is_wrong = torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
+        is_wrong[tuple(places[:, is_candidate])] = False
+        right = scores[links, columns[-len(scores) :], None]
+        num_higher = ((scores > right) & is_wrong).sum(1).double()
+        num_equal = ((scores == right) & is_wrong).sum(1).double()
+        above.append(num_higher + num_equal / 2)
         wrong.append(is_wrong.sum(1))
     if not above:
         return torch.zeros(0), torch.zeros(0)
@@ -199,9 +222,16 @@ class LinkTask(Task):
             "relations": torch.bincount(train[:, 1], minlength=len(relations)),
         }
         self.entities = self.counts["entities"].nonzero().squeeze(1)
+        # Training numbers this client's entities alone: the table of all may be much larger.
+        self._train = train.clone()
+        for column in (0, 2):
+            self._train[:, column] = torch.searchsorted(
+                self.entities, train[:, column].contiguous()
+            )
         sizes = (len(entities), len(relations))
         self._known = KnownLinks(triples, *sizes) if len(triples) else None
-        self._trained = KnownLinks(train, *sizes) if len(train) else None
+        own_sizes = (len(self.entities), len(relations))
+        self._trained = KnownLinks(self._train, *own_sizes) if len(train) else None
         self._batch_size = batch_size or max(self.num_examples, 1)
         self._negatives = negatives
         self._seed = seed
@@ -213,19 +243,18 @@ class LinkTask(Task):
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each link once."""
-        train = self.triples["train"]
-        order = torch.randperm(len(train), device=train.device)
+        order = torch.randperm(len(self._train), device=self._train.device)
         for rows in torch.split(order, self._batch_size):
-            yield Batch(train[rows], self.train_labels[rows])
+            yield Batch(self._train[rows], self.train_labels[rows])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Mean cross-entropy of the right tail among it and the negatives, without those that are
         right too (Nickel & Kiela, 2017, Eq. 6)."""
         heads, relations, tails = batch.inputs.T
         shape = (len(heads), self._negatives)
-        drawn = torch.randint(len(self.entities), shape, device=heads.device)
-        negatives = self.entities[drawn]
-        scores = model(heads, relations, torch.cat([tails[:, None], negatives], dim=1))
+        negatives = torch.randint(len(self.entities), shape, device=heads.device)
+        tails = torch.cat([tails[:, None], negatives], dim=1)
+        scores = model(heads, relations, tails, self.entities)
         assert self._trained is not None, "a client without training links does not train"
         left_out = self._trained.holds(heads[:, None], relations[:, None], negatives)
         left_out |= negatives == heads[:, None]

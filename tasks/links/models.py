@@ -81,18 +81,24 @@ class Embedding(nn.Module, ABC):
         shape = (spec.num_entities, spec.dim)
         self.entities = nn.Parameter(self.start * torch.randn(shape, generator=generator))
 
-    def table(self) -> Tensor:
-        """The numbers of each entity (N, k) from which scores are computed."""
-        return self.entities
+    def table(self, entities: Tensor | None = None) -> Tensor:
+        """The numbers of entities (m,), or of all, from which scores are computed, (m, k)."""
+        return self.entities if entities is None else F.embedding(entities, self.entities)
 
     @abstractmethod
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Scores (n, m) of rows of the table, heads (n, 1, k) and tails (n, m, k) or (1, m, k), and
         relations (n,)."""
 
-    def forward(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """Scores (n, m) of links from heads (n,) by relations (n,) to tails (n, m)."""
-        table = self.table()
+    def forward(
+        self, heads: Tensor, relations: Tensor, tails: Tensor, entities: Tensor | None = None
+    ) -> Tensor:
+        """Scores (n, m) of links from heads (n,) by relations (n,) to tails (n, m).
+
+        With `entities`, heads and tails are positions in it. Only its rows are computed, which is
+        faster where the table is large.
+        """
+        table = self.table(entities)
         rows = F.embedding(tails, table)
         return self.compare(F.embedding(heads, table).unsqueeze(1), relations, rows)
 
@@ -159,9 +165,9 @@ class Curved(Embedding):
         """The sectional curvature, of shape (); the mean over the relations."""
         return -torch.exp(-2 * self.k.detach()).mean()
 
-    def table(self) -> Tensor:
+    def table(self, entities: Tensor | None = None) -> Tensor:
         """Points of the ball, and 1/(1 − |x|²)."""
-        return torch.cat(self.chart.ball(self.entities), dim=-1)
+        return torch.cat(self.chart.ball(super().table(entities)), dim=-1)
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
