@@ -54,14 +54,15 @@ class Keys(Table):
     gate: bool = Field(
         default=True,
         description=(
-            "nodes: mix a high-pass of the neighbourhood into every layer by a learned gate"
+            "nodes, and graphs with model=lorentz-gcn: mix a high-pass of the neighbourhood into"
+            " every layer by a learned gate"
         ),
     )
     self_weight: bool = Field(
         default=True,
         description=(
-            "whole graphs: learn the weight of a node beside its neighbours, the epsilon of GIN;"
-            " false: equal weights"
+            "graphs with model=lorentz: learn the weight of a node beside its neighbours, the"
+            " epsilon of GIN; false: equal weights"
         ),
     )
     proximal: WholeProximity = Field(

@@ -6,7 +6,8 @@ before the logits: within the layers it would change a point's time between trai
 
 For nodes: FlatLand's networks with two convolutions, a Lorentz network, and flat networks with its
 gate and its coordinate. Each layer is linear -> neighbourhood -> ReLU, with dropout between layers
-and a linear or distance head.
+and a linear or distance head. FlatLand's own network for whole graphs is its Lorentz network for
+nodes with a third convolution and a centroid per graph.
 
 Methods choose personal parameters by their names: `input.*` and `head.*` if feature spaces or
 classes differ.
@@ -20,12 +21,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
-from curvfed.tasks.graphs.lorentz_layers import exp0_factor, lift
+from curvfed.tasks.graphs.lorentz_layers import exp0_factor, lift, row_dot
 from curvfed.tasks.graphs.lorentz_modules import (
     GATE_START,
     LorentzConv,
     LorentzLinear,
     LorentzReadout,
+    centroids,
 )
 from curvfed.tasks.graphs.model_spec import (
     ModelSpec,
@@ -130,15 +132,20 @@ class LorentzGIN(CurvedNet):
     def forward(self, inputs: Graphs) -> Tensor:
         """Logits (G, C)."""
         radius = self.radius
-        # A longer row is shortened to MAX_RADIUS.
-        furthest = MAX_RADIUS * radius.detach().sqrt()
-        shrink = furthest / torch.maximum(inputs.norms, furthest)
-        factor = exp0_factor(inputs.norms * shrink, radius) * shrink
-        space = self.input(factor * inputs.dense, radius)
+        space = self.input(_points(inputs, radius), radius)
         for layer in self.layers:
             space = layer(space, inputs, radius)
         logits: Tensor = self.head(inputs.members @ space, radius)
         return logits
+
+
+def _points(inputs: Graphs, radius: Tensor) -> Tensor:
+    """Space coordinates (N, F) of exp0 of the feature rows; a longer row is shortened to
+    MAX_RADIUS."""
+    furthest = MAX_RADIUS * radius.detach().sqrt()
+    shrink = furthest / torch.maximum(inputs.norms, furthest)
+    factor = exp0_factor(inputs.norms * shrink, radius) * shrink
+    return factor * inputs.dense
 
 
 class LorentzGINLayer(nn.Module):
@@ -172,6 +179,35 @@ class _LorentzHead(nn.Module):
         """Logits (G, C)."""
         hidden = dropout(F.relu(self.hidden(space, radius)), self.dropout, self.training)
         logits: Tensor = self.out(hidden, radius)
+        return logits
+
+
+class PooledLorentzGCN(CurvedNet):
+    """FlatLand's network for whole graphs: three of its convolutions for nodes (Appendix E.2), the
+    centroid of a graph's nodes, and a head of Lorentz distances.
+
+    The paper names neither the pooling nor the head. The centroid is the mean that its layers also
+    take, and the head is that of `LorentzGCN`.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec.curvature_map)
+        self.input = LorentzConv(spec.num_features, spec.width, spec.gate, spec.dropout)
+        second = LorentzConv(spec.width, spec.width, spec.gate, spec.dropout)
+        third = LorentzConv(spec.width, spec.width, spec.gate)
+        self.layers = nn.ModuleList([second, third])
+        self.head = LorentzReadout(spec.width, spec.num_classes)
+        self._add_estimator(spec)
+
+    def forward(self, inputs: Graphs) -> Tensor:
+        """Logits (G, C)."""
+        radius = self.radius
+        space = _points(inputs, radius)
+        square = row_dot(space, space)
+        for layer in (self.input, *self.layers):
+            product = space @ layer.weight.t()
+            space, square = layer.convolved(product, square, inputs.adjacency, radius)
+        logits: Tensor = self.head(centroids(space, inputs.members, radius), radius)
         return logits
 
 

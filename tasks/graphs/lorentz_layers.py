@@ -113,6 +113,10 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor
     Tensor, (N, C)
     """
     refuse_autocast(space)
+    if is_transformed():
+        times = (row_dot(space, space) + radius).sqrt()
+        centre_times = (row_dot(centres, centres) + radius).sqrt()
+        return 2 * (radius + space @ centres.t() - times @ centre_times.t()) + bias
     logits: Tensor = _DistanceLogits.apply(space, centres, bias, radius)
     return logits
 

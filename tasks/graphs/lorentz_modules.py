@@ -5,9 +5,10 @@ A node is a point of the hyperboloid <x, x> = -K of curvature -1/K, given by its
 FlatLand (`flatland` keeps `*.time`, `*.gate` and `k` at each client); all others are shared.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -18,7 +19,12 @@ from curvfed.tasks.graphs.lorentz_layers import (
     refuse_autocast,
     row_dot,
 )
-from curvfed.tasks.graphs.model_spec import TimedLinear, dropout_factors, start
+from curvfed.tasks.graphs.model_spec import (
+    TimedLinear,
+    dropout_factors,
+    is_transformed,
+    start,
+)
 from curvfed.tasks.graphs.sparse import Constant, multiply, normalized_adjacency
 
 
@@ -29,7 +35,7 @@ def convolve(
     column: Tensor,
     radius: Tensor,
     gate: Tensor | None,
-    adjacency: Constant,
+    adjacency: Constant | Tensor,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Lorentz linear layer, neighbour centroid, gate, ReLU and dropout, in space coordinates
@@ -52,7 +58,8 @@ def convolve(
     gate : Tensor, (), or None
         g in (0, 1); None is 1, no high-pass.
     adjacency : Constant, (N, N)
-        Symmetric, not negative, without rows of zeros, so every neighbourhood's sum is time-like.
+        Symmetric, not negative, without rows of zeros, so every neighbourhood's sum is time-like;
+        in `torch.func` a dense tensor.
     dropout : float
         The probability that a coordinate of the result becomes 0; the others are divided by 1 -
         dropout.
@@ -65,10 +72,28 @@ def convolve(
     """
     refuse_autocast(product)
     share = gate if gate is not None else torch.ones((), dtype=product.dtype, device=product.device)
+    if is_transformed():
+        points = product + bias + (square + radius).sqrt() * column
+        low = centroids(points, adjacency, radius)
+        hidden = F.relu(share * low + (1 - share) * (points - low))
+        hidden = hidden * dropout_factors(hidden, dropout) if dropout else hidden
+        return hidden, row_dot(hidden, hidden)
     space, norm = _Convolution.apply(
-        product, square, bias, column, radius, share, adjacency.matrix, dropout
+        product, square, bias, column, radius, share, cast(Constant, adjacency).matrix, dropout
     )
     return space, norm
+
+
+def centroids(space: Tensor, weights: Constant | Tensor, radius: Tensor) -> Tensor:
+    """Space coordinates (M, d) of the centroids of points with space coordinates (N, d), each of
+    M with its row of non-negative weights (M, N)."""
+    time = (row_dot(space, space) + radius).sqrt()
+    sums = weights @ torch.cat([space, time], dim=-1)
+    square = sums[..., -1:].square()
+    # As in `_Convolution`, rounding may leave nothing of -<S, S>.
+    minimum = square * torch.finfo(space.dtype).eps
+    norm = torch.maximum(square - row_dot(sums[..., :-1], sums[..., :-1]), minimum)
+    return sums[..., :-1] * (radius / norm).sqrt()
 
 
 class _Convolution(torch.autograd.Function):
@@ -247,7 +272,7 @@ class LorentzConv(nn.Module):
         return self.convolved(space @ self.weight.t(), row_dot(space, space), adjacency, radius)[0]
 
     def convolved(
-        self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor
+        self, product: Tensor, square: Tensor, adjacency: Constant | Tensor, radius: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The same from precomputed space Mᵀ (N, num_out), squared norms of the rows (N, 1), and
         adjacency matrix.

@@ -69,6 +69,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         "gin": ("FlatGraphNet", "GINLayer"),
         "gcn": ("FlatGraphNet", "GCNLayer"),
         "lorentz": ("LorentzGIN",),
+        "lorentz-gcn": ("PooledLorentzGCN",),
     },
 }
 """By task and name: the class in `curvfed.tasks.graphs.graph_models`, and that of its
@@ -88,9 +89,10 @@ class ModelSpec:
     num_features, num_classes, width : int
     dropout : float
     gate : bool
-        Nodes: whether Lorentz and split layers mix in a high-pass.
+        Whether the layers of Lorentz GCNs and of the split network mix in a high-pass.
     self_weight : bool
-        Whole graphs: whether Lorentz layers learn the weight of a node relative to its neighbours.
+        Whole graphs: whether the layers of the Lorentz GIN learn the weight of a node relative to
+        its neighbours.
     learns_curvature : bool
         Whether k is trained; otherwise the curvature keeps its initial value.
     curvature_map : str
@@ -121,11 +123,13 @@ class ModelSpec:
         packages.
 
         It counts at least half of the parameters of a wide network: one layer from the features
-        and, between hidden layers, one for nodes or four for graphs.
+        and, between hidden layers, one for nodes or four for graphs, in FlatLand's network two.
         """
         if self.kind not in MODELS[self.task]:
             return 0
-        hidden = 4 if self.task == "graphs" else 1
+        hidden = 1 if self.task == "nodes" else 4
+        if self.kind == "lorentz-gcn":
+            hidden = 2
         return self.width * (self.num_features + hidden * self.width)
 
     def build(self, seed: int) -> nn.Module:

@@ -26,6 +26,8 @@ SPEC = ModelSpec(
     "graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=False, learns_curvature=True
 )
 KINDS = sorted(MODELS["graphs"])
+SUMMING = ("gin", "gcn", "lorentz")
+"""Those that sum over a graph's nodes."""
 # of the largest logit: some ten layers of sums of at most 9 terms, eps each, and room for
 # cancellation
 NEAR = 1e-12
@@ -177,12 +179,16 @@ class Lorentz:
     def relu(self, points: Tensor) -> Tensor:
         return lorentz.lift(points[..., 1:].relu(), self.curvature)
 
-    def hidden(self, graph: Graph) -> np.ndarray:
-        """Space coordinates of what the last layer reads, (WIDTH,)."""
+    def points(self, graph: Graph) -> Tensor:
+        """The feature rows on the hyperboloid, a longer one shortened to MAX_RADIUS."""
         lengths = graph.rows.norm(dim=1, keepdim=True)
         furthest = MAX_RADIUS / math.sqrt(-self.curvature)
         rows = torch.where(lengths > furthest, graph.rows / lengths * furthest, graph.rows)
-        points = self.linear("input", lorentz.exp0(rows, self.curvature))
+        return lorentz.exp0(rows, self.curvature)
+
+    def hidden(self, graph: Graph) -> np.ndarray:
+        """Space coordinates of what the last layer reads, (WIDTH,)."""
+        points = self.linear("input", self.points(graph))
         for number in range(DEPTH):
             name = f"layers.{number}"
             own = 1 + self.p.get(f"{name}.gate", torch.zeros((), dtype=torch.float64))
@@ -205,9 +211,33 @@ class Lorentz:
         return self.linear("head.out", point)[1:].numpy()
 
 
-def reference(model: nn.Module, kind: str) -> Flat | Lorentz:
-    """For models of k = 0 or without one."""
-    return Lorentz(model, 1.0) if kind == "lorentz" else Flat(model, kind)
+class Convolving(Lorentz):
+    """FlatLand's network of one graph."""
+
+    def hidden(self, graph: Graph) -> np.ndarray:
+        """Space coordinates of the graph's centroid, (WIDTH,)."""
+        points = self.points(graph)
+        for name in ("input", "layers.0", "layers.1"):
+            points = self.linear(name, points)
+            low = lorentz.centroid(points, graph.normalized, self.curvature)[:, 1:]
+            share = torch.sigmoid(self.p.get(f"{name}.gate", torch.tensor(math.inf)))
+            mixed = share * low + (1 - share) * (points[:, 1:] - low)
+            points = lorentz.lift(mixed.relu(), self.curvature)
+        weights = torch.ones(len(points), dtype=torch.float64)
+        return lorentz.centroid(points, weights, self.curvature)[1:].numpy()
+
+    def logits(self, hidden: np.ndarray) -> np.ndarray:
+        """Minus the squared Lorentz distances to the classes' points, plus b."""
+        point = lorentz.lift(torch.from_numpy(hidden), self.curvature)
+        classes = lorentz.lift(self.p["head.weight"], self.curvature)
+        apart = point - classes
+        return (self.p["head.bias"] - lorentz.inner(apart, apart)).numpy()
+
+
+def reference(model: nn.Module, kind: str, radius: float = 1.0) -> Flat | Lorentz:
+    """For models of this K, or without one."""
+    lorentzian = {"lorentz": Lorentz, "lorentz-gcn": Convolving}
+    return lorentzian[kind](model, radius) if kind in lorentzian else Flat(model, kind)
 
 
 def expected(network: Flat | Lorentz, graphs: list[Graph]) -> np.ndarray:
@@ -249,7 +279,16 @@ def test_lorentz_logits_are_the_geometry_graph_by_graph(curvature_map, k, self_w
     assert_near(model(batch(some_graphs())), wanted)
 
 
-@pytest.mark.parametrize("kind", ["gin", "gcn", "lorentz"])
+@pytest.mark.parametrize("gate", [True, False])
+@pytest.mark.parametrize(("curvature_map", "k"), [("sigmoid", 1.3), ("exp", -0.03), ("exp", 0.15)])
+def test_flatlands_logits_are_the_geometry_graph_by_graph(curvature_map, k, gate):
+    model = model_of("lorentz-gcn", k, curvature_map=curvature_map, gate=gate)
+    wanted = expected(reference(model, "lorentz-gcn", RADII[curvature_map](k)), some_graphs())
+    assert (np.ptp(wanted, axis=0) > 0.01).all()
+    assert_near(model(batch(some_graphs())), wanted)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_float32_is_near_float64(kind):
     model = model_of(kind)
     wide = model(batch(some_graphs())).detach()
@@ -316,8 +355,10 @@ def test_sums_far_out_are_sums_still(kind):
     model, graphs = model_of(kind), crowd(40)
     wanted = expected(reference(model, kind), graphs)
     logits = model(batch(graphs))
+    # The condition of a centroid at radius r is cosh(2r).
+    bound = 1e-10 if kind == "lorentz-gcn" else NEAR
     for found, row in zip(logits, wanted, strict=True):  # the second graph is near the origin
-        assert_near(found, row)
+        assert_near(found, row, bound)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -385,7 +426,7 @@ def test_a_curvature_that_is_not_learned_gets_no_gradient():
     assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == ["k"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SUMMING)
 def test_dropout_only_in_training_and_before_the_logits_alone(kind):
     model, graphs = model_of(kind, dropout=0.5), some_graphs()
     plain = model_of(kind)
@@ -461,6 +502,13 @@ SHAPES = {
         | layers(**timed("first", *SQUARE), **timed("second", *SQUARE), gate=())
         | timed("head.hidden", *SQUARE)
         | timed("head.out", CLASSES, WIDTH)
+        | {"k": ()}
+    ),
+    "lorentz-gcn": (
+        timed("input", WIDTH, FEATURES)
+        | timed("layers.0", *SQUARE)
+        | timed("layers.1", *SQUARE)
+        | linear("head", CLASSES, WIDTH)
         | {"k": ()}
     ),
 }

@@ -11,6 +11,7 @@ from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.task import Batch
 
+KINDS = ("gin", "gcn", "lorentz", "lorentz-gcn")
 SIZES = (1, 4, 7, 3)
 """A single node; the last graph has no edges."""
 
@@ -38,8 +39,14 @@ def loss(model, batch):
     return F.cross_entropy(model(batch.inputs), batch.labels)
 
 
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float32, 1e-5), (torch.float64, 1e-10)])
-@pytest.mark.parametrize("kind", ["gin", "gcn", "lorentz"])
+CASES = [
+    *((kind, torch.float32, 1e-5) for kind in ("gin", "gcn", "lorentz")),
+    *((kind, torch.float64, 1e-10) for kind in KINDS),
+    ("lorentz-gcn", torch.float32, 0.01),  # the condition of a centroid at radius r is cosh(2r)
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "limit"), CASES)
 def test_clipped_sums_are_those_of_a_loop(kind, dtype, limit):
     model = ModelSpec("graphs", kind, 5, 3, 6, 0.0, learns_curvature=True).build(0).to(dtype)
     graphs = list(random_graphs(dtype))
@@ -64,7 +71,7 @@ def test_clipped_sums_are_those_of_a_loop(kind, dtype, limit):
         assert (total - expected).abs().max() <= limit * clip
 
 
-@pytest.mark.parametrize("kind", ["gin", "gcn", "lorentz"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_dropout_differs_between_graphs(kind):
     model = ModelSpec("graphs", kind, 5, 3, 64, 0.5).build(0)
     _, graph, *_ = random_graphs(torch.float32)
