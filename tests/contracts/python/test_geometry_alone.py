@@ -127,6 +127,7 @@ def test_examples(name):
 PUBLIC = [
     "poincare",
     "lorentz",
+    "stereographic",
     "normal_coordinates",
     "prototypes",
     "hull",
