@@ -4,8 +4,7 @@ trained linear classifier.
     python -m studies.prototypes_in_few_dimensions --data FOLDER [--out FILE] [--page]
 
 The classes are pairs of digits: two images of MNIST, 8 x 8 pixels each, side by side. Ten clients hold 4,000 pairs by Dirichlet shares. Each method and dimension tunes
-its learning rate, extended by a factor of 3 while the best is at an edge, and at the best rate its
-`VARIANTS`, on `TUNING_SEEDS` and images of MNIST's training part that no client has. All models are
+its learning rate, extended by a factor of 3 while the best is at an edge, on `TUNING_SEEDS` and images of MNIST's training part that no client has. All models are
 calibrated in the same way: the closed form of SphereFed, with a bias, on the clients' features as
 the classifier sees them; tuning also chooses between the own classifier and the calibrated one.
 `SEEDS` and 2,000 pairs of MNIST's test part then compare the choices. Results are appended to FILE,
@@ -35,21 +34,8 @@ SEEDS = tuple(range(510, 520))
 RATES = (0.03, 0.1)
 MOST_EXTENSIONS = 3
 POINCARE = "hyperfed-averaged"
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    POINCARE: [
-        {},
-        {"hyperfed": {"mixup": 2.0}},
-        {"hyperfed": {"margin": 1.0, "negatives": "all"}},
-    ],
-    "spherefed": [
-        {},
-        {"spherefed": {"loss": "cross-entropy", "temperature": 30.0}},
-        {"spherefed": {"loss": "cross-entropy", "temperature": 200.0}},
-    ],
-    "fedetf": [{}, {"fedetf": {"temperature": 30.0}}, {"fedetf": {"temperature": 200.0}}],
-    "fedavg": [{}, {"weight_decay": 0.001}, {"weight_decay": 0.01}],
-}
-"""The settings that a method tries; the first are its defaults. HyperFed is averaged, as all are."""
+METHODS = (POINCARE, "spherefed", "fedetf", "fedavg")
+"""At their defaults; HyperFed is averaged, as all are."""
 
 SHARED: dict[str, Any] = {
     "num_supernodes": 10,
@@ -63,11 +49,11 @@ SHARED: dict[str, Any] = {
     "global_every": 0,
 }
 
-Cell = tuple[str, int, float, int, int]
-"""Method, dimension, rate, number of the variant, seed."""
+Cell = tuple[str, int, float, int]
+"""Method, dimension, rate, seed."""
 
-Choice = tuple[float, int, str]
-"""Rate, number of the variant, and the classifier: "own" or "calibrated"."""
+Choice = tuple[float, str]
+"""Rate, and the classifier: "own" or "calibrated"."""
 
 
 def write_pairs(data: Path, folder: Path) -> None:
@@ -126,11 +112,9 @@ def accuracies(model: Any, pairs: Mapping[str, np.ndarray]) -> dict[str, float]:
 
 def run_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     """The accuracies of one run."""
-    method, dimension, rate, variant, seed = cell
+    method, dimension, rate, seed = cell
     path = folder / ("tuning.npz" if seed in TUNING_SEEDS else "final.npz")
-    settings = SHARED | VARIANTS[method][variant]
-    if method == "spherefed":
-        settings = settings | {"calibration": "none"}
+    settings = SHARED | ({"calibration": "none"} if method == "spherefed" else {})
     with tempfile.TemporaryDirectory() as results:
         try:
             run = curvfed.simulate(
@@ -170,9 +154,9 @@ class Study:
         """The mean accuracy of each choice on the tuning seeds; −1 if a run failed."""
         scores: dict[Choice, list[float]] = {}
         for cell, result in self.results.items():
-            if cell[:2] == (method, dimension) and cell[4] in TUNING_SEEDS:
+            if cell[:2] == (method, dimension) and cell[3] in TUNING_SEEDS:
                 for head in ("own", "calibrated"):
-                    scores.setdefault((cell[2], cell[3], head), []).append(result.get(head, -1.0))
+                    scores.setdefault((cell[2], head), []).append(result.get(head, -1.0))
         return {
             choice: float(np.mean(values)) if min(values) >= 0 else -1.0
             for choice, values in scores.items()
@@ -188,43 +172,39 @@ class Study:
         choice = self.best(method, dimension)
         if choice is None:
             return {}
-        rate, variant, head = choice
-        cells = {seed: (method, dimension, rate, variant, seed) for seed in SEEDS}
+        rate, head = choice
+        cells = {seed: (method, dimension, rate, seed) for seed in SEEDS}
         held = {seed: self.results[cell] for seed, cell in cells.items() if cell in self.results}
         return {seed: result.get(head, math.nan) for seed, result in held.items()}
 
 
 def tune(study: Study, method: str, dimension: int) -> None:
-    """Try rates with the first variant, then the other variants at the best rate."""
+    """Try rates until the best is inside their grid."""
     rates = list(RATES)
     for _ in range(MOST_EXTENSIONS + 1):
-        study.run((method, dimension, rate, 0, seed) for rate in rates for seed in TUNING_SEEDS)
-        best, _, _ = study.best(method, dimension) or (RATES[0], 0, "own")
+        study.run((method, dimension, rate, seed) for rate in rates for seed in TUNING_SEEDS)
+        best, _ = study.best(method, dimension) or (RATES[0], "own")
         if best == max(rates):
             rates.append(3 * best)
         elif best == min(rates):
             rates.append(best / 3)
-    variants = range(1, len(VARIANTS[method]))
-    study.run(
-        (method, dimension, best, variant, seed) for variant in variants for seed in TUNING_SEEDS
-    )
 
 
 def compare(study: Study) -> None:
     """Run the choices, seed by seed, so that a study that is ended has whole seeds."""
     for seed in SEEDS:
         for dimension in DIMENSIONS:
-            for method in VARIANTS:
+            for method in METHODS:
                 if choice := study.best(method, dimension):
-                    study.run([(method, dimension, *choice[:2], seed)])
+                    study.run([(method, dimension, choice[0], seed)])
 
 
 def accuracy_rows(study: Study) -> Iterator[str]:
     """The table of accuracies and choices, over the seeds that all methods have."""
-    yield f"| dimension | {' | '.join(VARIANTS)} | seeds |"
-    yield "| ---: " * (len(VARIANTS) + 2) + "|"
+    yield f"| dimension | {' | '.join(METHODS)} | seeds |"
+    yield "| ---: " * (len(METHODS) + 2) + "|"
     for dimension in DIMENSIONS:
-        by_method = {method: study.accuracies(method, dimension) for method in VARIANTS}
+        by_method = {method: study.accuracies(method, dimension) for method in METHODS}
         seeds = sorted(set(SEEDS).intersection(*by_method.values()))
         cells = [str(dimension)]
         for method, by_seed in by_method.items():
@@ -232,19 +212,17 @@ def accuracy_rows(study: Study) -> Iterator[str]:
             if choice is None or len(seeds) < 2:
                 cells.append("not run")
                 continue
-            rate, variant, head = choice
+            rate, head = choice
             values = 100 * np.array([by_seed[seed] for seed in seeds])
-            settings = json.dumps(VARIANTS[method][variant]) if variant else "defaults"
             cells.append(
-                f"{values.mean():.1f} ± {values.std(ddof=1):.1f} (rate {rate:.3g}, {settings},"
-                f" {head})"
+                f"{values.mean():.1f} ± {values.std(ddof=1):.1f} (rate {rate:.3g}, {head})"
             )
         yield f"| {' | '.join(cells)} | {len(seeds)} |"
 
 
 def difference_rows(study: Study) -> Iterator[str]:
     """The table of differences to the other methods."""
-    others = [method for method in VARIANTS if method != POINCARE]
+    others = [method for method in METHODS if method != POINCARE]
     yield f"| dimension | {' | '.join(f'{POINCARE} − {name}' for name in others)} |"
     yield "| ---: " * (len(others) + 1) + "|"
     for dimension in DIMENSIONS:
@@ -265,7 +243,7 @@ def page(study: Study) -> str:
         "",
         "    python -m studies.prototypes_in_few_dimensions --data folder",
         "",
-        "Pairs of MNIST's digits, ten clients, α = .5. Rates, settings and the classifier, the"
+        "Pairs of MNIST's digits, ten clients, α = .5. Rates and the classifier, the"
         " method's own or the calibrated one, are chosen on two tuning seeds and other test images;"
         " cells are the global accuracy in percent, mean ± standard deviation over the seeds, and"
         " the choices. Below are differences with their paired 95% intervals, not corrected for"
@@ -290,7 +268,7 @@ def main() -> None:
         if not arguments.page:
             write_pairs(arguments.data, Path(name))
             for dimension in DIMENSIONS:
-                for method in VARIANTS:
+                for method in METHODS:
                     tune(study, method, dimension)
             compare(study)
     PAGE.write_text(page(study), encoding="utf-8")
