@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -26,6 +27,9 @@ not registered."""
 
 LONG = 300.0
 """Seconds in which everything must end; a machine that has much else to do may need them."""
+
+FLATLAND = {"method": "flatland", "dataset": "trees"}
+"""What most runs do."""
 
 TAMPERING = Path(__file__).with_name("tampering.py")
 USUAL_START = 25.0
@@ -151,15 +155,23 @@ class Hosts(LocalCluster):
         return read_names(self.files)
 
 
-def pairs(name: str, num_rounds: int, *more: str, timeout: float = 120.0) -> tuple[str, ...]:
+def pairs(
+    name: str,
+    num_rounds: int,
+    *more: str,
+    timeout: float = 120.0,
+    settings: Mapping[str, Any] = FLATLAND,
+) -> tuple[str, ...]:
     """A run that must end as `reference` does; its timeout is for what hangs."""
-    settings = ("method=flatland", "dataset=trees", "embedding-dim=8", f"round-timeout={timeout}")
-    return *settings, f"num-rounds={num_rounds}", f"run-name={name}", *more
+    words = (f"{key}={str(value).lower()}" for key, value in settings.items())
+    limits = (f"round-timeout={timeout}", f"num-rounds={num_rounds}")
+    return *words, "embedding-dim=8", *limits, f"run-name={name}", *more
 
 
-def reference(folder: Path, num_rounds: int) -> Run:
+def reference(folder: Path, num_rounds: int, settings: Mapping[str, Any] = FLATLAND) -> Run:
     """The same in this process: what comes of it where nothing goes wrong."""
-    return run_here(folder, clients=len(NODES), num_rounds=num_rounds, method="flatland")
+    keys = {key.replace("-", "_"): value for key, value in settings.items()}
+    return run_here(folder, clients=len(NODES), num_rounds=num_rounds, **keys)
 
 
 def await_(condition: Callable[[], bool], seconds: float, what: str) -> None:

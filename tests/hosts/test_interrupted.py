@@ -3,26 +3,47 @@ to the same end."""
 
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+import pytest
 from local_cluster import SERVER
-from many_hosts import LONG, NODES, Hosts, assert_equal, await_, ctrl_c, ended, pairs, reference
+from many_hosts import (
+    FLATLAND,
+    LONG,
+    NODES,
+    Hosts,
+    assert_equal,
+    await_,
+    ctrl_c,
+    ended,
+    pairs,
+    reference,
+)
+
+LINKS = {"method": "links-poincare", "dataset": "balanced-tree"}
+KILLED = {"flatland": FLATLAND, "links": LINKS, "links-summed": LINKS | {"secure-sum": True}}
+"""Runs under which the SuperLink is killed."""
 
 
-def begin(hosts: Hosts, name: str, num_rounds: int, done: int) -> "subprocess.Popen[str]":
+def begin(
+    hosts: Hosts, name: str, num_rounds: int, done: int, settings: Mapping[str, Any] = FLATLAND
+) -> "subprocess.Popen[str]":
     """Begin a run or go on with it, and return in the round after `done`."""
     resume = ("resume=true",) if (hosts.results / name).exists() else ()
-    process = hosts.submit(*pairs(name, num_rounds, *resume))
+    process = hosts.submit(*pairs(name, num_rounds, *resume, settings=settings))
     hosts.await_round(name, done)
     return process
 
 
-def finish(hosts: Hosts, name: str, num_rounds: int, folder: Path) -> None:
+def finish(
+    hosts: Hosts, name: str, num_rounds: int, folder: Path, settings: Mapping[str, Any] = FLATLAND
+) -> None:
     """Go on to the end, which must be that of a run that nobody stopped."""
-    code, output = ended(hosts.submit(*pairs(name, num_rounds, "resume=true")))
+    code, output = ended(hosts.submit(*pairs(name, num_rounds, "resume=true", settings=settings)))
     assert code == 0, output
-    assert_equal(hosts.found(name), reference(folder, num_rounds))
+    assert_equal(hosts.found(name), reference(folder, num_rounds, settings))
 
 
 def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Path) -> None:
@@ -49,16 +70,19 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Pat
     finish(hosts, "stopped", 3, tmp_path)
 
 
-def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", KILLED)
+def test_a_superlink_that_is_killed_and_started_again(
+    name: str, hosts: Hosts, tmp_path: Path
+) -> None:
     """The nodes come back by themselves, and the run goes on from its last whole round. Clients
     whose message was lost with the SuperLink end, too."""
-    process = begin(hosts, "killed", 2, 1)
+    process = begin(hosts, name, 2, 1, KILLED[name])
     hosts.kill(SERVER)
     hosts.start_superlink()
     code, output = ended(process)
     assert code == 1, output
-    assert "run-name=killed resume=true" in output
-    assert hosts.rounds_done("killed") == 1
+    assert f"run-name={name} resume=true" in output
+    assert hosts.rounds_done(name) == 1
     hosts.wait_online(len(NODES))
-    finish(hosts, "killed", 2, tmp_path)
-    await_(lambda: not any(hosts.busy(name) for name in NODES), LONG, "no client that is left")
+    finish(hosts, name, 2, tmp_path, KILLED[name])
+    await_(lambda: not any(hosts.busy(node) for node in NODES), LONG, "no client that is left")
