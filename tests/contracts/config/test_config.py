@@ -324,6 +324,7 @@ def test_a_sum_is_enough_for_averages_and_hulls():
         "rows",
         "prototypes",
         "feddbe",
+        "hyper-prototypes",
     }
     for method, row in METHODS.items():
         raw = {"method": method, "secure-sum": True}

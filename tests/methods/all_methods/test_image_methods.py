@@ -55,7 +55,7 @@ ACCURATE = (
 )
 MISSING_CLASSES = (
     *("hyperfed", "spherefed", "ccvr", "fednova", "fedrep", "afl", "fedala", "feddbe", "fedetf"),
-    *("fedproto", "fedtgp"),
+    *("fedproto", "fedtgp", "fedhpro"),
 )
 """Methods that could stumble over a client or a class without examples."""
 OWN_STARTS = ("apple", "multi-task")

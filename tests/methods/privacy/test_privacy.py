@@ -423,7 +423,7 @@ def test_sums_by_class_need_shared_statistics_or_a_secure_sum(settings, phase, t
     assert "calibrated/head.weight" in made.model
 
 
-@pytest.mark.parametrize("method", ["fedproto", "fedtgp"])
+@pytest.mark.parametrize("method", ["fedproto", "fedtgp", "fedhpro"])
 def test_prototypes_leave_no_node_that_keeps_its_statistics(method, tmp_path):
     nodes = own_images(tmp_path / "nodes")
     recorder = Recorder()
