@@ -198,7 +198,8 @@ def mismatch(prototypes: Tensor, weight: Tensor, bias: Tensor, gradients: Tensor
     shares = F.linear(prototypes, weight, bias).softmax(-1).mean(1)
     slopes = (shares - torch.eye(len(weight))) @ weight
     lengths = slopes.norm(dim=1) * gradients.norm(dim=1)
-    return 1 - (slopes * gradients).sum(1) / (lengths + 1e-6)
+    cosines: Tensor = (slopes * gradients).sum(1) / (lengths + 1e-6)
+    return 1 - cosines
 
 
 def margin(means: Tensor) -> Tensor:
