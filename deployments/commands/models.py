@@ -15,6 +15,7 @@ from curvfed.deployments.application import Pairs, expanded, failing
 from curvfed.deployments.arguments import UsageError, read_request
 from curvfed.deployments.resources import check_output
 from curvfed.strategies.base.figures import VALIDATION, find
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
 
 
@@ -47,7 +48,18 @@ def curvature(
     Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data.
     """
     sizes = read_dimensions(dimensions)
-    request = read_request(pairs or [])
+    try:
+        request = read_request(pairs or [])
+    except ConfigError as error:
+        if error.kind != "dataset-with-method":
+            raise
+        # Whatever the method could do with other data, the command needs a graph.
+        data = str(error).partition(", but ")[0]
+        raise UsageError(
+            f"{data}, but curvfed curvature measures graphs: allowed is a data set of nodes, such"
+            " as cora or trees, or a .pt file with a graph",
+            key="not-a-graph",
+        ) from None
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments import curvature as curvatures
     from curvfed.deployments.preflight import look_at_data

@@ -33,7 +33,8 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["dataset=digits"], "works on nodes and graphs"),
+        (["dataset=digits"], "holds images, but curvfed curvature measures graphs"),
+        (["dataset=digits", "method=fedavg"], "the data are images"),
         (["dataset=trees", "--dimensions", "two"], "allowed are whole numbers"),
         (["dataset=trees", "--dimensions", "0"], "allowed are whole numbers"),
         (["dataset=trees", "--dimensions", "900"], "more than 900 nodes"),
