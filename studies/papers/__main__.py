@@ -20,7 +20,8 @@ import tomli_w
 # As `curvfed` on a shell, without a second start.
 from curvfed.deployments.commands.command import main as curvfed
 from curvfed.strategies.base.keys import dotted
-from studies.papers.hull_baselines import add_to_table
+from studies.papers.data_counts import COUNTS, counts
+from studies.papers.hull_baselines import BASELINES, accuracies, add_to_table
 from studies.papers.pages import Sweep, read_sweeps, sweep_files, write_pages
 
 
@@ -37,14 +38,18 @@ def combined_sweep(paths: Sequence[Path], scale: str) -> dict[str, Any]:
 
 
 def add_baselines(sweeps: Sequence[Sweep], results: Path) -> None:
-    """Train the baselines that tables and figures of the paper on hulls compare its runs with."""
+    """Train the baselines that tables and figures of the paper on hulls compare its runs with, and
+    compute what FlatLand's tables say about the data."""
+    more = {"hull": (BASELINES, accuracies), "flatland": (COUNTS, counts)}
     for sweep in sweeps:
-        if sweep.paper == "hull":
+        if sweep.paper in more:
             shown: list[str] = []
             for spec in (*sweep.plan.tables, *sweep.plan.figures):
-                for figure in spec.get("figures", []):
+                named = spec.get("figures", [])
+                for figure in [named] if isinstance(named, str) else named:
                     shown += figure if isinstance(figure, list) else [figure]
-            add_to_table(results, [run.name for run in sweep.plan.runs], dict.fromkeys(shown))
+            runs = [run.name for run in sweep.plan.runs]
+            add_to_table(results, runs, dict.fromkeys(shown), *more[sweep.paper])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

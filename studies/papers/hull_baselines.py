@@ -3,7 +3,7 @@ classifiers of the same hulls, and of all points in one place."""
 
 import sqlite3
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import closing
 from functools import partial
@@ -33,6 +33,7 @@ from curvfed.tasks.points.dataset import PointDataset
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Model = Callable[[float], Any]
+Compute = Callable[[Path, Iterable[str]], Mapping[str, float | None]]
 
 BASELINES = {
     "accuracy_fle": "accuracy, Euclidean SVM on the hulls (FLE)",
@@ -107,9 +108,15 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     return found
 
 
-def add_to_table(results: Path, runs: Sequence[str], figures: Iterable[str]) -> None:
+def add_to_table(
+    results: Path,
+    runs: Sequence[str],
+    figures: Iterable[str],
+    words: Mapping[str, str] = BASELINES,
+    compute: Compute = accuracies,
+) -> None:
     """Write the baselines that tables and figures name beside the runs' own figures, into
-    `results.sqlite`; those that are there are not trained again.
+    `results.sqlite`; those that are there are not computed again.
 
     Parameters
     ----------
@@ -118,9 +125,13 @@ def add_to_table(results: Path, runs: Sequence[str], figures: Iterable[str]) -> 
     runs : sequence of str
         The names of runs of `hull`; those that have not completed are left out.
     figures : iterable of str
-        Such as `metrics.accuracy_fle`; others than baselines are of no account.
+        Such as `metrics.accuracy_fle`; others than those of `words` are left out.
+    words : mapping of str to str
+        The figures that `compute` finds, and their words.
+    compute : callable
+        From a run's folder and the names of figures to their values.
     """
-    columns = [name for name in figures if name.removeprefix("metrics.") in BASELINES]
+    columns = [name for name in figures if name.removeprefix("metrics.") in words]
     if not columns or not (results / "results.sqlite").exists():
         return
     with closing(sqlite3.connect(results / "results.sqlite", timeout=60)) as database:
@@ -133,7 +144,7 @@ def add_to_table(results: Path, runs: Sequence[str], figures: Iterable[str]) -> 
         todo = sorted({run for (run,) in database.execute(query)} & set(runs))
         names = [name.removeprefix("metrics.") for name in columns]
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            trained = pool.map(partial(accuracies, names=names), [results / run for run in todo])
+            trained = pool.map(partial(compute, names=names), [results / run for run in todo])
             for run, scores in zip(todo, trained, strict=True):
                 setting = ", ".join(f'"metrics.{name}" = ?' for name in scores)
                 database.execute(
