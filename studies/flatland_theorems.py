@@ -174,7 +174,11 @@ def embedded(data: Path) -> tuple[Array, Array, NDArray[np.int64], list[float]]:
     clients = []
     curvatures = []
     with tempfile.TemporaryDirectory() as folder:
-        place = {"data_dir": str(data), "results_dir": folder, "run_name": "theorem"}
+        place: dict[str, Any] = {
+            "data_dir": str(data),
+            "results_dir": folder,
+            "run_name": "theorem",
+        }
         curvfed.simulate(**RUN, **place, quiet=True)
         run = TrainedRun.read(Path(folder, "theorem"))
         for client in range(RUN["num_supernodes"]):
@@ -206,9 +210,10 @@ def informations(times: Array, spaces: Array, clients: NDArray[np.int64]) -> lis
 
 def isotropic(times: Array, spaces: Array) -> Array:
     """Space coordinates of the same lengths in uniform directions."""
-    directions = np.random.default_rng(1).standard_normal(spaces.shape)
+    directions: Array = np.random.default_rng(1).standard_normal(spaces.shape)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    return directions * np.linalg.norm(spaces, axis=1, keepdims=True)
+    turned: Array = directions * np.linalg.norm(spaces, axis=1, keepdims=True)
+    return turned
 
 
 def first_theorem(data: Path, folder: Path) -> list[str]:
