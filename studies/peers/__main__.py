@@ -1,8 +1,8 @@
 """Run other libraries' own code and ours in pairs on the same clients, and write what both reach.
 
     python -m studies.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR]
-        [--pfllib DIR] [--seeds 0 1 2] [--alphas 0.1 0.5] [--methods NAME or PEER/NAME ...]
-        --out FILE.json [--page docs/measured/peers.md] [--quick]
+        [--pfllib DIR] [--fedtgp DIR] [--fedetf DIR] [--seeds 0 1 2] [--alphas 0.1 0.5]
+        [--methods NAME or PEER/NAME ...] --out FILE.json [--page docs/measured/peers.md] [--quick]
 
 Each run is a process of its own, one at a time, on one thread; theirs and ours take turns. Pairs
 that FILE.json has are not run again. The page is made of all that it has.
@@ -21,12 +21,18 @@ from typing import Any
 
 from benchmarks.page import machine, write_page
 from curvfed.tasks.stored_files import write_atomically
-from studies.peers import fed_pub, openfgl, pfllib
+from studies.peers import fed_pub, fedetf, openfgl, pfllib
 from studies.peers.job import ANSWER, CloneError, check_clone
 from studies.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
 from studies.peers.tables import ABOUT, HEADS, tables
 
-PEERS = {"openfgl": openfgl, "fed-pub": fed_pub, "pfllib": pfllib}
+PEERS = {
+    "openfgl": openfgl,
+    "fed-pub": fed_pub,
+    "pfllib": pfllib,
+    "fedtgp": pfllib,
+    "fedetf": fedetf,
+}
 QUICK = 2
 LONGEST = 1800
 """Rounds of a quick run; seconds after which a run is given up."""

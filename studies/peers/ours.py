@@ -1,21 +1,16 @@
 """Our run of a job."""
 
-import json
-import logging
-from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.inprocess import simulate
+import curvfed
 from studies.peers.job import Job, serve
 
 
 def run(job: Job) -> dict[str, Any]:
     """Scores in percent, and seconds of a round with scoring, messages and files."""
-    logging.getLogger("curvfed").addHandler(logging.NullHandler())
-    folder = simulate(
-        job["settings"] | {"results-dir": job["folder"], "device": "cpu"}, job["clients"]
-    )
-    summary = json.loads((Path(folder) / "summary.json").read_text())
+    settings = job["settings"] | {"results-dir": job["folder"], "device": "cpu"}
+    keywords = {name.replace("-", "_"): value for name, value in settings.items()}
+    summary = curvfed.simulate(num_supernodes=job["clients"], quiet=True, **keywords).summary
     scores = {
         "best": summary["best_validation"] and summary["best_validation"]["personal_accuracy_mean"],
         "personal": summary["personal_accuracy_mean"],

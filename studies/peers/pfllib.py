@@ -1,9 +1,11 @@
-"""PFLlib's servers and clients on our clients' images."""
+"""Servers and clients of PFLlib, and of FedTGP's code, which is made like it, on our clients'
+images."""
 
 import copy
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +16,20 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from studies.peers.clients import Labelled, clients, global_test, image_part, network
-from studies.peers.job import Job, check_clone, modules, seed_all, serve
+from studies.peers.job import Job, as_users_run, check_clone, modules, seed_all, serve
 
 HOLDS = ("system/main.py", "system/flcore/servers/serverbase.py")
 FILES = {"LG-FedAvg": "lg", "pFedMe": "pFedMe"}
 """Of servers that are not called as their method without Fed, in small letters."""
 
-SPLIT = {"FedAvg", "FedPer", "FedRep", "FedROD", "MOON", "FedBABU", "LG-FedAvg"}
+PROTOTYPES = {"FedProto", "FedTGP"}
+"""Methods whose clients predict by prototypes."""
+
+OWN_ONLY = {"FedRep", "FedPer", "LG-FedAvg", "APPLE", "FedBN"} | PROTOTYPES
+"""Methods without a model that is for all."""
+
+SPLIT = {"FedAvg", "FedPer", "FedRep", "FedROD", "MOON", "FedBABU", "LG-FedAvg", "FedDBE"}
+SPLIT |= PROTOTYPES
 """Methods whose network is given as a body and a head."""
 
 
@@ -36,24 +45,40 @@ def run(job: Job) -> dict[str, Any]:
         {kind: list(zip(*labelled, strict=True)) for kind, labelled in part.items()}
         for part in parts
     ]
-    utils, base, models = modules(
-        "utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models"
+    utils, base, server_base, models = modules(
+        "utils.data_utils",
+        "flcore.clients.clientbase",
+        "flcore.servers.serverbase",
+        "flcore.trainmodel.models",
     )
 
     def read(dataset: str, idx: int, is_train: bool = True, few_shot: int = 0) -> list[Any]:
         return lists[idx]["train" if is_train else "test"]
 
-    utils.read_client_data = base.read_client_data = read
-    base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(data, size, shuffle=shuffle)
+    utils.read_client_data = base.read_client_data = server_base.read_client_data = read
+    # PFLlib drops the last batch of training alone, and shuffles it; FedTGP's code does not shuffle.
+    base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(
+        data, size, shuffle=drop_last
+    )
     [servers] = modules(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
     [kind] = [
-        one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__
+        one
+        for one in vars(servers).values()
+        if isinstance(one, type) and issubclass(one, server_base.Server)
+        if one is not server_base.Server
     ]
     if job["theirs"].get("as_published"):
         MENDED[name](kind)
     seed_all(settings["seed"])
     start: Any = network(ours[0])
-    model = models.BaseHeadSplit(start.body, start.head)
+    if name == "FedBN":
+        _name_batch_norm(start)
+    model = nn.Sequential(start.body, start.head)
+    if name == "FedTGP":
+        torch.load = partial(torch.load, weights_only=False)
+        base.BaseHeadSplit = lambda *_: BodyAndHead(start.body, start.head)
+    elif name in SPLIT:
+        model = models.BaseHeadSplit(start.body, start.head)
     fixed = Namespace(
         device="cpu",
         dataset="",
@@ -85,12 +110,12 @@ def run(job: Job) -> dict[str, Any]:
             "algorithm": name,
             "num_clients": job["clients"],
             "global_rounds": job["rounds"] - 1,
-            "eval_gap": job["rounds"] + 1,
+            "eval_gap": 1 if as_users_run(settings) else job["rounds"] + 1,
             "local_epochs": settings["local-epochs"],
             "batch_size": settings["batch-size"],
             "local_learning_rate": settings["learning-rate"],
             "head": copy.deepcopy(start.head),
-            "model": model if name in SPLIT else nn.Sequential(start.body, start.head),
+            "model": model,
         }
         | job["theirs"]
     )
@@ -98,19 +123,30 @@ def run(job: Job) -> dict[str, Any]:
     # of which it prints the largest
     server.rs_test_acc = [0.0]
     server.rs_test_acc_per = [0.0]
-    for silent in ("evaluate", "evaluate_personalized", "save_results", "save_global_model"):
-        setattr(server, silent, lambda *_, **__: None)
+    silent = ["save_results", "save_global_model"]
+    if not as_users_run(settings):
+        silent += ["evaluate", "evaluate_personalized"]
+    for one in silent:
+        setattr(server, one, lambda *_, **__: None)
+    scores = list[float]()
+
+    def score_then(act: Callable[[], None]) -> None:
+        """Score the clients after their training, and go on."""
+        own = [
+            accuracy(_own_model(name, client), *part["test"])
+            for client, part in zip(server.clients, parts, strict=True)
+            if len(part["test"][1])
+        ]
+        scores.append(100 * float(np.mean(own)))
+        act()
+
+    if name in PROTOTYPES:  # our clients, too, are scored with the prototypes of their training
+        server.receive_protos = partial(score_then, server.receive_protos)
     server.train()
-    own = [
-        accuracy(_own_model(name, client), *part["test"])
-        for client, part in zip(server.clients, parts, strict=True)
-        if len(part["test"][1])
-    ]
-    answer = {
-        "personal": 100 * float(np.mean(own)),
-        "seconds": float(np.mean(server.Budget)),
-    }
-    if name in ("FedRep", "FedPer", "LG-FedAvg", "APPLE"):
+    if name not in PROTOTYPES:
+        score_then(lambda: None)
+    answer = {"personal": scores[-1], "seconds": float(np.mean(server.Budget))}
+    if name in OWN_ONLY:
         return answer
     shared = server.global_model
     one = (lambda images: args.head(shared(images))) if name == "FedBABU" else shared
@@ -130,7 +166,49 @@ def _own_model(name: str, client: Any) -> Any:
         return lambda images: client.model(images) + client.head(client.model.base(images))
     if name == "pFedMe":
         client.update_parameters(client.model, client.personalized_params)
+    if name == "FedDBE":
+        return lambda images: client.model.head(client.model.base(images) + client.client_mean)
+    if name == "FedProto":
+        return _by_prototypes(client.model, client.global_protos)
+    if name == "FedTGP":
+        [base] = modules("flcore.clients.clientbase")
+        load = partial(base.load_item, item_path=client.save_folder_name)
+        return _by_prototypes(load(client.role, "model"), load("Server", "global_protos"))
+    if name == "FedBN":
+        client.model.eval()
     return client.model_per if name == "Ditto" else client.model
+
+
+class BodyAndHead(nn.Module):
+    """Our network in the two parts that PFLlib's clients call."""
+
+    def __init__(self, base: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.base = copy.deepcopy(base)
+        self.head = copy.deepcopy(head)
+
+
+def _by_prototypes(model: Any, prototypes: Mapping[int, Any] | None) -> Any:
+    """A model that predicts the class of the nearest prototype."""
+    if prototypes is None:
+        return lambda images: model.head(model.base(images))
+    labels = [label for label, one in prototypes.items() if isinstance(one, Tensor)]
+    centres = torch.stack([prototypes[label] for label in labels])
+
+    def nearness(images: Tensor) -> Tensor:
+        found = torch.full((len(images), max(labels) + 1), -torch.inf)
+        found[:, labels] = -torch.cdist(model.base(images), centres)
+        return found
+
+    return nearness
+
+
+def _name_batch_norm(model: nn.Module) -> None:
+    """Let the layers that FedBN keeps be called bn, by which PFLlib knows them."""
+    for layer in model.modules():
+        for name, part in list(layer.named_children()):
+            delattr(layer, name)
+            layer.add_module(f"bn{name}" if isinstance(part, nn.BatchNorm2d) else name, part)
 
 
 def _with_square(server: Any) -> None:

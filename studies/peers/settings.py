@@ -63,7 +63,7 @@ class Pair:
     @property
     def task(self) -> str:
         """Of the peer."""
-        return "images" if self.peer == "pfllib" else "graphs"
+        return "graphs" if self.peer in ("openfgl", "fed-pub") else "images"
 
     def of_ours(self, seed: int, alpha: float | None, rounds: int | None = None) -> Settings:
         """Our whole run configuration; `rounds` shortens a run that is to show whether it works."""
@@ -196,6 +196,47 @@ PAIRS = (
     ),
     Pair("pfllib", "FedPer", "fedper", scores=OWN_MODELS),
     Pair("pfllib", "LG-FedAvg", "lg-fedavg", scores=OWN_MODELS),
+    Pair("pfllib", "FedProto", "fedproto", {"fedproto.weight": 1.0}, {"lamda": 1.0}, OWN_MODELS),
+    Pair(
+        "pfllib",
+        "FedALA",
+        "fedala",
+        {"fedala.layers": 1, "fedala.rate": 1.0, "fedala.sample": 0.8},
+        {"layer_idx": 2, "eta": 1.0, "rand_percent": 80},
+        BOTH,
+    ),
+    Pair(
+        "pfllib",
+        "FedBN",
+        "fedbn",
+        {"model": "convnet", "local-epochs": 1},
+        scores=OWN_MODELS,
+    ),
+    Pair(
+        "pfllib",
+        "FedDBE",
+        "feddbe",
+        {"feddbe.kappa": 1.0, "feddbe.momentum": 1.0},
+        {"kl_weight": 1.0, "momentum": 1.0},
+        BOTH,
+    ),
+    Pair(
+        "fedtgp",
+        "FedTGP",
+        "fedtgp",
+        {"fedtgp.weight": 1.0, "fedtgp.rate": 0.1, "fedtgp.batch-size": 64, "fedtgp.epochs": 100},
+        {"lamda": 1.0, "server_epochs": 100, "margin_threthold": 100.0, "feature_dim": 20},
+        OWN_MODELS,
+    ),
+    Pair("fedetf", "FedETF", "fedetf", scores=BOTH),
+    Pair(
+        "fedetf",
+        "FedETF",
+        "fedetf",
+        {"fine-tune-epochs": 3, "fedetf.alternations": 20},
+        scores=OWN_MODELS,
+        label="FedETF, fine-tuned",
+    ),
 )
 """In the order in which they run. PFLlib's L is a share of one round less than ours: both are two
 rounds of ten."""
