@@ -2,9 +2,11 @@
 
     python -m studies.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR]
         [--pfllib DIR] [--fedtgp DIR] [--fedetf DIR] [--seeds 0 1 2] [--alphas 0.1 0.5]
-        [--methods NAME or PEER/NAME ...] --out FILE.json [--page docs/measured/peers.md] [--quick]
+        [--methods NAME or PEER/NAME ...] [--workers N]
+        --out FILE.json [--page docs/measured/peers.md] [--quick]
 
-Each run is a process of its own, one at a time, on one thread; theirs and ours take turns. Pairs
+Each run is a process of its own, one at a time, on one thread; theirs and ours take turns. With
+`--workers N` ours trains in so many processes, and theirs has its own threads and scoring. Pairs
 that FILE.json has are not run again. The page is made of all that it has.
 """
 
@@ -22,7 +24,7 @@ from typing import Any
 from benchmarks.page import machine, write_page
 from curvfed.tasks.stored_files import write_atomically
 from studies.peers import fed_pub, fedetf, openfgl, pfllib
-from studies.peers.job import ANSWER, CloneError, check_clone
+from studies.peers.job import ANSWER, CloneError, as_users_run, check_clone
 from studies.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
 from studies.peers.tables import ABOUT, HEADS, tables
 
@@ -53,6 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--methods", nargs="+", default=[], help="the peers' names, or PEER/NAME; without it all"
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=1,
+        help="of ours; from 2 on both sides run as their users run them, and are timed",
     )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--page", type=Path)
@@ -89,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for seed in options.seeds:
                 for side in ("theirs", "ours"):
                     settings = pair.of_ours(seed, alpha, QUICK if options.quick else None)
+                    settings |= {"workers": options.workers} if options.workers > 1 else {}
                     key = {
                         "peer": pair.peer,
                         "name": pair.name,
@@ -142,14 +151,19 @@ def one_run(side: str, pair: Pair, settings: dict[str, Any], clone: Path) -> dic
             "clients": CLIENTS[pair.task],
             "folder": folder,
         }
-        threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        around = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+        around["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+            if as_users_run(settings):
+                around.pop(threads, None)
+            else:
+                around[threads] = "1"
         command = [sys.executable, "-m", f"studies.peers.{module}", json.dumps(job)]
         try:
             done = subprocess.run(
                 command,
                 cwd=folder,
-                env=os.environ | threads | paths,
+                env=around,
                 capture_output=True,
                 text=True,
                 timeout=LONGEST,

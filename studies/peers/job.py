@@ -66,7 +66,7 @@ def at_best_validation(curve: Sequence[Sequence[float]]) -> dict[str, float]:
 def as_users_run(settings: dict[str, Any]) -> bool:
     """Whether a run is timed as its users run it: ours with workers, a peer's with the threads and
     the scoring that it has by default."""
-    return settings.get("workers", 1) > 1
+    return "workers" in settings
 
 
 def serve(run: Callable[[Job], dict[str, Any]]) -> None:

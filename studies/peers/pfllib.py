@@ -126,8 +126,8 @@ def run(job: Job) -> dict[str, Any]:
     silent = ["save_results", "save_global_model"]
     if not as_users_run(settings):
         silent += ["evaluate", "evaluate_personalized"]
-    for one in silent:
-        setattr(server, one, lambda *_, **__: None)
+    for place in silent:
+        setattr(server, place, lambda *_, **__: None)
     scores = list[float]()
 
     def score_then(act: Callable[[], None]) -> None:
@@ -149,9 +149,9 @@ def run(job: Job) -> dict[str, Any]:
     if name in OWN_ONLY:
         return answer
     shared = server.global_model
-    one = (lambda images: args.head(shared(images))) if name == "FedBABU" else shared
+    shares = (lambda images: args.head(shared(images))) if name == "FedBABU" else shared
     test: Labelled = global_test(ours[0])
-    return answer | {"global": 100 * accuracy(one, *test)}
+    return answer | {"global": 100 * accuracy(shares, *test)}
 
 
 def accuracy(model: Callable[[Tensor], Tensor], images: Tensor, labels: Tensor) -> float:

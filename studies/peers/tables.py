@@ -42,7 +42,42 @@ def tables(runs: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
     found |= {
         f"MNIST, 20 clients, Dirichlet({alpha:g})": _rows(runs, "images", alpha) for alpha in ALPHAS
     }
+    found["As users run them, in seconds a round"] = _timed(runs)
     return {title: rows for title, rows in found.items() if rows}
+
+
+def _timed(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Rows of the pairs that ran with `--workers`; our share of their time is in the place of the
+    difference."""
+    rows = list[list[str]]()
+    for pair in PAIRS:
+        seconds: dict[str, dict[int, float]] = {"theirs": {}, "ours": {}}
+        number = 0
+        for run in runs:
+            number = run["settings"].get("workers", number)
+            settings = pair.of_ours(run["seed"], run["alpha"]) | {"workers": number}
+            if (run["peer"], run["name"]) == (pair.peer, pair.name) and (
+                run["settings"] == settings and "error" not in run
+            ):
+                seconds[run["side"]][run["seed"]] = run["seconds"]
+        theirs, ours = seconds.values()
+        if seeds := sorted(theirs.keys() & ours.keys()):
+            ratios = [ours[seed] / theirs[seed] for seed in seeds]
+            range_ = f"{min(ratios):.2f} to {max(ratios):.2f}"
+            rows.append(
+                [
+                    pair.peer,
+                    pair.name,
+                    f"ours with workers={number}",
+                    f"{statistics.median(theirs.values()):.3g}",
+                    f"{statistics.median(ours.values()):.3g}",
+                    f"{statistics.median(ratios):.2f} ({range_}) of theirs",
+                    " ".join(map(str, seeds)),
+                    "",
+                    "",
+                ]
+            )
+    return rows
 
 
 def _rows(runs: Sequence[dict[str, Any]], task: str, alpha: float | None) -> list[list[str]]:
