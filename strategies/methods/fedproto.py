@@ -45,8 +45,8 @@ class FedProtoServer(Average):
     """The prototype of a class is the mean of its features over all examples of all clients that
     replied (Eq. 6, weighted by examples).
 
-    A class that no client has keeps its prototype. The authors' code averages the clients' means
-    without weights, and drops the prototype of a class that is absent in a round.
+    With `weights = uniform` it is the plain mean of the clients' means, as in the authors' code. A
+    class that no client has keeps its prototype, which the authors' code drops.
     """
 
     name = "prototypes"
@@ -112,10 +112,14 @@ class FedProtoClient(Learner):
         classes *= torch.from_numpy(is_large)[:, None]
         self._sums = classes.T @ features
         self._counts = classes.sum(0)
+        if self.local.config.weights == "uniform":
+            self._sums /= torch.where(self._counts > 0, self._counts, 1)[:, None]
+            self._counts = self._counts.sign()
         return trained
 
     def share(self) -> Arrays:
-        """Sums and numbers by class, over the number of examples."""
+        """Sums and numbers by class, over the number of examples; with `weights = uniform` means,
+        and 1 for each class that the client has."""
         return {
             SUMS: self._sums.numpy(force=True),
             COUNTS: self._counts.numpy(force=True),

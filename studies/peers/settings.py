@@ -199,6 +199,15 @@ PAIRS = (
     Pair("pfllib", "FedProto", "fedproto", {"fedproto.weight": 1.0}, {"lamda": 1.0}, OWN_MODELS),
     Pair(
         "pfllib",
+        "FedProto",
+        "fedproto",
+        {"fedproto.weight": 1.0, "weights": "uniform"},
+        {"lamda": 1.0},
+        OWN_MODELS,
+        label="FedProto, ours with weights=uniform",
+    ),
+    Pair(
+        "pfllib",
         "FedALA",
         "fedala",
         {"fedala.layers": 1, "fedala.rate": 1.0, "fedala.sample": 0.8},
