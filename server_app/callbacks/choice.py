@@ -13,6 +13,7 @@ from curvfed.server_app.callbacks.calibration import CalibrationCallback, Global
 from curvfed.server_app.client_history import note_absences, note_answers, note_training
 from curvfed.server_app.cohort import Cohort, Question, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
+from curvfed.server_app.federation import nodes_can_join
 from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.statistics import HEAD, Statistics
@@ -103,7 +104,9 @@ class CheckpointCallback(Callback):
         """Store model and state; sinks receive only rounds that are stored."""
         run = self.run
         arrays = checkpoints.Checkpoint(run.model.state(), run.fixed, run.calibrated)
-        checkpoints.save(run.directory.checkpoints, run.state, arrays, run.federation)
+        # The system writes the files of a simulation within seconds, which take many short rounds.
+        durable = nodes_can_join(run.grid)
+        checkpoints.save(run.directory.checkpoints, run.state, arrays, run.federation, durable)
         run.sinks.flush()
 
 

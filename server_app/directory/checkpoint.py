@@ -169,11 +169,14 @@ class Checkpoint:
         return cls(model, select_prefix(arrays, FIXED), select_prefix(arrays, CALIBRATED))
 
 
-def save(store: Store, state: State, arrays: Checkpoint, federation: Federation) -> None:
-    """Write the checkpoint of the last completed round; the previous one is kept."""
+def save(
+    store: Store, state: State, arrays: Checkpoint, federation: Federation, durable: bool = True
+) -> None:
+    """Write the checkpoint of the last completed round; the previous one is kept. A durable one
+    survives a power failure."""
     metadata = {STORED_NAMES.get(name, name): value for name, value in asdict(state).items()}
     metadata["before"] = identity(federation)
-    store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=True)
+    store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=durable)
 
 
 def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Federation] | None:

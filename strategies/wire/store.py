@@ -110,8 +110,8 @@ class Store:
 
     A file is written under a temporary name and then renamed, so that a killed process leaves the
     old or the new file complete. The server and real nodes flush it to the disk, so that a power
-    failure damages nothing; simulated clients do not, since it would take longer than a round. The
-    digest of a file reveals damage.
+    failure damages nothing; simulated clients, and the server in their process, do not, since it
+    would take longer than a round. The digest of a file reveals damage.
     """
 
     def __init__(self, folder: Path) -> None:

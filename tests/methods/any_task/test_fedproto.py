@@ -70,6 +70,16 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
     assert_near({COUNTS: shared[COUNTS]}, {COUNTS: counts * is_large}, 1e-7)
 
 
+def test_uniform_weights_share_plain_means(monkeypatch):
+    clients = [new(monkeypatch, weights=weights) for weights in ("examples", "uniform")]
+    for client in clients:
+        client.receive({MEANS: np.zeros((3, 2))})
+        client.train()
+    totals, means = (client.share() for client in clients)
+    assert set(means[COUNTS]) <= {0, 1}
+    assert_near({SUMS: means[SUMS] * totals[COUNTS][:, None]}, {SUMS: totals[SUMS]}, 1e-7)
+
+
 def client_reply(z, labels):
     """What a client with these features sends."""
     sums = np.zeros((3, 2), np.float32)
