@@ -1,11 +1,12 @@
-"""Maps points of the Poincaré disc to numbered bins and back: concentric rings of equal width,
-divided into sectors of equal angle.
+"""Maps points of the Poincaré disc to numbered bins and back: concentric rings of equal width or
+equal area, divided into sectors of equal angle.
 
 Everything here is NumPy; coordinates are float64, bins uint64.
 """
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,6 +37,10 @@ class PoincareQuantizer:
     ring. A bin includes its inner border and the border of the smaller angle; the last ring also
     includes the outermost circle. ``encode(decode(b)) == b`` for every bin.
 
+    With `equal_area` there are as many rings and sectors, and all bins have one area; a bin's
+    centre divides it into four parts of one area. In the bounds above, the width of the innermost
+    and widest ring, 2s·asinh(sinh(ρ/2s)/√rings), takes the place of ε/2 if it is larger.
+
     Parameters
     ----------
     epsilon : float
@@ -43,6 +48,7 @@ class PoincareQuantizer:
     radius : float
         A Euclidean norm, 0 < radius < 1/√|c|.
     curvature : float
+    equal_area : bool
 
     Raises
     ------
@@ -52,8 +58,8 @@ class PoincareQuantizer:
 
     Notes
     -----
-    Pan et al., Section 5.2. In Eq. 11 the numbers of bins must be rounded up, and a ring's borders
-    are those of n₂, not n₁.
+    Pan et al., Section 5.2; with `equal_area` Appendix C. In Eq. 11 the numbers of bins must be
+    rounded up, and a ring's borders are those of n₂, not n₁.
 
     Examples
     --------
@@ -68,6 +74,7 @@ class PoincareQuantizer:
     epsilon: float
     radius: float
     curvature: float
+    equal_area: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
@@ -126,8 +133,11 @@ class PoincareQuantizer:
                 f"quantizer: {beyond} of {len(xy)} points lie beyond the radius {self.radius}"
             )
         unit = np.minimum(norm / self._scale, self._unit_radius)
-        radial = 2 * np.arctanh(unit)
-        ring = np.floor(radial / self._reach * self.num_rings)
+        if self.equal_area:
+            share = _sinh_squared(unit) / _sinh_squared(self._unit_radius)
+        else:
+            share = 2 * np.arctanh(unit) / self._reach
+        ring = np.floor(share * self.num_rings)
         ring = np.minimum(ring, self.num_rings - 1)
         # Angles in (−π, π], so that one just below 0 counts down from the last sector and cannot
         # round up to 2π.
@@ -167,8 +177,12 @@ class PoincareQuantizer:
         numbers = indices.astype(np.uint64) - np.uint64(1)
         ring, sector = np.divmod(numbers, np.uint64(self.num_sectors))
         ring_centre = ring.astype(np.float64) + 0.5
-        half_radial = ring_centre / self.num_rings * self._reach / 2
-        norm = self._scale * np.tanh(half_radial)
+        if self.equal_area:
+            area = ring_centre / self.num_rings * _sinh_squared(self._unit_radius)
+            norm = self._scale * np.sqrt(area / (1 + area))
+        else:
+            half_radial = ring_centre / self.num_rings * self._reach / 2
+            norm = self._scale * np.tanh(half_radial)
         sector_centre = sector.astype(np.float64) + 0.5
         angle = sector_centre / self.num_sectors * (2 * math.pi)
         direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -223,6 +237,12 @@ class PoincareQuantizer:
         unit = self._unit_radius
         sinh = 2 * unit / ((1 - unit) * (1 + unit))
         return 4 * math.pi * self._scale * sinh / self.epsilon
+
+
+def _sinh_squared(unit: Any) -> Any:
+    """sinh² of half the hyperbolic norm, from the norm in the unit disc. The area of the circle in
+    curvature −1 is 4π times as much (Eq. 15)."""
+    return unit * unit / ((1 - unit) * (1 + unit))
 
 
 def _with_norm(points: ArrayLike) -> tuple[Points, Points]:

@@ -32,13 +32,14 @@ ABOUT = """\
 
 writes this page. Theorem 5.2 of [the paper on hulls](../results/hull.md): of N points, uniform in a disc of the Poincaré
 ball and quantised with ε = O(N⁻ᶜ), the convex hull has on average at most O(N^b) corners, b = c below 1/2, 1 − c from
-there to 2/3, and 1/3 above, which is also the bound without quantisation.
+there to 2/3, and 1/3 above, which is also the bound without quantisation. Rings of equal width are those of Section 5.2,
+rings of equal area those of Appendix C, as many of them.
 
 Here the disc has the Euclidean radius .95 and the curvature −1, and ε = 20 N⁻ᶜ. The exponent is the slope of log corners
 over log N by least squares, mean ± standard error over ten families of sets, one set of each size in each; the last
 exponent is the slope of the means from 16,000 to 64,000 points.
 
-| c | corners at N = 1000 | 4000 | 16,000 | 64,000 | exponent | last exponent | b |
+| c, rings of equal | corners at N = 1000 | 4000 | 16,000 | 64,000 | exponent | last exponent | b |
 | --- | --- | --- | --- | --- | --- | --- | --- |"""
 
 
@@ -49,11 +50,11 @@ def bound(exponent: float | None) -> float:
     return exponent if exponent < 1 / 2 else 1 - exponent
 
 
-def num_corners(points: NDArray[np.float64], exponent: float | None) -> int:
+def num_corners(points: NDArray[np.float64], exponent: float | None, equal_area: bool) -> int:
     """The number of corners of the hull of points (N, 2), quantised where there is an exponent."""
     if exponent is not None:
         epsilon = FACTOR * len(points) ** -exponent
-        quantizer = PoincareQuantizer(epsilon, RADIUS * (1 + 1e-7), CURVATURE)
+        quantizer = PoincareQuantizer(epsilon, RADIUS * (1 + 1e-7), CURVATURE, equal_area)
         points = np.unique(quantizer.decode(np.unique(quantizer.encode(points))), axis=0)
     return len(convex_hull(points, CURVATURE))
 
@@ -71,16 +72,18 @@ def main() -> None:
         [uniform_points(size, RADIUS, CURVATURE, rng) for size in SIZES] for _ in range(SETS)
     ]
     print(ABOUT)
-    for exponent in (None, *EXPONENTS):
+    quantised = [(exponent, is_area) for is_area in (False, True) for exponent in EXPONENTS]
+    for exponent, is_area in [(None, False), *quantised]:
         corners = np.array(
-            [[num_corners(points, exponent) for points in family] for family in families]
+            [[num_corners(points, exponent, is_area) for points in family] for family in families]
         )
         fitted = slopes(corners)
         error = fitted.std(ddof=1) / SETS**0.5
         means = corners.mean(axis=0)
         last = np.log(means[-1] / means[-2]) / np.log(SIZES[-1] / SIZES[-2])
         cells = " | ".join(f"{mean:.1f}" for mean in means)
-        label = "not quantised" if exponent is None else f"{exponent:g}"
+        kind = "area" if is_area else "width"
+        label = "not quantised" if exponent is None else f"{exponent:g}, {kind}"
         slope = f"{fitted.mean():.3f} ± {error:.3f} | {last:.3f} | {bound(exponent):.3f}"
         print(f"| {label} | {cells} | {slope} |")
 

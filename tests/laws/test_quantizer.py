@@ -2,6 +2,7 @@
 all edges."""
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -10,10 +11,12 @@ import torch
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from mpmath import mpf
+from scipy.stats import kstest
 from tiers import examples
 
 from curvfed.geometry import poincare
 from curvfed.geometry.quantizer import MOST_BINS, MOST_SECTORS, PoincareQuantizer
+from curvfed.tasks.generated import uniform_points
 
 CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 
@@ -67,6 +70,27 @@ def test_every_bin_comes_back(grid):
     found = grid.encode(grid.decode(bins))
     assert found.dtype == np.uint64
     np.testing.assert_array_equal(found, bins)
+
+
+@pytest.mark.parametrize("grid", QUANTIZERS + EXTREME, ids=str)
+def test_bins_of_equal_area(grid):
+    """Every bin comes back; points of equal density by area fill all rings alike, and are within the
+    stated distance of their centres."""
+    grid = replace(grid, equal_area=True)
+    bins = bins_of(grid, 0)
+    np.testing.assert_array_equal(grid.encode(grid.decode(bins)), bins)
+    points = uniform_points(4000, grid.radius, grid.curvature, np.random.default_rng(0))
+    found = grid.encode(points)
+    rings = (found - np.uint64(1)) // np.uint64(grid.num_sectors)
+    assert kstest((rings.astype(float) + 0.5) / grid.num_rings, "uniform").statistic < (
+        0.03 + 0.5 / grid.num_rings
+    )
+    scale = 1 / math.sqrt(-grid.curvature)
+    outermost = math.sinh(math.atanh(grid.radius / scale))
+    width = 2 * scale * math.asinh(outermost / math.sqrt(grid.num_rings))
+    bound = math.sqrt(2) * max(grid.epsilon / 2, width)
+    for point, centre in zip(points[:200], grid.decode(found[:200]), strict=True):
+        assert dist(point, centre, grid.curvature) <= bound
 
 
 def test_the_extreme_ones_are_extreme():
