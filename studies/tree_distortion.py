@@ -61,7 +61,8 @@ def tree_distances() -> np.ndarray:
 
 def ball_distances(points: Tensor) -> Tensor:
     """Hyperbolic distances (N, N) of points of the unit ball, in float64."""
-    return BALL.dist(points[:, None], points)
+    distances: Tensor = BALL.dist(points[:, None], points)
+    return distances
 
 
 class _Points:
@@ -133,12 +134,13 @@ def by_geoopt(rate: float, seed: int) -> Tensor:
     optimizer = geoopt.optim.RiemannianAdam([points], lr=rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch / 20))
     for _ in range(EPOCHS):
-        for rows in torch.randperm(len(TRIPLES)).split(BATCH):
-            optimizer.zero_grad()
-            loss_of(points, TRIPLES[rows], torch.ones(SIZE)).backward()
+        for rows in torch.split(torch.randperm(len(TRIPLES)), BATCH):
+            loss = loss_of(points, TRIPLES[rows], torch.ones(SIZE))
+            (points.grad,) = torch.autograd.grad(loss, points)
             optimizer.step()
         schedule.step()
-    return points.detach()
+    embedded: Tensor = points.detach()
+    return embedded
 
 
 def by_sgd(rate: float, seed: int) -> Tensor:
@@ -151,7 +153,7 @@ def by_sgd(rate: float, seed: int) -> Tensor:
         is_early = epoch < BURN_IN
         weights = tails**0.75 if is_early else torch.ones(SIZE)
         step = rate / 100 if is_early else rate
-        for rows in torch.randperm(len(TRIPLES)).split(10):
+        for rows in torch.split(torch.randperm(len(TRIPLES)), 10):
             (gradient,) = torch.autograd.grad(loss_of(points, TRIPLES[rows], weights), points)
             with torch.no_grad():
                 shrink = (1 - points.square().sum(1, keepdim=True)) ** 2 / 4

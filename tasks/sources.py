@@ -177,29 +177,42 @@ SPLITS = ("train.txt", "valid.txt", "test.txt")
 EDGES = ("edge_index", "edge_type")
 """The arrays of a list of edges, as PyTorch Geometric names them."""
 
-_WORDNET = "https://raw.githubusercontent.com/facebookresearch/poincare-embeddings/main/wordnet"
+_WORDNET = "https://wordnetcode.princeton.edu/3.0"
+_WORDNET_SHA256 = "6c492d0c7b4a40e7674d088191d3aa11f373bb1da60762e098b8ee2dda96ef22"
 _WN18RR = (
-    "https://raw.githubusercontent.com/villmow/datasets_knowledge_embedding/master/WN18RR/text"
+    "https://raw.githubusercontent.com/villmow/datasets_knowledge_embedding/"
+    "045a868edc0b18d7083b14e80715e82d92938fff/WN18RR/text"
 )
+_ONTOLOGY = "https://purl.obolibrary.org/obo/go"
 
 _FETCH = (
-    "import pathlib, urllib.request as web; "
+    "import hashlib, pathlib, sys, urllib.request as web; "
     "folder = pathlib.Path({{root}}, '{folder}'); folder.mkdir(parents=True, exist_ok=True); "
-    "[(folder / name).write_bytes(web.urlopen('{url}/' + name, timeout=60).read())"
-    " for name in {names}]"
+    "files = {{{{name: web.urlopen('{url}/' + name, timeout=60).read() for name in {names}}}}}; "
+    "wrong = [name for name, data in files.items() if {sha256!r} not in"
+    " ('', hashlib.sha256(data).hexdigest())]; "
+    "wrong and sys.exit('not the published ' + wrong[0]); "
+    "[(folder / name).write_bytes(data) for name, data in files.items()]"
 )
 
 
-def _files(title: str, folder: str, url: str, names: tuple[str, ...]) -> PublicData:
-    """A data set whose files are at an address."""
+def files_at(
+    title: str, folder: str, url: str, names: tuple[str, ...], sha256: str = ""
+) -> PublicData:
+    """A data set of links whose files are at an address; all have the checksum, if there is one."""
     return PublicData(
         title,
         (folder,),
         names,
-        _FETCH.format(folder=folder, url=url, names=list(names)),
+        _FETCH.format(folder=folder, url=url, names=list(names), sha256=sha256),
         origin=url,
         task="links",
     )
+
+
+def _wordnet(part: str) -> PublicData:
+    names = ("WordNet-3.0.tar.bz2",)
+    return files_at(f"WordNet's {part}", "wordnet", _WORDNET, names, _WORDNET_SHA256)
 
 
 def _tree(title: str) -> PublicData:
@@ -209,7 +222,11 @@ def _tree(title: str) -> PublicData:
 LINK_SOURCES = {
     "balanced-tree": _tree("balanced tree of 3 branches and depth 5"),
     "random-tree": _tree("random tree of 1,200 nodes and depth 8"),
-    "mammals": _files("WordNet's mammals", "taxonomy", _WORDNET, ("mammal_closure.csv",)),
-    "wn18rr": _files("WN18RR", "wn18rr", _WN18RR, SPLITS),
+    "mammals": _wordnet("mammals"),
+    "animals": _wordnet("animals"),
+    "plants": _wordnet("plants"),
+    "nouns": _wordnet("nouns"),
+    "wn18rr": files_at("WN18RR", "wn18rr", _WN18RR, SPLITS),
+    "gene-ontology": files_at("Gene Ontology", "ontology", _ONTOLOGY, ("go-basic.obo",)),
 }
-"""The links by name; trees and mammals have the links to all ancestors."""
+"""The links by name; trees and WordNet's parts have the links to all ancestors."""

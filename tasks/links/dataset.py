@@ -4,7 +4,7 @@ tasks of the clients."""
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from curvfed.tasks.links import (
     raw_links,
     stated_names,
 )
+from curvfed.tasks.links.wordnet import ROOTS, read_part
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import tasks_of
 from curvfed.tasks.sources import LINK_SOURCES
@@ -34,6 +35,9 @@ log = logging.getLogger("curvfed")
 PARTITION_STREAM = 16
 SPLIT_STREAM = 17
 """Random streams of the seed."""
+
+MAMMALS = Path("taxonomy", "mammal_closure.csv")
+"""The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
 
 Integers = NDArray[np.int64]
 
@@ -84,9 +88,16 @@ class LinkDataset(Dataset):
             return Located((), lambda: balanced_tree(3, 5))
         if source is LINK_SOURCES["random-tree"]:
             return Located((), lambda: random_tree(1200, 8, self.spec.seed))
+        name = self.spec.dataset.lower()
+        closure = self.spec.data_dir.expanduser() / MAMMALS
+        if name == "mammals" and closure.is_file():
+            return locate(closure)
         folder = source.folder(self.spec.data_dir)
         if folder is None:
             return None
+        if name in ROOTS:
+            archive = folder / source.files[0]
+            return Located((archive,), partial(read_part, archive, name))
         return locate(folder / source.files[0] if len(source.files) == 1 else folder)
 
     @property

@@ -1,6 +1,12 @@
 """Links: files, partition, scores by hand, averages by row, and secure sums of them."""
 
+import hashlib
+import io
+import tarfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +29,8 @@ from curvfed.tasks.links import client_task, read_links
 from curvfed.tasks.links.client_task import KnownLinks, LinkTask, link_scores
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.registry import SOURCES, tasks_of
+from curvfed.tasks.sources import files_at
 
 FILES = {  # of two links each
     "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
@@ -80,6 +87,80 @@ def test_lists_of_edges_of_pytorch_geometric_are_links(tmp_path):
         np.savez(tmp_path / "bad.npz", **bad)
         with pytest.raises(DataError, match="allowed are edge_index"):
             read_links(tmp_path / "bad.npz")
+
+
+NOUNS = {  # offset: word, its senses, the pointers
+    "00000001": ("entity", "1 00000001", ""),
+    "00000002": ("mammal", "1 00000002", "@ 00000001 n 0000"),
+    "00000003": ("dog", "2 00000009 00000003", "@ 00000002 n 0000 ~ 00000004 n 0000"),
+    "00000004": ("Rex", "1 00000004", "@i 00000003 n 0000"),
+    "00000005": ("tusker", "1 00000005", "@ 00000002 n 0000"),
+}
+
+
+def write_wordnet(path):
+    """An archive in the format of WordNet's, of `NOUNS`."""
+    data = "  1 licence\n"
+    index = "  1 licence\n"
+    for offset, (word, senses, pointers) in NOUNS.items():
+        number = len(pointers.split()) // 4
+        data += f"{offset} 05 n 02 {word} 0 other 0 {number:03} {pointers} | a gloss\n"
+        count, _, places = senses.partition(" ")
+        index += f"{word.lower()} n {count} 1 @ {count} 0 {places}  \n"
+    with tarfile.open(path, "w:bz2") as archive:
+        for name, text in (("data", data), ("index", index)):
+            member = tarfile.TarInfo(f"WordNet-3.0/dict/{name}.noun")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+
+@pytest.fixture
+def address(tmp_path, monkeypatch):
+    """An address that serves such an archive."""
+    served = tmp_path / "served"
+    served.mkdir()
+    write_wordnet(served / "WordNet-3.0.tar.bz2")
+    handler = partial(SimpleHTTPRequestHandler, directory=served)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", address)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        yield address
+        server.shutdown()
+        thread.join()
+
+
+def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypatch):
+    names = ("WordNet-3.0.tar.bz2",)
+    digest = hashlib.sha256((tmp_path / "served" / names[0]).read_bytes()).hexdigest()
+    wrong = files_at("WordNet", "wordnet", address, names, "0" * 64)
+    monkeypatch.setitem(SOURCES, "mammals", wrong)
+    dataset = LinkDataset(LinkSpec("mammals", tmp_path / "data"))
+    with pytest.raises(DataError, match="fails: not the published WordNet-3") as refused:
+        dataset.locate()
+    assert str(tmp_path / "data" / "wordnet") in str(refused.value)
+    assert 'run:\npython -c "' in str(refused.value)
+    assert not list((tmp_path / "data").rglob("*.bz2"))
+    published = files_at("WordNet", "wordnet", address, names, digest)
+    for part in ("mammals", "nouns"):
+        monkeypatch.setitem(SOURCES, part, published)
+    raw = dataset.locate().read()
+    links = {(raw.entities[head], raw.entities[tail]) for head, _, tail in raw.triples}
+    above = ["dog.n.02", "mammal.n.01"]
+    assert links == {("dog.n.02", "mammal.n.01"), *(("rex.n.01", name) for name in above)}
+    nouns = LinkDataset(LinkSpec("nouns", tmp_path / "data")).locate().read()
+    assert len(nouns.triples) == 8
+
+
+def test_without_a_network_the_folder_and_the_command_are_named(tmp_path, monkeypatch):
+    monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(DataError, match=r"go-basic\.obo") as refused:
+        LinkDataset(LinkSpec("gene-ontology", tmp_path)).locate()
+    assert str(tmp_path / "ontology") in str(refused.value)
+    assert "purl.obolibrary.org" in str(refused.value)
 
 
 def test_links_of_graphs_are_the_edges_of_the_graph_tasks_clients():
