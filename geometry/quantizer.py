@@ -133,6 +133,7 @@ class PoincareQuantizer:
                 f"quantizer: {beyond} of {len(xy)} points lie beyond the radius {self.radius}"
             )
         unit = np.minimum(norm / self._scale, self._unit_radius)
+        share: Points
         if self.equal_area:
             share = _sinh_squared(unit) / _sinh_squared(self._unit_radius)
         else:
