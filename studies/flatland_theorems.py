@@ -153,7 +153,7 @@ def mutual_information(points: Array, clients: NDArray[np.int64]) -> float:
     terms = []
     for client in np.unique(clients):
         mine = points[clients == client]
-        own = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(mine)
+        own = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="kd_tree").fit(mine)
         reach = own.kneighbors()[0][:, -1]
         # Of all points, those up to the last neighbour, without the point itself.
         within = [
