@@ -154,7 +154,8 @@ def mutual_information(points: Array, clients: NDArray[np.int64]) -> float:
     for client in np.unique(clients):
         mine = points[clients == client]
         own = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="kd_tree").fit(mine)
-        reach = own.kneighbors()[0][:, -1]
+        # Rounding must not leave out the last neighbour itself.
+        reach = own.kneighbors()[0][:, -1] * (1 + 1e-12)
         # Of all points, those up to the last neighbour, without the point itself.
         within = [
             len(found) - 1
