@@ -84,7 +84,8 @@ def results_of(folder: Path, dataset: str) -> list[Result]:
         config = tomllib.loads((path.parent / "config.toml").read_text(encoding="utf-8"))
         if summary["status"] == "completed" and config["dataset"] == dataset:
             metrics = summary["best_validation"]["metrics"]
-            choice = Choice(config["learning-rate"], config["links"]["curvature"])
+            curvature = config["links"].get("curvature", -1.0)
+            choice = Choice(config["learning-rate"], curvature)
             scores = (metrics["validation"], metrics["mrr"])
             results.append(Result(group_of(config), choice, config["seed"], *scores))
     return results
