@@ -134,8 +134,13 @@ class Kind:
 NODES = Kind(
     package="graphs",
     built_in="trees",
-    models=("gcn", "gated", "lorentz", "split"),
-    default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
+    models=("gcn", "gated", "lorentz", "split", "stereographic"),
+    default_models={
+        "flat": "gcn",
+        "lorentz": "lorentz",
+        "split": "split",
+        "stereographic": "stereographic",
+    },
     partitions=("metis", "louvain", "random"),
     defaults=_GRAPHS | {"batch_size": 0},
     sizes=" of {num_features} features",

@@ -178,7 +178,8 @@ class RunKeys(Table):
     model: str | None = Field(
         default=None,
         description=(
-            "the network: for nodes gcn, gated, lorentz or split; for graphs gin, gcn, lorentz or"
+            "the network: for nodes gcn, gated, lorentz, split or stereographic; for graphs gin,"
+            " gcn, lorentz or"
             " lorentz-gcn (FlatLand's own: three convolutions and a centroid); for images cnn (two"
             " layers; auto for grey images), convnet (seven layers; auto for colour images),"
             " resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18; auto: the"
