@@ -25,7 +25,7 @@ from curvfed.tasks.images.models import ImageModelSpec, ImageNet
 NETWORKS = ("mobilenetv2", "resnet18", "convnet")
 CLASSES, SHAPE = 100, (3, 32, 32)
 ROUNDS = 100
-BATCH = 64
+BATCH = 16
 REPEATS = 3
 PARTS = ("bytes", "memory of a step", "CPU time of a step")
 
