@@ -233,7 +233,7 @@ PAIRS = (
         "fedtgp",
         "FedTGP",
         "fedtgp",
-        {"fedtgp.weight": 1.0, "fedtgp.rate": 0.1, "fedtgp.batch-size": 64, "fedtgp.epochs": 100},
+        {"learning-rate": 0.02, "fedtgp.rate": 0.02, "fedtgp.batch-size": 64, "fedtgp.epochs": 100},
         {"lamda": 1.0, "server_epochs": 100, "margin_threthold": 100.0, "feature_dim": 20},
         OWN_MODELS,
     ),
