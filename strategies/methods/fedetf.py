@@ -1,5 +1,7 @@
 """FedETF (Li et al., ICCV 2023): a fixed simplex as classifier, and a loss for balanced classes."""
 
+from collections.abc import Mapping
+
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
@@ -8,7 +10,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import HEAD
-from curvfed.strategies.base.training import make_optimizer, train, training_only
+from curvfed.strategies.base.training import Loss, make_optimizer, train, training_only
 from curvfed.strategies.methods.fedrod import log_class_counts
 from curvfed.tasks.task import Batch
 
@@ -46,12 +48,12 @@ class FedEtfClient(Learner):
     The prototypes w_c are the corners of a regular simplex, whose cosines are −1/(C − 1): the
     equiangular tight frame, turned at random. It needs a width of C − 1 or more; the paper has no
     other, and here the w_c are then spread as far apart as possible. g is the linear layer of width
-    `embedding-dim`, n_kc the client's number of training examples of class c. A class without
-    examples drops out.
+    `embedding-dim`, n_kc the client's number of training examples of class c, or 1 if it has none,
+    as in the authors' code.
 
-    Fine-tuning (Section 4.3) trains the client's copy of the prototypes and g in turn, by the
-    cross-entropy of β cos(g(z), w_c); the rest is fixed. The authors' code trains one more round
-    first, and has rates of its own for the two.
+    Fine-tuning (Section 4.3) first trains as in a round. Then it trains the client's copy of the
+    prototypes and g in turn, by the cross-entropy of β cos(g(z), w_c); the rest is fixed. The
+    authors' code has rates of its own for the two.
     """
 
     keys: Keys
@@ -59,7 +61,7 @@ class FedEtfClient(Learner):
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._log_counts = log_class_counts(local)
+        self._log_counts = log_class_counts(local).clamp(min=0)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The cross-entropy as if all classes were equally frequent at the client."""
@@ -67,24 +69,31 @@ class FedEtfClient(Learner):
 
     def fine_tune(self) -> float | None:
         """The loss of the last pass over the projection, or without one over the prototypes."""
-        local = self.local
-        config = local.config
-        parameters = dict(local.model.named_parameters())
+        config = self.local.config
+        parameters = dict(self.local.model.named_parameters())
         projection = [name for name in parameters if name.startswith(PROJECTION)]
-        loss = None
+        loss = self._tune(self.local.trained, config.local_epochs, self.loss)
         for _ in range(self.keys.alternations):
             for names in filter(None, ([f"{HEAD}weight"], projection)):
                 with training_only(parameters, names):
-                    optimizer = make_optimizer({name: parameters[name] for name in names}, config)
-                    optimizer.learning_rate = config.fine_tuning_rate
-                    loss = train(
-                        local.model,
-                        local.task,
-                        optimizer,
-                        config.fine_tune_epochs,
-                        clip_norm=config.clip_norm,
-                    )
+                    chosen = {name: parameters[name] for name in names}
+                    loss = self._tune(chosen, config.fine_tune_epochs)
         return loss
+
+    def _tune(
+        self, parameters: Mapping[str, nn.Parameter], epochs: int, loss: Loss | None = None
+    ) -> float:
+        config = self.local.config
+        optimizer = make_optimizer(parameters, config)
+        optimizer.learning_rate = config.fine_tuning_rate
+        return train(
+            self.local.model,
+            self.local.task,
+            optimizer,
+            epochs,
+            clip_norm=config.clip_norm,
+            loss=loss,
+        )
 
 
 def network(keys: Keys) -> Network:

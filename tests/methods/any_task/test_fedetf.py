@@ -1,5 +1,6 @@
 """FedETF against its loss in NumPy, its prototypes, and what its fine-tuning trains."""
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -51,14 +52,18 @@ def test_the_server_sends_the_corners_of_a_simplex_and_the_temperature_is_shared
     assert model.head.scale.requires_grad
 
 
-def test_fine_tuning_changes_prototypes_and_projection_alone():
+def test_fine_tuning_after_a_round_changes_prototypes_and_projection_alone():
     client = new(fine_tune_epochs=1)
     net = client.local.model
     net.body = nn.Sequential(net.body, nn.Linear(2, 2).to(torch.float64))
-    client.local = replace(client.local, trained=dict(net.named_parameters()))
-    before = state(net)
+    trained = {name: p for name, p in net.named_parameters() if name != "head.weight"}
+    client.local = replace(client.local, trained=trained)
+    start = copy.deepcopy(net)
     assert np.isfinite(client.fine_tune())
-    changed = {name for name, array in state(net).items() if (array != before[name]).any()}
+    tuned = state(net)
+    net.load_state_dict(start.state_dict())
+    client._tune(trained, EPOCHS, client.loss)
+    changed = {name for name, array in state(net).items() if (array != tuned[name]).any()}
     assert changed == {"head.weight", "body.1.weight", "body.1.bias"}
 
 
