@@ -11,7 +11,7 @@ ABOUT = """\
 
     python -m studies.peers graphs --data folder --openfgl clone --fed-pub clone \\
         --out docs/measured/peers.json --page docs/measured/peers.md
-    python -m studies.peers images --data folder --pfllib clone \\
+    python -m studies.peers images --data folder --pfllib clone --fedtgp clone --fedetf clone \\
         --out docs/measured/peers.json --page docs/measured/peers.md
 
 write this page. [Beside other libraries](../parity.md) says what is compared and how. A row has the mean ± standard
