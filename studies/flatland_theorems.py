@@ -45,7 +45,7 @@ RUN: dict[str, Any] = {
     "num_rounds": 100,
     "embedding_dim": 16,
     "dropout": 0.1,
-    "flatland__curvature_map": "exp",
+    "flatland.curvature-map": "exp",
 }
 NEIGHBOURS = 10
 
@@ -190,7 +190,7 @@ def embedded(data: Path) -> tuple[Array, Array, NDArray[np.int64], list[float]]:
                 lambda _, inputs, read=read: read.append(inputs[0])
             )
             graph: Any = load_data(run.config, node)
-            with torch.inference_mode():
+            with torch.no_grad():
                 network(GraphInputs.of(graph, torch.device("cpu")))
             space = read[0].double()
             space = space[space.norm(dim=1) > 0]
@@ -296,9 +296,9 @@ def second_theorem(data: Path, folder: Path) -> tuple[list[str], Mapping[str, An
     charts.name(right, "", "information about the client (nats)")
     charts.legend(figure, keys)
     style.save(figure, folder / "flatland-theorem-2")
-    settings = ", ".join(f"{key.replace('__', '.')}={value}" for key, value in RUN.items())
+    settings = " ".join(f"{key.replace('_', '-')}={value}" for key, value in RUN.items())
     return rows, {
-        "settings": f"`{settings.replace('_', '-')}`",
+        "settings": f"`{settings}`",
         "neighbours": NEIGHBOURS,
         "entropy": entropy,
         "least": min(curvatures),
