@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 from scipy.special import digamma
 from scipy.stats import spearmanr
-from sklearn.neighbors import NearestNeighbors
 
 import curvfed
 from curvfed.client_app.data import load_data
@@ -149,19 +149,14 @@ def mutual_information(points: Array, clients: NDArray[np.int64]) -> float:
     # Equal points would have a distance of 0, with other clients' points at it too.
     spread = 1e-9 * np.abs(points).max()
     points = points + spread * np.random.default_rng(0).standard_normal(points.shape)
-    every = NearestNeighbors(algorithm="kd_tree").fit(points)
+    every = KDTree(points)
     terms = []
     for client in np.unique(clients):
         mine = points[clients == client]
-        own = NearestNeighbors(n_neighbors=NEIGHBOURS, algorithm="kd_tree").fit(mine)
         # Rounding must not leave out the last neighbour itself.
-        reach = own.kneighbors()[0][:, -1] * (1 + 1e-12)
+        reach = KDTree(mine).query(mine, NEIGHBOURS + 1)[0][:, -1] * (1 + 1e-12)
         # Of all points, those up to the last neighbour, without the point itself.
-        within = [
-            len(found) - 1
-            for row, size in zip(mine, reach, strict=True)
-            for found in every.radius_neighbors(row[None], size, return_distance=False)
-        ]
+        within = every.query_ball_point(mine, reach, return_length=True) - 1
         terms.append(digamma(within) + digamma(len(mine)))
     mean = float(np.concatenate(terms).mean())
     return max(0.0, float(digamma(len(points)) + digamma(NEIGHBOURS)) - mean)
