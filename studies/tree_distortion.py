@@ -36,9 +36,9 @@ BURN_IN = 3
 TUNING_SEEDS = (600,)
 SEEDS = (610, 611, 612)
 RATES = {
-    "links-poincare": (0.1, 0.2, 0.3, 1.0),
-    "links-lorentz": (0.1, 0.2, 0.3, 1.0),
-    "geoopt's Riemannian Adam": (0.1, 0.2, 0.3, 1.0),
+    "links-poincare": (0.05, 0.1, 0.3, 1.0),
+    "links-lorentz": (0.05, 0.1, 0.3, 1.0),
+    "geoopt's Riemannian Adam": (0.05, 0.1, 0.3, 1.0),
     "Riemannian SGD": (0.3, 1.0, 3.0),
 }
 
