@@ -76,7 +76,8 @@ SECOND = """
 ![Theorem 1](flatland-theorem-1.png)
 
 Left: a mark per client, fitted curvature against mean Forman curvature; the line is R/(d − 1). Right: a
-mark per pair of clients.
+mark per pair of clients. −30 is the strongest curvature of the search. A c_d without meaning, as where no graph
+differs, is large.
 
 ## Theorem 2: client and time coordinate
 
@@ -99,6 +100,10 @@ THIRD = """
 ![Theorem 2](flatland-theorem-2.png)
 
 Left: quartiles of the time coordinate by client, whiskers from the 5th to the 95th percentile. Right: the table.
+
+In a trained network u tells which client a point is of, so its points are not isotropic, and the theorem's
+assumption does not hold. Of isotropic points the true I((x_t, x_s); C) is I(x_t; C): the distance of the two
+in that row is the error of the estimate.
 """
 
 
@@ -249,6 +254,8 @@ def first_theorem(data: Path, folder: Path) -> list[str]:
         ]
         rows.append(f"| {' | '.join(cells)} |")
     left.set_yscale("symlog", linthresh=0.01)
+    ticks = (0, -0.01, -0.1, -1, -10)
+    left.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     charts.name(left, "mean Forman curvature R", "fitted curvature")
     charts.name(right, "|R_i − R_j|", "larger distortion at a common curvature (%)")
     charts.legend(figure, keys)
