@@ -220,6 +220,8 @@ def _draw(
             shares = [100 * error for error in inner.values()]
             left.plot([*inner], shares, color=style.CLIENT, linewidth=1.2)
         left.set_xscale("symlog", linthresh=0.01)
+        ticks = (-1, -0.1, -0.01, 0, 0.01, 0.1, 1)
+        left.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         left.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
         charts.name(left, "curvature", "distortion (%)")
         formans, best = zip(*points, strict=True)
