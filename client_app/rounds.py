@@ -241,12 +241,11 @@ def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arra
 
 
 def _curvature(client: Client) -> dict[str, float]:
-    """The curvatures of the model, for the report, if statistics may leave the client."""
-    if not client.shares_statistics:
+    """The curvature of the model, for the report, if statistics may leave the client."""
+    curvature = getattr(client.model, "curvature", None)
+    if curvature is None or not client.shares_statistics:
         return {}
-    names = ("curvature", "curvature_spherical")
-    values = {name: getattr(client.model, name, None) for name in names}
-    return {name: value.item() for name, value in values.items() if value is not None}
+    return {"curvature": curvature.item()}
 
 
 def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:

@@ -197,9 +197,8 @@ def client_tables(run: RunFiles) -> list[Table]:
     }
     for title, values in scores.items():
         columns[title] = [percent(values.get(one)) for one in partitions]
-    for name in ("curvature", "curvature_spherical"):
-        curvatures = _last_values(run, name)
-        columns[find(name).words] = [number(curvatures.get(one), 3) for one in partitions]
+    curvatures = _last_values(run, "curvature")
+    columns["curvature"] = [number(curvatures.get(one), 3) for one in partitions]
     shown = {title: texts for title, texts in columns.items() if set(texts) - {"–", ""}}
     rows = [
         ([f"{partition}"], [Cell(texts[place]) for texts in shown.values()])

@@ -219,7 +219,6 @@ _TRAINING = (
     _count("num_examples", "training examples", CLIENT),
     Figure("weight", "weight in the aggregation", (CLIENT,)),
     Figure("curvature", "curvature", (CLIENT,), is_sent=True),
-    Figure("curvature_spherical", "curvature of the spherical factor", (CLIENT,), is_sent=True),
     _count("steps", "local steps", CLIENT, is_sent=True),
 )
 

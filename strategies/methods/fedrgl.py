@@ -8,7 +8,7 @@ are connected. Our reading is all else: one factor of each kind with a third of 
 curvatures that start at 1 and −1, are trained, and stay at the client; κ-GCN's layers (Bachmann et
 al., ICML 2020) in them; a gate 2·σ(a·F + b) on an edge's weight, for its Forman-Ricci curvature F,
 standardised over the client's edges, with a and b from 0, one pair for both layers; and that
-everything but the curvatures is averaged.
+everything but the curvatures is averaged. Reports show the curvature of the hyperbolic factor.
 """
 
 from curvfed.strategies.base.method import Method, Network
