@@ -37,6 +37,8 @@ GROUPS = {
 }
 """By name, the curvature of a group."""
 
+FLAT = ("inner", "euclidean")
+
 INTRODUCTION = """\
 # Links on client graphs: tailored, common and flat curvature
 
@@ -149,30 +151,33 @@ def simulate(settings: dict[str, Any], data: Path, folder: Path) -> None:
 
 
 def table(results: list[Result]) -> list[str]:
-    """The table of a data set; without the groups whose final runs are not all made."""
+    """The table of a data set, and the best common curvature beside the best flat score."""
     lines = [
         "| curvature | rate | mean reciprocal rank | tailored minus this |",
         "| --- | ---: | ---: | ---: |",
     ]
-    tailored = np.array([])
+    scores = {group: tuned(results, group) for group in GROUPS}
+    best = {group: max(values, key=values.__getitem__) for group, values in scores.items()}
+    figures = {group: final_scores(results, group, choice) for group, choice in best.items()}
     for group, words in GROUPS.items():
-        scores = tuned(results, group)
-        best = max(scores, key=scores.__getitem__)
-        finals = {
-            result.seed: result.test
-            for result in results
-            if (result.group, result.choice) == (group, best) and result.seed in SEEDS
-        }
-        if len(finals) < len(SEEDS):
-            continue
-        values = np.array([finals[seed] for seed in SEEDS])
-        if group == "tailored":
-            tailored = values
-        chosen = f"{words}, {best.curvature:g}".replace("-", "−") if group == "common" else words
+        values = figures[group]
+        curvature = f", {best[group].curvature:g}".replace("-", "−") if group == "common" else ""
         mean = f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"
-        difference = interval(tailored - values) if group != "tailored" else ""
-        lines.append(f"| {chosen} | {best.rate:g} | {mean} | {difference} |")
-    return lines
+        difference = interval(figures["tailored"] - values) if group != "tailored" else ""
+        lines.append(f"| {words}{curvature} | {best[group].rate:g} | {mean} | {difference} |")
+    flat = max(FLAT, key=lambda group: scores[group][best[group]])
+    gain = interval(figures["common"] - figures[flat])
+    return [*lines, "", f"The best common curvature minus {GROUPS[flat]}: {gain}."]
+
+
+def final_scores(results: list[Result], group: str, choice: Choice) -> np.ndarray:
+    """The test score of each final seed."""
+    by_seed = {
+        result.seed: result.test
+        for result in results
+        if (result.group, result.choice) == (group, choice)
+    }
+    return np.array([by_seed[seed] for seed in SEEDS])
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
-from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method, Network
 from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.strategies.base.training import Trained
 from curvfed.tasks.images.client_task import classifier_inputs
@@ -42,11 +42,10 @@ class Keys(Table):
 
 
 class FedProtoServer(Average):
-    """The prototype of a class is the mean of its features over all examples of all clients that
-    replied (Eq. 6, weighted by examples).
+    """The prototype of a class is the plain mean of the clients' means, as in the authors' code.
 
-    With `weights = uniform` it is the plain mean of the clients' means, as in the authors' code. A
-    class that no client has keeps its prototype, which the authors' code drops.
+    With `weights = examples` it is the mean of its features over all examples of all clients that
+    replied (Eq. 6). A class that no client has keeps its prototype, which the authors' code drops.
     """
 
     name = "prototypes"
@@ -140,7 +139,7 @@ METHODS = {
         personal=PERSONAL,
         network=network,
         tasks=IMAGES,
-        settings={"images": {"fine_tune_epochs": 0}},
+        settings={"images": PLAIN_MEAN | {"fine_tune_epochs": 0}},
         keys={"fedproto": Keys},
         tuned={"images": {"fedproto.weight": (0.1, 10.0)}},
         server=FedProtoServer,

@@ -196,7 +196,6 @@ PAIRS = (
     ),
     Pair("pfllib", "FedPer", "fedper", scores=OWN_MODELS),
     Pair("pfllib", "LG-FedAvg", "lg-fedavg", scores=OWN_MODELS),
-    Pair("pfllib", "FedProto", "fedproto", {"fedproto.weight": 1.0}, {"lamda": 1.0}, OWN_MODELS),
     Pair(
         "pfllib",
         "FedProto",
@@ -204,7 +203,15 @@ PAIRS = (
         {"fedproto.weight": 1.0, "weights": "uniform"},
         {"lamda": 1.0},
         OWN_MODELS,
-        label="FedProto, ours with weights=uniform",
+    ),
+    Pair(
+        "pfllib",
+        "FedProto",
+        "fedproto",
+        {"fedproto.weight": 1.0, "weights": "examples"},
+        {"lamda": 1.0},
+        OWN_MODELS,
+        label="FedProto, ours with weights=examples",
     ),
     Pair(
         "pfllib",

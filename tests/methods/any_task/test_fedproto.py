@@ -31,7 +31,8 @@ def new(monkeypatch, **settings):
         "classifier_inputs",
         lambda model, task: (model.features(task.x).detach(), task.train_labels),
     )
-    settings = {"learning_rate": RATE, "local_epochs": EPOCHS} | settings
+    choices = {"learning_rate": RATE, "local_epochs": EPOCHS, "weights": "examples"}
+    settings = choices | settings
     return learner("fedproto", head=make_head(HeadSpec("means", 3, 2)), **settings)
 
 
