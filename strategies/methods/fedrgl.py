@@ -28,7 +28,6 @@ METHODS = {
     "fedrgl-flat": Method(
         "fedrgl's gate by the Ricci curvature of edges in flat space",
         space="stereographic",
-        personal=("k",),
         network=Network(options={"spaces": ("flat",), "ricci_gate": True}),
         tasks=("nodes",),
     ),

@@ -53,13 +53,15 @@ class StereographicGCN(GatedGCN):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.k = nn.Parameter(torch.zeros(len(spec.spaces)))
+        is_flat = set(spec.spaces) == {"flat"}
+        self.k = None if is_flat else nn.Parameter(torch.zeros(len(spec.spaces)))
         self.ricci = nn.Parameter(torch.zeros(2)) if spec.ricci_gate else None
         self._spaces = spec.spaces
 
     @property
     def curvatures(self) -> Tensor:
-        """κ of each factor, (F,), smooth and monotone in `k`."""
+        """κ of each factor, (F,), smooth and monotone in `k`, which flat space has none of."""
+        assert self.k is not None, "no factor is curved"
         low, high = self.k.new_tensor([RANGES[space] for space in self._spaces]).unbind(1)
         reach = (high - low) / 2
         return (high + low) / 2 + reach * torch.tanh(SLOPE / reach.clamp(min=SLOPE) * self.k)
@@ -91,7 +93,7 @@ class StereographicGCN(GatedGCN):
 
     def neighbourhoods(self, rows: Tensor, adjacency: Constant) -> Tensor:
         """Tangent vectors (N, width) in and out."""
-        if set(self._spaces) == {"flat"}:
+        if self.k is None:
             return adjacency @ rows
         count = len(self._spaces)
         num_rows, width = rows.shape
