@@ -67,18 +67,12 @@ class StereographicGCN(GatedGCN):
         return (high + low) / 2 + reach * torch.tanh(SLOPE / reach.clamp(min=SLOPE) * self.k)
 
     @property
-    def curvature(self) -> Tensor | None:
-        """κ of the factor of any sign, or of the hyperbolic one; None without such a factor."""
-        return self._curvature_of("any", "hyperbolic")
-
-    @property
-    def curvature_spherical(self) -> Tensor | None:
-        """κ of the spherical factor; None without one."""
-        return self._curvature_of("spherical")
-
-    def _curvature_of(self, *kinds: str) -> Tensor | None:
-        places = [place for place, space in enumerate(self._spaces) if space in kinds]
-        return self.curvatures[places[0]] if places else None
+    def curvature(self) -> Tensor:
+        """κ of the factor of any sign, or of the hyperbolic one; 0 without such a factor, ()."""
+        for place, space in enumerate(self._spaces):
+            if space in ("any", "hyperbolic"):
+                return self.curvatures[place]
+        return self.head.weight.new_zeros(())
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The output of the second convolution, (N, width)."""
