@@ -179,14 +179,13 @@ class RunKeys(Table):
         default=None,
         description=(
             "the network: for nodes gcn, gated, lorentz, split or stereographic; for graphs gin,"
-            " gcn, lorentz or"
-            " lorentz-gcn (FlatLand's own: three convolutions and a centroid); for images cnn (two"
-            " layers; auto for grey images), convnet (seven layers; auto for colour images),"
-            " resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18; auto: the"
-            " method's. The method decides which parameters stay at a client: gin under flatland"
-            " shares as flatland does, without time-like parameters. Or a model of another package,"
-            " installed on the server and all clients: its name, or package.module:factory, with"
-            " keyword arguments as in package.module:factory(width=32)"
+            " gcn, lorentz or lorentz-gcn (FlatLand's own: three convolutions and a centroid); for"
+            " images cnn (two layers; auto for grey images), convnet (seven layers; auto for colour"
+            " images), resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18;"
+            " auto: the method's. The method decides which parameters stay at a client: gin under"
+            " flatland shares as flatland does, without time-like parameters. Or a model of another"
+            " package, installed on the server and all clients: its name, or"
+            " package.module:factory, with keyword arguments as in package.module:factory(width=32)"
         ),
     )
     init_from: str = Field(
