@@ -157,7 +157,10 @@ def curvature_by_round(run: RunFiles) -> Picture | None:
     if axes is None:
         return None
     charts.page_legend(axes)
-    caption = "Curvature of the space that a client works in, stronger further down."
+    caption = (
+        "Curvature of the space that a client works in, below 0 hyperbolic, above 0 spherical; of"
+        " several factors, that of the hyperbolic one."
+    )
     return Picture(axes.figure, "Curvature by round", caption)
 
 
@@ -231,8 +234,8 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
     axes.set(xlabel=f"{charts.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
     axes.margins(0.08)
     caption = (
-        "A dot is a client: further left its graph branches more, further down its space curves"
-        " more."
+        "A dot is a client: further left its graph branches more, further down its space is more"
+        " hyperbolic."
     )
     return Picture(axes.figure, "Curvature of spaces by curvature of graphs", caption)
 

@@ -70,7 +70,7 @@ def run_page(run: RunFiles) -> Page:
     ]
     return Page(
         title=title,
-        words=[f"{method.summary[0].upper()}{method.summary[1:]}."] if method else [],
+        words=[f"{name}: {method.summary}."] if method else [],
         notes=[*warnings, *absent],
         pictures=run_pictures(run),
         tables=tables,

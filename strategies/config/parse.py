@@ -85,8 +85,18 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
+    unused |= {key: chosen[key] for key in _flatlands_own(config) if key in chosen}
     unread = {key: value for key, value in unused.items() if value != default_values[key]}
     return config.with_unread(unread) if unread else config
+
+
+def _flatlands_own(config: RunConfig) -> tuple[str, ...]:
+    """The keys of the table `flatland` that the run does not read though its network has some."""
+    if "flatland" in config.row.keys:
+        return ()
+    keys = ("flatland.curvature-init", "flatland.proximal")
+    is_stereographic = (config.model or config.row.space) == "stereographic"
+    return (*keys, "flatland.curvature-map") if is_stereographic else keys
 
 
 def _check_dataset(dataset: object, data_dir: str) -> None:

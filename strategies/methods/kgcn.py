@@ -1,6 +1,6 @@
-"""κ-GCN clients: FedAvg of a κ-stereographic network whose curvature each client learns for itself.
+"""κ-GCN (Bachmann et al., ICML 2020) with a curvature that each client learns for itself.
 
-The network is that of Bachmann et al. (ICML 2020), the personal curvature FlatLand's. All clients
+The network is averaged as by FedAvg, and the personal curvature is FlatLand's idea. All clients
 start at curvature 0, the network of the flat twin, and may turn out hyperbolic, flat or spherical.
 """
 

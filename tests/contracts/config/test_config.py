@@ -389,6 +389,19 @@ def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
     assert (dict(config.unread), unread_keys(config)) == ({}, "")
 
 
+@pytest.mark.parametrize(
+    ("raw", "unread"),
+    [
+        ({"method": "flatland"}, set()),
+        ({"method": "fedavg", "model": "lorentz"}, {"flatland.proximal"}),
+        ({"method": "kgcn"}, {"flatland.proximal", "flatland.curvature-map"}),
+    ],
+)
+def test_flatlands_training_is_read_by_its_methods_alone(raw, unread):
+    config = parse({**raw, "flatland.proximal": 0.1, "flatland.curvature-map": "exp"})
+    assert set(config.unread) == unread
+
+
 def test_defaults_of_pyproject_are_those_of_the_model():
     project = tomllib.loads(
         (Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8")
@@ -436,6 +449,7 @@ def test_unknown_method_names_the_nearest_five_and_what_lists_all():
             "auto, dirichlet, iid, shards",
         ),
         ("model-with-method", {"method": "fed-pub", "model": "lorentz"}, "auto, gcn or gin"),
+        ("model-with-method", {"method": "kgcn", "model": "gcn"}, "model = auto"),
     ],
 )
 def test_model_and_partition_must_fit_the_data_set_and_the_method(key, raw, choices):
