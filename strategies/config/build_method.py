@@ -78,9 +78,11 @@ def model_spec(
         options["gate"] = keys.gate
         options["self_weight"] = keys.self_weight
         options["curvature_map"] = keys.curvature_map
-    if config.embedding_dim == 0:
+    narrowest = len(options.get("spaces", ("any",)))
+    if config.embedding_dim < narrowest:
         raise ConfigError(
-            f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
+            f"embedding-dim = {config.embedding_dim}: allowed for data of {facts.task} with method"
+            f" = {config.method} is a width of {narrowest} or more",
             key="embedding-dim-with-dataset",
         )
     return ModelSpec(

@@ -13,11 +13,13 @@ from pydantic import ValidationError
 from tiers import examples
 
 from curvfed.strategies.base.keys import value_type
+from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.checks import BASES, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse
 from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import Facts
 
 FIELDS = dict(all_fields())
 LARGE = 10**9
@@ -367,6 +369,12 @@ SGD = ("optimizer-with-optimizer-state-with-method", 'optimizer="sgd" optimizer-
 def test_keys_must_fit_each_other(key, raw, fragments):
     """And for a size that is absent what the task takes in its place."""
     conflict(key, raw, *fragments)
+
+
+def test_each_factor_of_a_space_needs_a_column():
+    config = parse({"method": "fedrgl", "embedding-dim": 2})
+    with refuses("embedding-dim-with-dataset", "embedding-dim = 2", "3 or more", error=ConfigError):
+        model_spec(config, Facts("nodes", 4, ("a", "b")))
 
 
 # --- The tables of a run
