@@ -32,6 +32,7 @@ DIM = 5
 NEGATIVES = 50
 EPOCHS = 40
 BATCH = 256
+SGD_BATCH = 10
 BURN_IN = 3
 TUNING_SEEDS = (600,)
 SEEDS = (610, 611, 612)
@@ -40,6 +41,7 @@ RATES = {
     "links-lorentz": (0.05, 0.1, 0.3, 1.0),
     "geoopt's Riemannian Adam": (0.05, 0.1, 0.3, 1.0),
     "Riemannian SGD": (0.3, 1.0, 3.0),
+    "links-poincare, batches of 10": (0.01, 0.03, 0.1),
 }
 
 TREE = balanced_tree(3, 5)
@@ -89,7 +91,7 @@ def figures(points: Tensor) -> tuple[float, float]:
     return float(best.fun), average_precision(model, TRIPLES, SIZE)
 
 
-def ours(method: str, rate: float, seed: int) -> Tensor:
+def ours(method: str, batch: int, rate: float, seed: int) -> Tensor:
     """The points of a run with one client."""
     with tempfile.TemporaryDirectory() as folder:
         run = curvfed.simulate(
@@ -99,7 +101,7 @@ def ours(method: str, rate: float, seed: int) -> Tensor:
             num_supernodes=1,
             num_rounds=EPOCHS,
             local_epochs=1,
-            batch_size=BATCH,
+            batch_size=batch,
             learning_rate=rate,
             embedding_dim=DIM,
             seed=seed,
@@ -153,7 +155,7 @@ def by_sgd(rate: float, seed: int) -> Tensor:
         is_early = epoch < BURN_IN
         weights = tails**0.75 if is_early else torch.ones(SIZE)
         step = rate / 100 if is_early else rate
-        for rows in torch.split(torch.randperm(len(TRIPLES)), 10):
+        for rows in torch.split(torch.randperm(len(TRIPLES)), SGD_BATCH):
             (gradient,) = torch.autograd.grad(loss_of(points, TRIPLES[rows], weights), points)
             with torch.no_grad():
                 shrink = (1 - points.square().sum(1, keepdim=True)) ** 2 / 4
@@ -163,10 +165,11 @@ def by_sgd(rate: float, seed: int) -> Tensor:
 
 
 MAKERS: dict[str, Callable[[float, int], Tensor]] = {
-    "links-poincare": partial(ours, "links-poincare"),
-    "links-lorentz": partial(ours, "links-lorentz"),
+    "links-poincare": partial(ours, "links-poincare", BATCH),
+    "links-lorentz": partial(ours, "links-lorentz", BATCH),
     "geoopt's Riemannian Adam": by_geoopt,
     "Riemannian SGD": by_sgd,
+    "links-poincare, batches of 10": partial(ours, "links-poincare", SGD_BATCH),
 }
 
 
