@@ -51,9 +51,9 @@ class FedEtfClient(Learner):
     `embedding-dim`, n_kc the client's number of training examples of class c, or 1 if it has none,
     as in the authors' code.
 
-    Fine-tuning (Section 4.3) first trains as in a round. Then it trains the client's copy of the
-    prototypes and g in turn, by the cross-entropy of β cos(g(z), w_c); the rest is fixed. The
-    authors' code has rates of its own for the two.
+    Fine-tuning (Section 4.3) first trains as in a round, at the rate of fine-tuning. Then it trains
+    the client's copy of the prototypes and g in turn, by the cross-entropy of β cos(g(z), w_c); the
+    rest is fixed. The authors' code has rates of its own for the two.
     """
 
     keys: Keys

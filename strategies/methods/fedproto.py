@@ -58,7 +58,7 @@ class FedProtoServer(Average):
         return {SUMS: np.zeros_like(means), COUNTS: np.zeros_like(means[:, 0])}
 
     def aggregate(self, replies: Replies) -> None:
-        """The means of all examples."""
+        """The means by class, over examples or clients."""
         totals = split_average(self.expected_reply(0), list(replies.values()))
         counts = totals[COUNTS][:, None]
         # Sums of no examples are exactly 0, also in a secure sum.
