@@ -27,7 +27,7 @@ def read_part(archive: Path, name: str) -> RawLinks:
     Raises
     ------
     DataError
-        If the archive is not WordNet's (its format is wndb(5WN)).
+        If the archive is cut off, or not WordNet's (its format is wndb(5WN)).
     """
     try:
         with tarfile.open(archive) as files:
@@ -35,7 +35,7 @@ def read_part(archive: Path, name: str) -> RawLinks:
             synsets = {fields[0]: fields for fields in _lines(files, "data.noun")}
         names = {offset: _name(offset, senses, synsets) for offset in synsets}
         parents = {names[offset]: _parents(fields, names) for offset, fields in synsets.items()}
-    except (OSError, tarfile.TarError, KeyError, ValueError, IndexError) as error:
+    except (OSError, EOFError, tarfile.TarError, LookupError, ValueError) as error:
         raise unreadable(archive, error, "archive of WordNet 3.0") from error
     ancestors: dict[str, set[str]] = {}
     root = ROOTS[name]

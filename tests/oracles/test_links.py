@@ -29,6 +29,7 @@ from curvfed.tasks.links import client_task, read_links
 from curvfed.tasks.links.client_task import KnownLinks, LinkTask, link_scores
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
+from curvfed.tasks.links.wordnet import read_part
 from curvfed.tasks.registry import SOURCES, tasks_of
 from curvfed.tasks.sources import files_at
 
@@ -98,8 +99,8 @@ NOUNS = {  # offset: word, its senses, the pointers
 }
 
 
-def write_wordnet(path):
-    """An archive in the format of WordNet's, of `NOUNS`."""
+def write_wordnet(path, padding=b""):
+    """An archive in the format of WordNet's, of `NOUNS`; its first file is padding."""
     data = "  1 licence\n"
     index = "  1 licence\n"
     for offset, (word, senses, pointers) in NOUNS.items():
@@ -108,10 +109,15 @@ def write_wordnet(path):
         count, _, places = senses.partition(" ")
         index += f"{word.lower()} n {count} 1 @ {count} 0 {places}  \n"
     with tarfile.open(path, "w:bz2") as archive:
-        for name, text in (("data", data), ("index", index)):
-            member = tarfile.TarInfo(f"WordNet-3.0/dict/{name}.noun")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
+        files = {
+            "README": padding,
+            "dict/data.noun": data.encode(),
+            "dict/index.noun": index.encode(),
+        }
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"WordNet-3.0/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
 
 
 @pytest.fixture
@@ -152,6 +158,14 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     assert links == {("dog.n.02", "mammal.n.01"), *(("rex.n.01", name) for name in above)}
     nouns = LinkDataset(LinkSpec("nouns", tmp_path / "data")).locate().read()
     assert len(nouns.triples) == 8
+
+
+def test_a_cut_off_archive_of_wordnet_is_named(tmp_path):
+    path = tmp_path / "WordNet-3.0.tar.bz2"
+    write_wordnet(path, padding=np.random.default_rng(0).bytes(1_500_000))
+    path.write_bytes(path.read_bytes()[:1_200_000])
+    with pytest.raises(DataError, match=r"WordNet-3\.0\.tar\.bz2"):
+        read_part(path, "nouns")
 
 
 def test_without_a_network_the_folder_and_the_command_are_named(tmp_path, monkeypatch):
