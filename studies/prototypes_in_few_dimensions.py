@@ -6,8 +6,9 @@ trained linear classifier.
 The classes are pairs of digits: two images of MNIST, 8 x 8 pixels each, side by side. Ten clients
 hold 4,000 pairs by Dirichlet shares. Each method and dimension tunes its learning rate, extended by
 a factor of 3 while the best is at an edge, on `TUNING_SEEDS` and images of MNIST's training part
-that no client has. All models are calibrated in the same way: the closed form of SphereFed, with a bias, on the clients' features as
-the classifier sees them; tuning also chooses between the own classifier and the calibrated one.
+that no client has. All models are calibrated in the same way: the closed form of SphereFed, with a
+bias, on the clients' features as the classifier sees them; tuning also chooses between the own
+classifier and the calibrated one.
 `SEEDS` and 2,000 pairs of MNIST's test part then compare the choices. Results are appended to FILE,
 from which an interrupted study continues. `--page` only writes the page, of the runs so far.
 """
