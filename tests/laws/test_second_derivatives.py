@@ -272,7 +272,7 @@ def test_the_networks_operations_refuse_what_they_do_not_do(name):
         torch.autograd.grad(value.sum(), next(iter(leaves(value))), create_graph=True)
     with torch.autocast("cpu", torch.bfloat16), pytest.raises(RuntimeError, match="autocast"):
         call()
-    if name in {"distance_logits", "convolve"}:
+    if name == "convolve":
         with pytest.raises(RuntimeError, match="setup_context"):
             vmap(lambda shift: call() + shift)(torch.zeros(2))
 

@@ -131,6 +131,7 @@ def test_the_names_of_parameters_are_the_models():
     }
     shared = told["gcn"]
     told["gated"] += shared
+    told["stereographic"] += told["gated"]
     told["lorentz"] += shared
     told["split"] += shared
     specs = {kind: ModelSpec("nodes", kind, 5, 3, 4, 0.5, True, True) for kind in MODELS["nodes"]}
