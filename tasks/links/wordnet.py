@@ -29,17 +29,19 @@ def read_part(archive: Path, name: str) -> RawLinks:
     DataError
         If the archive is cut off, or not WordNet's (its format is wndb(5WN)).
     """
+    root = ROOTS[name]
+    ancestors: dict[str, set[str]] = {}
     try:
         with tarfile.open(archive) as files:
             senses = {fields[0]: fields for fields in _lines(files, "index.noun")}
             synsets = {fields[0]: fields for fields in _lines(files, "data.noun")}
         names = {offset: _name(offset, senses, synsets) for offset in synsets}
         parents = {names[offset]: _parents(fields, names) for offset, fields in synsets.items()}
+        inside = {synset for synset in parents if root in _above(synset, parents, ancestors)}
+        _above(root, parents, ancestors)
     except (OSError, EOFError, tarfile.TarError, LookupError, ValueError) as error:
         raise unreadable(archive, error, "archive of WordNet 3.0") from error
-    ancestors: dict[str, set[str]] = {}
-    root = ROOTS[name]
-    inside = {synset for synset in parents if root in _above(synset, parents, ancestors)} | {root}
+    inside.add(root)
     heads = sorted(inside - LEFT_OUT.get(name, set()))
     rows = [(head, tail) for head in heads for tail in sorted(ancestors[head] & inside)]
     return raw_links(str(archive), rows)

@@ -168,6 +168,13 @@ def test_a_cut_off_archive_of_wordnet_is_named(tmp_path):
         read_part(path, "nouns")
 
 
+def test_an_archive_without_the_root_of_a_part_is_named(tmp_path):
+    path = tmp_path / "WordNet-3.0.tar.bz2"
+    write_wordnet(path)
+    with pytest.raises(DataError, match=r"WordNet-3\.0\.tar\.bz2"):
+        read_part(path, "plants")
+
+
 def test_without_a_network_the_folder_and_the_command_are_named(tmp_path, monkeypatch):
     monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
