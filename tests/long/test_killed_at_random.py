@@ -13,13 +13,14 @@ from pathlib import Path
 
 import psutil
 import pytest
+from app_runs import CLIENTS, EVERY, QUICK, SMALL
 from equal_runs import figures
 
 from curvfed.deployments.processes import is_alive, wait_until
 
-SIMULATED, KILLED, BY_FLOWER = 33, 30, 10
-"""Runs of each method in one process, how many of them must not have ended before they are killed,
-and kills of the whole tree of processes of a run by Flower."""
+SIMULATED, KILLED, OF_EACH, BY_FLOWER = 33, 30, 2, 10
+"""Runs of two methods in one process, how many of them must not have ended before they are killed,
+runs of each method, and kills of the whole tree of processes of a run by Flower."""
 
 FORKED = """
 import json, os, random, signal, sys, time
@@ -62,20 +63,35 @@ json.dump(told, sys.stdout)
 )
 def test_simulated(pairs: str, tmp_path: Path) -> None:
     words = [*pairs.split(), "num-supernodes=3", "num-rounds=40", "embedding-dim=8"]
-    environment = os.environ | {"HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", FORKED, str(tmp_path), str(SIMULATED), *words]
+    killed = killed_runs(words, SIMULATED, tmp_path)
+    assert killed >= KILLED
+    print(f"{killed} of {SIMULATED} killed, all equal")
+
+
+@pytest.mark.parametrize(("method", "task"), EVERY)
+def test_every_method(method: str, task: str, tmp_path: Path) -> None:
+    settings = SMALL | QUICK[task] | {"method": method, "num-rounds": 6}
+    keys = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+    words = [f"{key}={str(value).lower()}" for key, value in keys.items()]
+    words.append(f"num-supernodes={CLIENTS}")
+    killed_runs(words, OF_EACH, tmp_path)
+
+
+def killed_runs(words: list[str], number: int, folder: Path) -> int:
+    """Make a run, and others that are killed and resumed with other numbers of workers, and check
+    that all are equal; the number of those that had not ended before."""
+    environment = os.environ | {"HOME": str(folder), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", FORKED, str(folder), str(number), *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert len(told) == 1 + SIMULATED
-    assert {last for _, last in told} == {0}
-    killed = sum(first == -9 for first, _ in told)
-    assert killed >= KILLED
-    expected, present = figures(tmp_path / "whole" / "run"), files_of(tmp_path / "whole" / "run")
-    for each in range(SIMULATED):
-        assert figures(tmp_path / str(each) / "run") == expected, each
-        assert files_of(tmp_path / str(each) / "run") == present, each
-    print(f"{killed} of {SIMULATED} killed, all equal")
+    statuses = json.loads(done.stdout)
+    assert len(statuses) == 1 + number
+    assert {last for _, last in statuses} == {0}
+    expected, present = figures(folder / "whole" / "run"), files_of(folder / "whole" / "run")
+    for each in range(number):
+        assert figures(folder / str(each) / "run") == expected, each
+        assert files_of(folder / str(each) / "run") == present, each
+    return sum(first == -9 for first, _ in statuses)
 
 
 def files_of(folder: Path) -> set[str]:
