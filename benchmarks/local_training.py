@@ -154,7 +154,7 @@ def _row(
         }
         if not plain:
             return a_round(settings), a_round(twin)
-        ours, theirs = (a_client(one)[0].learner for one in (settings, twin))
+        ours, theirs = (a_client(keys)[0].learner for keys in (settings, twin))
         num = place.size(passes, 1)
         return lambda: ours.run_epochs(num), lambda: theirs.run_epochs(num)
 

@@ -97,7 +97,7 @@ def measure(row: Row, quick: bool = False) -> Ratio:
             for call in timed:
                 call()
         pairs = [(_figure(ours, row, calls), _figure(theirs, row, calls)) for _ in range(repeats)]
-        ratios = [one / other for one, other in pairs]
+        ratios = [ours / theirs for ours, theirs in pairs]
         ours_median, theirs_median = (
             statistics.median(values) for values in zip(*pairs, strict=True)
         )

@@ -59,15 +59,16 @@ def operations(place: Place) -> list[Row]:
     """Every operation in both dtypes, forward, and forward and backward; a call does it once per
     curvature."""
     rows = []
-    for one in OPERATIONS:
+    for operation in OPERATIONS:
         for dtype in DTYPES:
             for way in ("forward", "forward and backward"):
-                what = f"{one.space}.{one.name}, {str(dtype).removeprefix('torch.')}, {way}"
+                what = f"{operation.space}.{operation.name}, {str(dtype).removeprefix('torch.')}, {way}"
                 made = (
-                    partial(_pair, place, one, peer, dtype, way != "forward") for peer in one.peers
+                    partial(_pair, place, operation, peer, dtype, way != "forward")
+                    for peer in operation.peers
                 )
-                for peer, make in zip(one.peers, made, strict=True):
-                    names = (f"{one.space}.{one.name}", what)
+                for peer, make in zip(operation.peers, made, strict=True):
+                    names = (f"{operation.space}.{operation.name}", what)
                     exact = _clause(MORE_EXACT, names, peer)
                     fast = _clause(AS_FAST, names, peer)
                     goal = None if exact else 1.0
@@ -80,14 +81,16 @@ def _clause(clauses: dict[tuple[str, str], str], names: tuple[str, str], peer: s
     return next((clauses[name, peer] for name in names if (name, peer) in clauses), "")
 
 
-def _pair(place: Place, one: Operation, peer: str, dtype: torch.dtype, backward: bool) -> Pair:
+def _pair(
+    place: Place, operation: Operation, peer: str, dtype: torch.dtype, backward: bool
+) -> Pair:
     batches = [
-        (curvature, _batch(one.space, dtype, curvature, place.size(BATCH, 20)))
+        (curvature, _batch(operation.space, dtype, curvature, place.size(BATCH, 20)))
         for curvature in CURVATURES
     ]
 
     def calls(name: str) -> Call:
-        every = [bound(one, name, curvature, dtype, batch) for curvature, batch in batches]
+        every = [bound(operation, name, curvature, dtype, batch) for curvature, batch in batches]
         each = [_backward(*pair) if backward else partial(pair[0], *pair[1]) for pair in every]
         return lambda: [call() for call in each]
 

@@ -87,8 +87,10 @@ def _against_clarabel() -> Pair:
     num = CLIENTS
     deviations = rng.standard_normal((num, 3 * num)) + rng.standard_normal(3 * num)
     products = deviations @ deviations.T
-    one = sparse.identity(num, format="csc")
-    rows = sparse.vstack([sparse.csc_matrix(np.ones((1, num))), -one, one, -one], format="csc")
+    identity = sparse.identity(num, format="csc")
+    rows = sparse.vstack(
+        [sparse.csc_matrix(np.ones((1, num))), -identity, identity, -identity], format="csc"
+    )
     bounds = np.concatenate(
         [[1.0], np.zeros(num), np.full(num, (1 + RADIUS) / num), np.full(num, (RADIUS - 1) / num)]
     )

@@ -34,7 +34,7 @@ def page() -> str:
     text = PANEL.sub(r"**\1**", text)
     body = html.unescape(COMPLETION.sub("", text.partition("**Commands**")[2]))
     body = body[body.index("## `curvfed") :]
-    return HEAD + "\n" + EXAMPLES.sub(lambda found: f"```sh\n{found[0]}```\n", body).strip() + "\n"
+    return HEAD + "\n" + EXAMPLES.sub(lambda match: f"```sh\n{match[0]}```\n", body).strip() + "\n"
 
 
 if __name__ == "__main__":

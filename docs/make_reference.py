@@ -44,16 +44,16 @@ def chosen(key: str) -> str:
     does."""
     from curvfed.strategies.methods import METHODS
 
-    found: dict[tuple[Any, str], list[str]] = {}
+    methods: dict[tuple[Any, str], list[str]] = {}
     name = key.replace("-", "_")
     for method, row in METHODS.items():
         for value in dict.fromkeys(own[name] for own in row.settings.values() if name in own):
             tasks = " and ".join(
                 task for task, own in row.settings.items() if own.get(name) == value
             )
-            found.setdefault((value, tasks), []).append(method)
+            methods.setdefault((value, tasks), []).append(method)
     return "; ".join(
-        f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items()
+        f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in methods.items()
     )
 
 
@@ -142,13 +142,13 @@ def project() -> str:
         for table, lines in sections.items()
     )
     text = PROJECT.read_text(encoding="utf-8")
-    found = re.search(
+    table = re.search(
         rf"^\[{re.escape(SECTION)}\]\n.*?(?=^\[(?!{re.escape(SECTION)}))",
         text,
         re.MULTILINE | re.DOTALL,
     )
-    assert found is not None
-    return text[: found.start()] + "".join(titled) + text[found.end() :]
+    assert table is not None
+    return text[: table.start()] + "".join(titled) + text[table.end() :]
 
 
 if __name__ == "__main__":

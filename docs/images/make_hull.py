@@ -65,7 +65,7 @@ def draw(folders: list[Path]) -> Figure:
     left.set_axis_off()
     summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
     hyperbolic = [100 * summary["global_accuracy"] for summary in summaries]
-    flat = [100 * (accuracies(one, ["accuracy_fle"])["accuracy_fle"] or 0) for one in folders]
+    flat = [100 * (accuracies(folder, ["accuracy_fle"])["accuracy_fle"] or 0) for folder in folders]
     shared = [100 * summary["metrics"]["hull_share_revealed"] for summary in summaries]
     right.plot(EPSILONS, hyperbolic, color="#0072b2", label="accuracy, hyperbolic SVM")
     right.plot(EPSILONS, flat, color="#d55e00", label="accuracy, Euclidean SVM")

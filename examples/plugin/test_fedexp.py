@@ -22,8 +22,8 @@ def by_paper(start, models):
     extrapolation."""
     names = ["first.weight", "first.bias"]
     w, *clients = (
-        np.concatenate([one[name].ravel() for name in names]).astype(float)
-        for one in (start, *models)
+        np.concatenate([model[name].ravel() for name in names]).astype(float)
+        for model in (start, *models)
     )
     updates = [w - client for client in clients]
     mean = sum(updates) / len(updates)
@@ -44,11 +44,11 @@ def test_a_step_is_the_papers(disagreement):
         }
         for _ in range(5)
     ]
-    found = FedExp(start, Keys(epsilon=EPSILON))
-    found.aggregate({number: Statistics(model, 1) for number, model in enumerate(models)})
+    server = FedExp(start, Keys(epsilon=EPSILON))
+    server.aggregate({number: Statistics(model, 1) for number, model in enumerate(models)})
     wanted, eta = by_paper(start, models)
-    sent = found.sent_to(0)
-    assert found.round_figures() == {"extrapolation": pytest.approx(eta, rel=1e-5)}
+    sent = server.sent_to(0)
+    assert server.round_figures() == {"extrapolation": pytest.approx(eta, rel=1e-5)}
     assert eta > 1 if disagreement > 1 else eta >= 1
     np.testing.assert_allclose(
         np.concatenate([sent["first.weight"].ravel(), sent["first.bias"]]),
@@ -59,34 +59,34 @@ def test_a_step_is_the_papers(disagreement):
     mean = np.mean([model["norm.running_mean"] for model in models], axis=0)
     np.testing.assert_allclose(sent["norm.running_mean"], mean, rtol=1e-6)
     halfway = (start["first.weight"] + sent["first.weight"]) / 2
-    np.testing.assert_allclose(found.global_model()["first.weight"], halfway, rtol=1e-6)
-    np.testing.assert_allclose(found.global_model()["norm.running_mean"], mean, rtol=1e-6)
+    np.testing.assert_allclose(server.global_model()["first.weight"], halfway, rtol=1e-6)
+    np.testing.assert_allclose(server.global_model()["norm.running_mean"], mean, rtol=1e-6)
 
 
 def test_without_disagreement_it_is_the_average():
     rng = np.random.default_rng(1)
     start, model = arrays(rng), arrays(rng)
-    found = FedExp(start, Keys(epsilon=EPSILON))
-    found.aggregate({0: Statistics(model, 3), 1: Statistics(model, 5)})
-    assert found.round_figures() == {"extrapolation": 1.0}
+    server = FedExp(start, Keys(epsilon=EPSILON))
+    server.aggregate({0: Statistics(model, 3), 1: Statistics(model, 5)})
+    assert server.round_figures() == {"extrapolation": 1.0}
     np.testing.assert_allclose(
-        found.sent_to(0)["first.weight"], model["first.weight"], rtol=1e-6, atol=1e-6
+        server.sent_to(0)["first.weight"], model["first.weight"], rtol=1e-6, atol=1e-6
     )
 
 
 def test_nobody_has_examples():
     start = arrays(np.random.default_rng(2))
-    found = FedExp(start, Keys(epsilon=EPSILON))
-    found.aggregate({0: Statistics(arrays(np.random.default_rng(3)), 0)})
-    assert all(np.array_equal(found.sent_to(0)[name], start[name]) for name in start)
+    server = FedExp(start, Keys(epsilon=EPSILON))
+    server.aggregate({0: Statistics(arrays(np.random.default_rng(3)), 0)})
+    assert all(np.array_equal(server.sent_to(0)[name], start[name]) for name in start)
 
 
 def test_the_state_is_both_iterates():
     rng = np.random.default_rng(4)
     start = arrays(rng)
-    found, other = FedExp(start, Keys(epsilon=EPSILON)), FedExp(start, Keys(epsilon=EPSILON))
-    found.aggregate({0: Statistics(arrays(rng), 1), 1: Statistics(arrays(rng), 1)})
-    other.load(found.state())
-    assert {PREVIOUS + name for name in start} < found.state().keys()
+    server, other = FedExp(start, Keys(epsilon=EPSILON)), FedExp(start, Keys(epsilon=EPSILON))
+    server.aggregate({0: Statistics(arrays(rng), 1), 1: Statistics(arrays(rng), 1)})
+    other.load(server.state())
+    assert {PREVIOUS + name for name in start} < server.state().keys()
     for name in start:
-        assert np.array_equal(other.global_model()[name], found.global_model()[name])
+        assert np.array_equal(other.global_model()[name], server.global_model()[name])

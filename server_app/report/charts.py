@@ -335,7 +335,7 @@ def cells(
     )
     axes.grid(False)
     axes.spines[:].set_visible(False)
-    columns, rows = ([printable(name) for name in one] for one in names)
+    columns, rows = ([printable(name) for name in axis_names] for axis_names in names)
     upright = max(map(len, columns)) > 3
     steps(axes.set_xticks, columns, most, fontsize=8, rotation=90 if upright else 0)
     steps(axes.set_yticks, rows, most, fontsize=8)

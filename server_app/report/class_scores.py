@@ -161,7 +161,7 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
     table = np.array([[counts[true, other] for other in classes] for true in classes], np.float64)
     axes = style.page_axes(4.6)
     _draw_confusion(
-        axes, table / np.maximum(totals[classes], 1)[:, None], [names[one] for one in classes]
+        axes, table / np.maximum(totals[classes], 1)[:, None], [names[label] for label in classes]
     )
     shade = "in percent" if len(classes) <= MOST_NUMBERED else "deeper the more"
     caption = (

@@ -118,14 +118,18 @@ class Disc:
         dashed = {"linewidth": 0.7 * self.bold, "linestyle": (0, (3, 2)), "alpha": 0.9}
         for label in sorted({label for label, _ in self.file.true_hulls}):
             true = [
-                scaled(self.file, corners) for one, corners in self.file.true_hulls if one == label
+                scaled(self.file, corners)
+                for hull_label, corners in self.file.true_hulls
+                if hull_label == label
             ]
             lines = [outline(corners, self.pixel) for corners in true]
             charts.stroke(self.axes, lines, edgecolor=self.colours[label], **dashed)
         is_dense = len(self.file.points) > MANY
         for group in self.file.groups:
             colour = self.colours[self.of_group[group]]
-            mine = [scaled(self.file, one.corners) for one in self.file.hulls if one.group == group]
+            mine = [
+                scaled(self.file, hull.corners) for hull in self.file.hulls if hull.group == group
+            ]
             lines = [outline(corners, self.pixel) for corners in mine]
             width = self.bold * (0.7 if is_dense else 1.0)
             charts.stroke(
@@ -205,7 +209,7 @@ def scaled(file: HullFile, points: Array) -> Array:
 
 def everything(file: HullFile) -> Array:
     """All points (n, 2) that must be in view."""
-    corners = [*(hull.corners for hull in file.hulls), *(one for _, one in file.true_hulls)]
+    corners = [*(hull.corners for hull in file.hulls), *(points for _, points in file.true_hulls)]
     return scaled(file, np.concatenate([file.sample.points[:MOST_DOTS], *corners]))
 
 
@@ -235,8 +239,8 @@ def outline(corners: Array, pixel: float) -> Array:
     """The closed line of a polygon; two corners give a line back and forth, one corner a line of
     length 0."""
     sides = [
-        geodesic(one, other, pixel)[:-1]
-        for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True)
+        geodesic(start, end, pixel)[:-1]
+        for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True)
     ]
     return np.concatenate([*sides, corners[:1]])
 

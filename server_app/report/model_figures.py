@@ -277,7 +277,10 @@ def weights(run: RunFiles) -> Picture | None:
     high = float(np.nanmax(ratios[clients]))
     limit = min(max(high - 1, 1 - low, 0.01), 1.0)  # beyond it from 1 the colours do not change
     axes = style.page_axes(1.3 + min(max(0.16 * len(clients), 0.6), 3.6))
-    names = [f"{one:.0f}" for one in rounds[shown]], [str(run.partitions[one]) for one in clients]
+    names = (
+        [f"{number:.0f}" for number in rounds[shown]],
+        [str(run.partitions[number]) for number in clients],
+    )
     image = charts.cells(axes, (ratios[clients] - 1) / limit, names, most=15)
     axes.set(xlabel="round", ylabel="client")
     bar = axes.figure.colorbar(

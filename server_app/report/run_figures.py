@@ -208,11 +208,11 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
     """Curvature of the space against Forman-Ricci curvature of the graph, for the clients that tell
     both."""
     forman, courses = curvatures(run)
-    clients = [one for one in run.partitions if one in forman and one in courses]
+    clients = [client for client in run.partitions if client in forman and client in courses]
     if not clients:
         return None
-    x = [forman[one] for one in clients]
-    first, last = ([courses[one][end] for one in clients] for end in (0, -1))
+    x = [forman[client] for client in clients]
+    first, last = ([courses[client][end] for client in clients] for end in (0, -1))
     axes = style.page_axes(3.1)
     is_crowded = len(clients) > MANY_CLIENTS
     if is_crowded:

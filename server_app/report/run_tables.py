@@ -188,7 +188,7 @@ def client_tables(run: RunFiles) -> list[Table]:
     columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
     for key, title in SIZES.items():
         write = percent if key == "majority_accuracy" else number
-        columns[title] = [write(statistics.get(one, {}).get(key)) for one in partitions]
+        columns[title] = [write(statistics.get(client, {}).get(key)) for client in partitions]
     scores = {
         f"{run.metric_name} before": _last_values(run, "score_before"),
         run.metric_name: _last_values(run, "score"),
@@ -196,9 +196,9 @@ def client_tables(run: RunFiles) -> list[Table]:
         find(VALIDATION).words: _last_values(run, VALIDATION),
     }
     for title, values in scores.items():
-        columns[title] = [percent(values.get(one)) for one in partitions]
+        columns[title] = [percent(values.get(client)) for client in partitions]
     curvatures = _last_values(run, "curvature")
-    columns["curvature"] = [number(curvatures.get(one), 3) for one in partitions]
+    columns["curvature"] = [number(curvatures.get(client), 3) for client in partitions]
     shown = {title: texts for title, texts in columns.items() if set(texts) - {"–", ""}}
     rows = [
         ([f"{partition}"], [Cell(texts[place]) for texts in shown.values()])
@@ -240,7 +240,10 @@ def phase_table(run: RunFiles) -> Table:
     for phase in dict.fromkeys(phases.tolist()):
         of_phase = phases == phase
         rounds = int(of_phase.sum())
-        texts = [f"{rounds}", *(size(np.nansum(one[of_phase]) / rounds) for one in (up, down))]
+        texts = [
+            f"{rounds}",
+            *(size(np.nansum(column[of_phase]) / rounds) for column in (up, down)),
+        ]
         texts.append(duration(float(np.nansum(seconds[of_phase]))))
         rows.append(([phase], [Cell(text) for text in texts]))
     legend = "Bytes of parameters per client and time of the phase, without Flower's wrapping."

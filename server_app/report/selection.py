@@ -84,8 +84,8 @@ class Run:
         if column.startswith(OF_ROUNDS):
             values = RunFiles.read(self.folder).by_round(column.removeprefix(OF_ROUNDS), TRAIN)[1]
             return float(values[-1]) if len(values) else None
-        found = self.row.get(column) if self.is_completed else None
-        return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
+        value = self.row.get(column) if self.is_completed else None
+        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
 @dataclass(frozen=True)

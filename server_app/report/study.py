@@ -138,7 +138,7 @@ class Names:
         they share."""
         kinds = [find(column) for column in columns]
         split = [kind.words.replace(",", "").split() for kind in kinds]
-        shared = " ".join(word for word in split[0] if all(word in one for one in split))
+        shared = " ".join(word for word in split[0] if all(word in words for words in split))
         words = self.figure(columns[0]) if len(columns) == 1 else shared
         units = {kind.unit for kind in kinds}
         unit = units.pop() if len(units) == 1 else ""

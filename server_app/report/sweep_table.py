@@ -106,8 +106,8 @@ class SweepTable:
     @property
     def absent(self) -> list[str]:
         """Figures that no completed run has, though some runs have completed."""
-        told = self.cells.groupby(FIGURE, sort=False)[["lacking", "count"]].sum()
-        return list(told.index[(told["lacking"] > 0) & (told["count"] == 0)])
+        totals = self.cells.groupby(FIGURE, sort=False)[["lacking", "count"]].sum()
+        return list(totals.index[(totals["lacking"] > 0) & (totals["count"] == 0)])
 
 
 def make_table(
@@ -199,14 +199,14 @@ def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFram
     both = values[~is_other].merge(values[is_other], on=rest, suffixes=("", "_other"))
     # without the noise of equal results
     differences = (both["value"] - both["value_other"]).round(12)
-    found = differences.groupby([both[key] for key in index], sort=False).agg(
+    summary = differences.groupby([both[key] for key in index], sort=False).agg(
         difference="mean", std="std", pairs="count"
     )
-    t = found["difference"] / (found.pop("std") / np.sqrt(found["pairs"]))
-    p = 2 * stdtr(found["pairs"] - 1, -t.abs())
+    t = summary["difference"] / (summary.pop("std") / np.sqrt(summary["pairs"]))
+    p = 2 * stdtr(summary["pairs"] - 1, -t.abs())
     # Differences that are all 0 have no spread to test by.
-    found["p"] = p.mask((found["difference"] == 0) & (found["pairs"] > 1), 1.0)
-    return found[found["pairs"] > 0]
+    summary["p"] = p.mask((summary["difference"] == 0) & (summary["pairs"] > 1), 1.0)
+    return summary[summary["pairs"] > 0]
 
 
 def _is_best(

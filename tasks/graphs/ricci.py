@@ -126,13 +126,13 @@ def graph_statistics(graph: ClientGraph) -> Tensor:
     """
     num_nodes = len(graph.features)
     num_edges = graph.edge_index.shape[1]
-    told = (
+    curvature_statistics = (
         math.asinh(graph.forman),
         math.asinh(graph.forman_plain),
         math.log1p(num_edges / num_nodes),
         math.log10(num_nodes),
     )
-    return torch.tensor(told)
+    return torch.tensor(curvature_statistics)
 
 
 class CurvedNet(nn.Module):

@@ -31,9 +31,9 @@ def main(grid: Grid, context: Context) -> None:
     ]
     print(f"accuracy after round {len(accuracies)}: {accuracies[-1]:.3f}")
     if config["results"]:
-        told = {
+        outcome = {
             "strategy": type(strategy).__name__,
             "accuracy": accuracies,
             "shared": list(result.arrays),
         }
-        Path(str(config["results"])).write_text(json.dumps(told), encoding="utf-8")
+        Path(str(config["results"])).write_text(json.dumps(outcome), encoding="utf-8")
