@@ -128,13 +128,13 @@ class Pairs(NamedTuple):
 def pairs_of(graphs: Sequence[GraphCurvature]) -> Pairs:
     """The pairs of clients, in DIM dimensions."""
     rows = []
-    for one, other in itertools.combinations(graphs, 2):
-        first = one.fits[DIM]
+    for graph, other in itertools.combinations(graphs, 2):
+        first = graph.fits[DIM]
         second = other.fits[DIM]
         both = first.curve.keys() & second.curve.keys()
         common = min(max(first.curve[size], second.curve[size]) for size in both)
         own = max(first.distortion, second.distortion)
-        rows.append((abs(one.forman - other.forman), common, common - own))
+        rows.append((abs(graph.forman - other.forman), common, common - own))
     return Pairs(*np.array(rows).T)
 
 

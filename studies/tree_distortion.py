@@ -182,10 +182,10 @@ def main() -> None:
             for rate in RATES[name]
         }
         best = max(scores, key=scores.__getitem__)
-        found = 100 * np.array([figures(make(best, seed)) for seed in SEEDS])
+        percent = 100 * np.array([figures(make(best, seed)) for seed in SEEDS])
         cells = [
             f"{mean:.1f} ± {spread:.1f}"
-            for mean, spread in zip(found.mean(0), found.std(0, ddof=1), strict=True)
+            for mean, spread in zip(percent.mean(0), percent.std(0, ddof=1), strict=True)
         ]
         print(f"| {name} | {best:g} | {cells[0]} | {cells[1]} |", flush=True)
 

@@ -73,8 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--data", required=True, type=Path, help="folder of the public data sets")
     usual = ",".join(name for name in tables if name not in LONG)
-    told = f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which take long, if left out"
-    parser.add_argument("--only", default=usual, help=told)
+    help_text = (
+        f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which take long, if left out"
+    )
+    parser.add_argument("--only", default=usual, help=help_text)
     parser.add_argument("--keep", type=Path, help="folder for the run directories, kept")
     parser.add_argument(
         "--reuse", action="store_true", help="with --keep: runs that are there already count"

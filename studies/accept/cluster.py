@@ -174,19 +174,19 @@ def apart(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) ->
 def _against_in_process(method: str, there: Path, kept: Sequence[Path], here: Path) -> Outcome:
     models = [load_file(run / "model.safetensors") for run in (there, here)]
     shared, own = apart(*models), 0.0
-    told = f"{len(models[0])} arrays {_difference(shared)}"
+    agreement = f"{len(models[0])} arrays {_difference(shared)}"
     if kept[0].exists():
         clients = [here / "checkpoint" / "clients" / folder.name for folder in kept]
-        found = [(personal(one), personal(other)) for one, other in zip(kept, clients, strict=True)]
-        own = max(apart(*pair) for pair in found)
-        told += (
-            f"; {sum(len(one) for one, _ in found)} personal arrays of {NODES} nodes"
+        pairs = [(personal(one), personal(other)) for one, other in zip(kept, clients, strict=True)]
+        own = max(apart(*pair) for pair in pairs)
+        agreement += (
+            f"; {sum(len(one) for one, _ in pairs)} personal arrays of {NODES} nodes"
             f" {_difference(own)}"
         )
     what = (
         f"{method}, {NODES} nodes, {ROUNDS} rounds: deployed against in-process, largest difference"
     )
-    return Outcome(what, "<= 1e-6", told, max(shared, own) <= 1e-6)
+    return Outcome(what, "<= 1e-6", agreement, max(shared, own) <= 1e-6)
 
 
 def _difference(value: float) -> str:
@@ -194,12 +194,12 @@ def _difference(value: float) -> str:
 
 
 def _rights(nodes: LocalCluster) -> Outcome:
-    found = [path for folder in states(nodes, "flatland") for path in [folder, *folder.iterdir()]]
-    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in found}
-    files = [path for path in found if path.is_file()]
+    paths = [path for folder in states(nodes, "flatland") for path in [folder, *folder.iterdir()]]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in paths}
+    files = [path for path in paths if path.is_file()]
     wrong = [path for path, mode in modes.items() if mode != (0o600 if path.is_file() else 0o700)]
     value = (
-        f"{len(files)} files in {len(found) - len(files)} folders, {len(wrong)} with other rights"
+        f"{len(files)} files in {len(paths) - len(files)} folders, {len(wrong)} with other rights"
     )
     return Outcome(
         "personal files on the nodes' disks",
@@ -286,16 +286,18 @@ def tested(lab: Lab, what: str, tests: str, seconds: float) -> Outcome:
         )
     cases = list(ElementTree.parse(report).iter("testcase"))
     failed = [
-        case.get("name") for case in cases if {"failure", "error"} & {one.tag for one in case}
+        case.get("name") for case in cases if {"failure", "error"} & {result.tag for result in case}
     ]
-    skipped = [one.get("message") for case in cases for one in case if one.tag == "skipped"]
+    skipped = [
+        result.get("message") for case in cases for result in case if result.tag == "skipped"
+    ]
     value = (
         f"{len(cases) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)}"
         " skipped"
     )
-    told = "".join(f"\n  {one}" for one in [*failed, *dict.fromkeys(skipped)])
+    lines = "".join(f"\n  {line}" for line in [*failed, *dict.fromkeys(skipped)])
     return Outcome(
-        f"{what} ({tests})", "all pass, none skipped", value + told, code == 0 and not skipped
+        f"{what} ({tests})", "all pass, none skipped", value + lines, code == 0 and not skipped
     )
 
 

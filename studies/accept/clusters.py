@@ -35,10 +35,11 @@ def clusters(lab: Lab) -> Iterator[Outcome]:
                 for rate in RATES
             ]
             validations = [
-                statistics.fmean(one["metrics"]["validation"] for one in every) for every in best
+                statistics.fmean(summary["metrics"]["validation"] for summary in every)
+                for every in best
             ]
             chosen = validations.index(max(validations))
-            reached[way] = [100 * one["personal_accuracy_mean"] for one in best[chosen]]
+            reached[way] = [100 * summary["personal_accuracy_mean"] for summary in best[chosen]]
             what = (
                 f"for information: Cora, one client, seeds 0-4, {method}, {way}: accuracy at rate"
                 f" {RATES[chosen]}"

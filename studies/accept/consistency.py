@@ -72,17 +72,17 @@ def consistency(lab: Lab) -> Iterator[Outcome]:
         "| clients' images | rule | "
         + " | ".join(FIGURES)
         + " | "
-        + " | ".join(f"{one} − average" for one in FIGURES)
+        + " | ".join(f"{figure} − average" for figure in FIGURES)
         + " |",
     ]
     lines.append("| --- " * (2 + 2 * len(FIGURES)) + "|")
     for deal in DEALS:
         base = _values(lab, deal, AVERAGE)
         for rule in RULES:
-            found = _values(lab, deal, rule)
-            means = [f"{statistics.mean(found[name]):.1f}" for name in FIGURES]
+            scores = _values(lab, deal, rule)
+            means = [f"{statistics.mean(scores[name]):.1f}" for name in FIGURES]
             apart = [
-                "" if rule == AVERAGE else _interval(found[name], base[name]) for name in FIGURES
+                "" if rule == AVERAGE else _interval(scores[name], base[name]) for name in FIGURES
             ]
             lines.append(f"| {deal} | {rule} | " + " | ".join([*means, *apart]) + " |")
             if rule != AVERAGE:
@@ -96,12 +96,12 @@ def _settings(deal: str, rule: str, seed: int) -> dict[str, Any]:
 
 def _values(lab: Lab, deal: str, rule: str) -> dict[str, list[float]]:
     """Each figure in percent, by seed."""
-    told = [lab.summary(_settings(deal, rule, seed))["metrics"] for seed in SEEDS]
-    return {name: [100 * one[key] for one in told] for name, key in FIGURES.items()}
+    metrics = [lab.summary(_settings(deal, rule, seed))["metrics"] for seed in SEEDS]
+    return {name: [100 * run[key] for run in metrics] for name, key in FIGURES.items()}
 
 
 def _interval(ours: list[float], theirs: list[float]) -> str:
-    differences = [one - other for one, other in zip(ours, theirs, strict=True)]
+    differences = [our - their for our, their in zip(ours, theirs, strict=True)]
     mean = statistics.mean(differences)
     if len(set(differences)) == 1:
         return f"{mean:+.1f}"

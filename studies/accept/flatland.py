@@ -85,12 +85,12 @@ def neighbour(lab: Lab) -> Iterator[Outcome]:
 def minesweeper(lab: Lab) -> Iterator[Outcome]:
     """ROC-AUC with the gate and without."""
     settings = {"with": MINESWEEPER, "without": MINESWEEPER | {"flatland.gate": False}}
-    lab.start(one | {"seed": seed} for one in settings.values() for seed in SEEDS)
+    lab.start(keys | {"seed": seed} for keys in settings.values() for seed in SEEDS)
     auc = {
         name: [
-            100 * _best(lab.summary(one | {"seed": seed}))["metrics"]["roc_auc"] for seed in SEEDS
+            100 * _best(lab.summary(keys | {"seed": seed}))["metrics"]["roc_auc"] for seed in SEEDS
         ]
-        for name, one in settings.items()
+        for name, keys in settings.items()
     }
     yield at_least(
         "minesweeper, 10 clients, 30 rounds x 3 epochs, width 64: AUC", 73.0, auc["with"]
@@ -254,14 +254,15 @@ def spread(values: list[float], signed: bool = False) -> str:
     return f"{statistics.mean(values):{sign}.2f} ({each})"
 
 
-def _equal(one: Path, other: Path) -> tuple[str, bool]:
+def _equal(run: Path, other: Path) -> tuple[str, bool]:
     """Whether figures and model agree to the last bit, times and versions left out."""
     timing = ("seconds", "seconds_training", "seconds_aggregation", "versions")
     left, right = (
-        {k: v for k, v in read_summary(run).items() if k not in timing} for run in (one, other)
+        {k: v for k, v in read_summary(folder).items() if k not in timing}
+        for folder in (run, other)
     )
     figures = left == right
-    model = (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+    model = (run / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
     return (
         f"figures {'equal' if figures else 'differ'}, model {'equal' if model else 'differs'}",
         figures and model,

@@ -35,7 +35,7 @@ def whole_graphs(lab: Lab) -> Iterator[Outcome]:
         "flatland": (settings, settings | {"model": "gin"}),
         "local": (settings | {"method": "local-lorentz"}, settings | {"method": "local"}),
     }
-    lab.start(one | {"seed": seed} for pair in pairs.values() for one in pair for seed in SEEDS)
+    lab.start(keys | {"seed": seed} for pair in pairs.values() for keys in pair for seed in SEEDS)
     for name, (lorentz, gin) in pairs.items():
         ours, theirs = best_accuracies(lab, lorentz), best_accuracies(lab, gin)
         difference = [a - b for a, b in zip(ours, theirs, strict=True)]
@@ -79,8 +79,8 @@ def curvature(lab: Lab) -> Iterator[Outcome]:
         "constant": {"method": "flatland-constant"},
     }
     lab.start(
-        one | way | {"seed": seed}
-        for one in data.values()
+        keys | way | {"seed": seed}
+        for keys in data.values()
         for way in ways.values()
         for seed in MORE_SEEDS
     )
@@ -103,10 +103,14 @@ def falling_rate(lab: Lab) -> Iterator[Outcome]:
     }
     lab.start(run for every in runs.values() for run in every)
     for name, every in runs.items():
-        told = [lab.summary(run) for run in every]
+        summaries = [lab.summary(run) for run in every]
         ends = [
-            100 * (one["personal_accuracy_mean"] - one["best_validation"]["personal_accuracy_mean"])
-            for one in told
+            100
+            * (
+                summary["personal_accuracy_mean"]
+                - summary["best_validation"]["personal_accuracy_mean"]
+            )
+            for summary in summaries
         ]
         what = f"Cora-10, flatland, last round minus best-validation round: {name}"
         if ways[name]:
@@ -221,8 +225,8 @@ def _curvature_moved(folder: Path) -> list[float]:
 
 def _scores(lab: Lab, settings: dict[str, Any]) -> list[float]:
     """Accuracy, or the data set's own metric, at the round of best validation, in percent."""
-    found = []
+    scores = []
     for seed in MORE_SEEDS:
         best = lab.summary(settings | {"seed": seed})["best_validation"]
-        found.append(100 * best["metrics"].get("roc_auc", best["personal_accuracy_mean"]))
-    return found
+        scores.append(100 * best["metrics"].get("roc_auc", best["personal_accuracy_mean"]))
+    return scores

@@ -47,7 +47,7 @@ def hulls_exact(lab: Lab) -> Iterator[Outcome]:
         )
         total = sum_in_memory(session, dict(enumerate(case.vectors())))
         bins, clients = decode_hulls(total, public)
-        owned = [np.flatnonzero(clients == one) for one in np.unique(clients)]
+        owned = [np.flatnonzero(clients == client) for client in np.unique(clients)]
         wrong += [[bins[i].tolist() for i in mine] for mine in owned] != case.sent
     yield Outcome(
         f"{CASES} random cases, epsilon .01 to 20, 3 and 10 clients, 2 and 8 classes: hulls decoded"
@@ -78,7 +78,7 @@ def olsson_published(lab: Lab) -> Iterator[Outcome]:
 
 def olsson(lab: Lab) -> Iterator[Outcome]:
     """Thirty random splits at the defaults, C by cross-validation everywhere."""
-    lab.start(one | {"seed": seed} for one in (OLSSON, LOGISTIC) for seed in SPLITS)
+    lab.start(keys | {"seed": seed} for keys in (OLSSON, LOGISTIC) for seed in SPLITS)
     runs = [lab.summary(OLSSON | {"seed": seed}) for seed in SPLITS]
     others = [_baselines(lab, OLSSON | {"seed": seed}) for seed in SPLITS]
     flp = [100 * run["global_accuracy"] for run in runs]
@@ -114,8 +114,8 @@ def olsson(lab: Lab) -> Iterator[Outcome]:
 
 def _baselines(lab: Lab, settings: Settings) -> dict[str, float]:
     """Accuracies of the paper's baselines in percent, on the points of a run."""
-    found = accuracies(lab.run(settings), BASELINES)
-    return {name: 100 * (value or 0.0) for name, value in found.items()}
+    scores = accuracies(lab.run(settings), BASELINES)
+    return {name: 100 * (value or 0.0) for name, value in scores.items()}
 
 
 def synthetic(lab: Lab) -> Iterator[Outcome]:

@@ -110,14 +110,14 @@ def accuracy_on(test: Labelled, classifier: Classifier, classes: int) -> float:
 
 def samples(bodies: GroupedHulls) -> dict[str, Sample]:
     """Points, and the hull of each, on which classifiers could be compared."""
-    found = {
+    drawn = {
         "corners": (bodies.points, bodies.hull_of),
         "even in the Klein model": even_in_klein(bodies),
     }
     for name, powers in POWERS.items():
         with mock.patch("curvfed.geometry.hull._POWERS", powers):
-            found[name] = draw_points(bodies, 0)
-    return found
+            drawn[name] = draw_points(bodies, 0)
+    return drawn
 
 
 def even_in_klein(bodies: GroupedHulls, num: int = 40) -> Sample:
@@ -176,22 +176,26 @@ def trials(
             for name, split in sets.items()
         }
         for name, futures in started.items():
-            yield name, [one.result() for one in futures]
+            yield name, [future.result() for future in futures]
 
 
 def shortfalls(results: Sequence[Trial], scores: Sequence[float]) -> tuple[float, float]:
     """The best classifier's mean minus that of these scores, and the most by which `depth` is
     better with one seed."""
-    best = max(np.mean([one.scores[kind] for one in results]) for kind in KEYS)
-    below_depth = [one.scores["depth"] - score for one, score in zip(results, scores, strict=True)]
+    best = max(np.mean([result.scores[kind] for result in results]) for kind in KEYS)
+    below_depth = [
+        result.scores["depth"] - score for result, score in zip(results, scores, strict=True)
+    ]
     return float(best - np.mean(scores)), max(below_depth)
 
 
 def outcomes(sets: Mapping[str, Split]) -> Iterator[Outcome]:
     """A line for each set."""
     for name, results in trials(sets):
-        short, below = shortfalls(results, [one.scores["auto"] for one in results])
-        means = {NAMES[kind]: np.mean([one.scores[kind] for one in results]) for kind in NAMES}
+        short, below = shortfalls(results, [result.scores["auto"] for result in results])
+        means = {
+            NAMES[kind]: np.mean([result.scores[kind] for result in results]) for kind in NAMES
+        }
         yield Outcome(
             f"{name}, {len(SEEDS)} seeds: "
             + ", ".join(f"{kind} {mean:.1f}" for kind, mean in means.items()),
@@ -207,12 +211,12 @@ def known_sets(data: Path) -> dict[str, Split]:
         f"Olsson, {clients} clients": partial(olsson_split, data, clients=clients)
         for clients in (3, 10)
     }
-    return {name: one.split for name, one in SETS.items()} | olsson
+    return {name: points.split for name, points in SETS.items()} | olsson
 
 
 def held_out_sets() -> dict[str, Split]:
     """The sets that are first run when the rule is fixed."""
-    return {name: one.split for name, one in HELD_OUT.items()}
+    return {name: points.split for name, points in HELD_OUT.items()}
 
 
 def auto_choice(lab: Lab) -> Iterator[Outcome]:
@@ -250,15 +254,15 @@ def print_scores(sets: Mapping[str, Split]) -> None:
     print("| --- |" + " ---: |" * len(NAMES) + " --- | ---: | ---: |", flush=True)
     for name, results in trials(sets):
         means = " | ".join(
-            f"{np.mean([one.scores[kind] for one in results]):.1f}" for kind in NAMES
+            f"{np.mean([result.scores[kind] for result in results]):.1f}" for kind in NAMES
         )
-        kinds = [NAMES[one.kind] for one in results]
+        kinds = [NAMES[result.kind] for result in results]
         counts = ", ".join(
             f"{kind} {kinds.count(kind)}"
             for kind in sorted(set(kinds), key=kinds.count, reverse=True)
         )
-        _, below = shortfalls(results, [one.scores["auto"] for one in results])
-        warned = sum(one.disagreement >= DISAGREEMENT for one in results)
+        _, below = shortfalls(results, [result.scores["auto"] for result in results])
+        warned = sum(result.disagreement >= DISAGREEMENT for result in results)
         print(f"| {name} | {means} | {counts} | {below:.1f} | {warned} |", flush=True)
 
 
@@ -275,7 +279,7 @@ def print_densities(sets: Mapping[str, Split]) -> None:
             )
         is_first = False
         values = [
-            shortfalls(results, [one.by_density[key] for one in results])
+            shortfalls(results, [result.by_density[key] for result in results])
             for key in results[0].by_density
         ]
         print(

@@ -34,7 +34,7 @@ def _split(lab: Lab, seed: int, clients: int, **dealt: Any) -> tuple[list[Part],
     test = PointDataset(spec).test()
     assert test is not None
     return (
-        [(one.train_points, one.train_labels) for one in parts],
+        [(client.train_points, client.train_labels) for client in parts],
         (test.points, test.labels),
         len(test.class_names),
     )
@@ -45,26 +45,27 @@ def _accuracy(
 ) -> tuple[float, int]:
     """Accuracy in percent, and how many clients look odd."""
     public = PublicParameters(-1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=8)
-    found = trial(parts, test, public, Settings(kind=kind, seed=seed))  # type: ignore[arg-type]
-    return 100 * (found.accuracy or 0.0), len(found.learned.outlying)
+    outcome = trial(parts, test, public, Settings(kind=kind, seed=seed))  # type: ignore[arg-type]
+    return 100 * (outcome.accuracy or 0.0), len(outcome.learned.outlying)
 
 
 def olsson_classifiers(lab: Lab) -> Iterator[Outcome]:
     """Every classifier on the hulls of the same three clients."""
     splits = [_split(lab, seed, 3) for seed in range(SPLITS)]
-    found = {
+    accuracies = {
         kind: [_accuracy(*split, kind, seed)[0] for seed, split in enumerate(splits)]
         for kind in KINDS
     }
-    for kind, values in found.items():
+    for kind, values in accuracies.items():
         yield Outcome(
             f"Olsson, {SPLITS} splits, 3 clients, hulls of 8 corners: {kind}",
             "told",
             _interval(values),
             True,
         )
-    best = max(KINDS[1:], key=lambda kind: float(np.mean(found[kind])))
-    mean, short = np.mean(found["auto"]), np.mean(found[best]) - np.mean(found["auto"])
+    best = max(KINDS[1:], key=lambda kind: float(np.mean(accuracies[kind])))
+    mean = np.mean(accuracies["auto"])
+    short = np.mean(accuracies[best]) - mean
     yield Outcome(
         f"auto; the best other one ({best}) minus auto",
         ">= 93; <= 1.5",
@@ -80,11 +81,11 @@ def olsson_liars(lab: Lab) -> Iterator[Outcome]:
     yield Outcome("Olsson, 10 splits, 10 honest clients", "told", _interval(honest), True)
     for liars, bar in ((1, 2.0), (3, 4.0)):
         for lie in LIES:
-            found = [
+            outcomes = [
                 _accuracy(
                     [
-                        lied(part, lie, classes, one) if one < liars else part
-                        for one, part in enumerate(parts)
+                        lied(part, lie, classes, client) if client < liars else part
+                        for client, part in enumerate(parts)
                     ],
                     test,
                     classes,
@@ -93,12 +94,12 @@ def olsson_liars(lab: Lab) -> Iterator[Outcome]:
                 )
                 for seed, (parts, test, classes) in enumerate(splits)
             ]
-            lost = float(np.mean(honest) - np.mean([accuracy for accuracy, _ in found]))
-            told = sum(odd > 0 for _, odd in found)
+            lost = float(np.mean(honest) - np.mean([accuracy for accuracy, _ in outcomes]))
+            reported = sum(odd > 0 for _, odd in outcomes)
             yield Outcome(
                 f"{liars} of 10: {lie}, honest minus this",
                 f"<= {bar:g}",
-                f"{lost:+.1f}; told in {told} of 10",
+                f"{lost:+.1f}; told in {reported} of 10",
                 lost <= bar,
             )
 
@@ -123,11 +124,11 @@ def olsson_limits(lab: Lab) -> Iterator[Outcome]:
             (4, "shuffled"),
             (4, "aimed"),
         ):
-            found = [
+            outcomes = [
                 _accuracy(
                     [
-                        lied(part, lie, classes, one) if one < liars else part
-                        for one, part in enumerate(parts)
+                        lied(part, lie, classes, client) if client < liars else part
+                        for client, part in enumerate(parts)
                     ],
                     test,
                     classes,
@@ -136,8 +137,8 @@ def olsson_limits(lab: Lab) -> Iterator[Outcome]:
                 )
                 for seed, (parts, test, classes) in enumerate(splits)
             ]
-            odd = ", ".join(str(number) for _, number in found)
-            text = f"{_interval([accuracy for accuracy, _ in found])}; odd clients told: {odd}"
+            odd = ", ".join(str(number) for _, number in outcomes)
+            text = f"{_interval([accuracy for accuracy, _ in outcomes])}; odd clients told: {odd}"
             yield Outcome(f"Olsson, 10 clients, {way}: {liars} liars {lie}", "told", text, True)
 
 
@@ -149,11 +150,11 @@ def olsson_discriminant(lab: Lab) -> Iterator[Outcome]:
             for seed in range(SPLITS)
         ]
         runs = [
-            {key: value for key, value in one.items() if not key.startswith("hull.")}
-            for one in runs
+            {key: value for key, value in keys.items() if not key.startswith("hull.")}
+            for keys in runs
         ]
         lab.start(runs)
-        values = [100 * lab.summary(one)["global_accuracy"] for one in runs]
+        values = [100 * lab.summary(keys)["global_accuracy"] for keys in runs]
         yield Outcome(
             f"Olsson, {SPLITS} splits, 3 clients: {kind} of log0", "told", _interval(values), True
         )

@@ -69,7 +69,10 @@ def secure_averages(lab: Lab) -> Iterator[Outcome]:
             ]
             for pair in pairs
         )
-        differences = [two - one for one, two in zip(opened, secured, strict=True)]
+        differences = [
+            secured_score - opened_score
+            for opened_score, secured_score in zip(opened, secured, strict=True)
+        ]
         yield Outcome(
             f"MNIST, 20 clients, 10 rounds, {method}, {what}: secure-sum=true minus false"
             f" ({spread(opened)})",
@@ -88,12 +91,12 @@ def hull_speed(lab: Lab) -> Iterator[Outcome]:
     from benchmarks.rows import one
 
     lab.wait()
-    found = measure(one("recovery of a secure sum", Place()))
+    measured = measure(one("recovery of a secure sum", Place()))
     yield Outcome(
         "server recovery, 50 clients, threshold 34, 4 vanished, 2,500 numbers",
         "<= 0.1 s",
-        f"{found.ours:.3f} s, {(found.ours_bytes or 0) / 1e6:.1f} MB",
-        found.ours <= 0.1,
+        f"{measured.ours:.3f} s, {(measured.ours_bytes or 0) / 1e6:.1f} MB",
+        measured.ours <= 0.1,
     )
     large = measure(one("a tenth of them gone: the server", Place()))
     yield Outcome(
@@ -140,8 +143,8 @@ def one_trial(lab: Lab, c: float) -> float:
     scoring."""
     spec = PointSpec("olsson", lab.data)
     clients = [
-        (one.train_points, one.train_labels)
-        for one in (PointDataset(spec).client(p, 3) for p in range(3))
+        (client.train_points, client.train_labels)
+        for client in (PointDataset(spec).client(p, 3) for p in range(3))
     ]
     test = PointDataset(spec).test()
     assert test is not None

@@ -74,7 +74,7 @@ def prototypes(lab: Lab) -> Iterator[Outcome]:
         closed = [pool.submit(_spread, num, dim).result() for num, dim, _ in CLOSED_FORMS.values()]
         searched = [pool.submit(_spread, num, dim).result() for num, dim, _ in SEARCHED]
     error = max(
-        abs(found - form[2]) for (found, _), form in zip(closed, CLOSED_FORMS.values(), strict=True)
+        abs(gap - form[2]) for (gap, _), form in zip(closed, CLOSED_FORMS.values(), strict=True)
     )
     slowest = max(seconds for _, seconds in closed)
     yield Outcome(
@@ -83,12 +83,12 @@ def prototypes(lab: Lab) -> Iterator[Outcome]:
         f"{error:.0e}, {slowest:.2f} s",
         error <= 1e-6 and slowest < PATIENCE,
     )
-    for (num, dim, bar), (found, seconds) in zip(SEARCHED, searched, strict=True):
+    for (num, dim, bar), (value, seconds) in zip(SEARCHED, searched, strict=True):
         yield Outcome(
             f"{num} prototypes in {dim} dimensions: largest cosine",
             f"<= {bar:g}, < {PATIENCE:g} s",
-            f"{found:.4f}, {seconds:.2f} s",
-            found <= bar and seconds < PATIENCE,
+            f"{value:.4f}, {seconds:.2f} s",
+            value <= bar and seconds < PATIENCE,
         )
 
 
@@ -123,8 +123,8 @@ def gram(lab: Lab) -> Iterator[Outcome]:
     from benchmarks.rows import one
 
     lab.wait()
-    found = measure(one("Gram matrix", Place(lab.data)))
-    ratio, extra = 1 / found.ratio, found.ours_bytes or 0
+    measured = measure(one("Gram matrix", Place(lab.data)))
+    ratio, extra = 1 / measured.ratio, measured.ours_bytes or 0
     what = "Gram matrix of 20 deviations of 11M float32"
     yield Outcome(
         f"{what}: rate against one matrix product", ">= 70%", f"{100 * ratio:.0f}%", ratio >= 0.7
@@ -169,7 +169,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     theirs = np.linalg.lstsq(pooled, np.eye(classes)[torch.cat(labels).numpy()])[0].T
     kept = load_file(run.path / "model.safetensors")[f"{CALIBRATED}{'head.weight'}"]
     error, rounding = (
-        float(np.abs(found - theirs).max() / np.abs(theirs).max()) for found in (ours, kept)
+        float(np.abs(weights - theirs).max() / np.abs(theirs).max()) for weights in (ours, kept)
     )
     what = (
         f"classifier from the sums of {len(vectors)} clients against least squares on their"
@@ -206,8 +206,8 @@ def _exact(features: Tensor, points: Tensor) -> Tensor:
 
     with mpmath.workdps(50):
         ends = [exp0(row) for row in points.tolist()]
-        found = [[distance(exp0(row), end) for end in ends] for row in features.tolist()]
-    return torch.tensor(found, dtype=torch.float64)
+        distances = [[distance(exp0(row), end) for end in ends] for row in features.tolist()]
+    return torch.tensor(distances, dtype=torch.float64)
 
 
 def _spread(num: int, dim: int) -> tuple[float, float]:

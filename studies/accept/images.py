@@ -32,13 +32,15 @@ def mnist_mild(lab: Lab) -> Iterator[Outcome]:
     methods = ("hyperfed", "hyperfed-averaged", "spherefed", "fedavg")
     settings = {method: MILD | {"method": method} for method in methods}
     _start(lab, settings.values(), SEEDS)
-    for method, one in settings.items():
+    for method, keys in settings.items():
         what = f"MNIST, 6,000 images, 20 clients, 20 rounds, alpha .5, seeds 0-2, {method}"
         yield at_least(
-            f"{what}: global accuracy, {_when(method)}", 92.5, global_accuracies(lab, one)
+            f"{what}: global accuracy, {_when(method)}", 92.5, global_accuracies(lab, keys)
         )
         yield at_least(
-            f"the same: personal accuracy, {method} fine-tuned", 93.5, personal_accuracies(lab, one)
+            f"the same: personal accuracy, {method} fine-tuned",
+            93.5,
+            personal_accuracies(lab, keys),
         )
     yield _reweighted(lab, "MNIST, alpha .5", settings["hyperfed"])
 
@@ -55,13 +57,15 @@ def mnist_skewed(lab: Lab) -> Iterator[Outcome]:
         for negatives in ("one", "all")
     }
     _start(lab, others.values(), SEEDS)
-    _start(lab, (one for pair in pairs.values() for one in pair), MORE_SEEDS)
+    _start(lab, (keys for pair in pairs.values() for keys in pair), MORE_SEEDS)
     others["hyperfed-averaged with all negatives"] = pairs["all"][1]
-    for name, one in others.items():
+    for name, keys in others.items():
         what = f"MNIST, 6,000 images, 20 clients, 20 rounds, alpha .1, seeds 0-2, {name}"
-        yield at_least(f"{what}: global accuracy, {_when(name)}", 88.0, global_accuracies(lab, one))
+        yield at_least(
+            f"{what}: global accuracy, {_when(name)}", 88.0, global_accuracies(lab, keys)
+        )
     for negatives, (consistent, averaged) in pairs.items():
-        ours, theirs = (global_accuracies(lab, one, MORE_SEEDS) for one in (consistent, averaged))
+        ours, theirs = (global_accuracies(lab, keys, MORE_SEEDS) for keys in (consistent, averaged))
         differences = [a - b for a, b in zip(ours, theirs, strict=True)]
         which = f"MNIST, alpha .1, hyperfed minus hyperfed-averaged, negatives={negatives}"
         if negatives == SHIPPED:
@@ -81,14 +85,14 @@ def literal(lab: Lab) -> Iterator[Outcome]:
     """The paper's aggregation to the letter: raw deviations, weights without a bound."""
     ImageDataset(ImageSpec("mnist", lab.data)).locate()
     change = {"method": "hyperfed", "hyperfed.deviations": "raw", "hyperfed.radius": CLIENTS}
-    settings = {name: one | change for name, one in (("alpha .5", MILD), ("alpha .1", SKEWED))}
+    settings = {name: keys | change for name, keys in (("alpha .5", MILD), ("alpha .1", SKEWED))}
     _start(lab, settings.values(), SEEDS)
-    for name, one in settings.items():
-        tables = [(lab.run(one | {"seed": seed}) / "rounds.csv").read_text() for seed in SEEDS]
+    for name, keys in settings.items():
+        tables = [(lab.run(keys | {"seed": seed}) / "rounds.csv").read_text() for seed in SEEDS]
         broken = sum(bool(re.search(r"\b(nan|inf)\b", table, re.IGNORECASE)) for table in tables)
         figures = (
-            f"global {spread(global_accuracies(lab, one))}, personal"
-            f" {spread(personal_accuracies(lab, one))}"
+            f"global {spread(global_accuracies(lab, keys))}, personal"
+            f" {spread(personal_accuracies(lab, keys))}"
         )
         yield Outcome(
             f"MNIST, {name}, seeds 0-2: hyperfed with raw deviations and unbounded weights",
@@ -122,10 +126,10 @@ def global_accuracies(
 ) -> list[float]:
     """Accuracy on the global test set, in percent: of the calibrated model, or else the mean of the
     last three rounds."""
-    found = [lab.summary(settings | {"seed": seed})["metrics"] for seed in seeds]
+    metrics = [lab.summary(settings | {"seed": seed})["metrics"] for seed in seeds]
     return [
-        _percent(one.get("global_accuracy_calibrated", one["global_accuracy_last3"]))
-        for one in found
+        _percent(figures.get("global_accuracy_calibrated", figures["global_accuracy_last3"]))
+        for figures in metrics
     ]
 
 
@@ -137,7 +141,7 @@ def personal_accuracies(lab: Lab, settings: dict[str, Any]) -> list[float]:
 
 
 def _start(lab: Lab, settings: Iterable[dict[str, Any]], seeds: Iterable[int]) -> None:
-    lab.start(one | {"seed": seed} for one in settings for seed in seeds)
+    lab.start(keys | {"seed": seed} for keys in settings for seed in seeds)
 
 
 def _percent(share: float) -> float:

@@ -56,8 +56,8 @@ class Lab:
 
     def start(self, settings: Iterable[Settings]) -> None:
         """Queue runs, so that they go on while others are waited for."""
-        for one in settings:
-            self._future(one)
+        for keys in settings:
+            self._future(keys)
 
     def run(self, settings: Settings) -> Path:
         """The run directory of a completed run.
@@ -88,9 +88,13 @@ class Lab:
 
     def _simulate(self, settings: dict[str, Any], name: str) -> Path:
         if (self.folder / name).is_dir():
-            told = self.folder / name / "summary.json"
-            if self._reuse and told.exists() and read_summary(told.parent)["status"] == "completed":
-                return told.parent
+            summary = self.folder / name / "summary.json"
+            if (
+                self._reuse
+                and summary.exists()
+                and read_summary(summary.parent)["status"] == "completed"
+            ):
+                return summary.parent
             shutil.rmtree(self.folder / name)
         done = subprocess.run(self.command(settings, name), capture_output=True, text=True)
         if done.returncode:
@@ -114,5 +118,5 @@ class Lab:
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """`summary.json` of a run directory."""
-    found: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return found
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return summary

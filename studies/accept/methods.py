@@ -56,7 +56,7 @@ def methods(lab: Lab) -> Iterator[Outcome]:
         elif here != there:
             different.append(method)
     well = len(METHODS) - len(failed) - len(different)
-    told = "".join(
+    lines = "".join(
         f"; {word}: {', '.join(some)}"
         for word, some in (("failed", failed), ("differ", different))
         if some
@@ -65,7 +65,7 @@ def methods(lab: Lab) -> Iterator[Outcome]:
         f"{len(METHODS)} methods on digits, trees or uniform by simulate and by flwr run, {CLIENTS}"
         " clients",
         "every one, with equal figures",
-        f"{well} of {len(METHODS)}{told}",
+        f"{well} of {len(METHODS)}{lines}",
         well == len(METHODS),
     )
     yield _tested(

@@ -55,7 +55,8 @@ class PointSet:
                 shares = rng.dirichlet(np.full(self.clients, self.alpha))
                 owner[mine == label] = rng.choice(self.clients, (mine == label).sum(), p=shares)
         parts = [
-            (points[: self.train][owner == one], mine[owner == one]) for one in range(self.clients)
+            (points[: self.train][owner == client], mine[owner == client])
+            for client in range(self.clients)
         ]
         return [part for part in parts if len(part[0])], (
             points[self.train :],
@@ -182,4 +183,4 @@ def olsson_split(data: Path, seed: int, clients: int = 3) -> tuple[list[Labelled
     parts = [PointDataset(spec).client(number, clients) for number in range(clients)]
     test = PointDataset(spec).test()
     assert test is not None
-    return [(one.train_points, one.train_labels) for one in parts], (test.points, test.labels)
+    return [(part.train_points, part.train_labels) for part in parts], (test.points, test.labels)

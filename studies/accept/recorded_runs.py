@@ -38,24 +38,24 @@ def _arrays_digest(path: Path) -> str:
 
 def figures(made: Run) -> dict[str, Any]:
     """Everything that must be equal; the versions of libraries are no result."""
-    found: dict[str, Any] = made.figures | {
+    recorded: dict[str, Any] = made.figures | {
         "model": hashlib.sha256(made.model_bytes.partition(b"}}")[2]).hexdigest()
     }
-    found["summary"].pop("versions", None)
-    found["summary"]["metrics"] = {
+    recorded["summary"].pop("versions", None)
+    recorded["summary"]["metrics"] = {
         name: value
-        for name, value in found["summary"]["metrics"].items()
+        for name, value in recorded["summary"]["metrics"].items()
         if not name.startswith("seconds")
     }
     drawn = [made.path / name for name in ("hulls.npz", "classifier.npz")]
     sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in drawn if path.exists()]
-    return found | {"clients' files": digests(made.path), "hulls": "".join(sums)}
+    return recorded | {"clients' files": digests(made.path), "hulls": "".join(sums)}
 
 
 def record(folder: Path, workers: int | None) -> dict[str, Any]:
     """The figures of every method on every task, in the open and under a secure sum; where a method
     refuses the secure sum, its reason."""
-    found = {}
+    runs = {}
     for method, task in EVERY:
         for is_masked in (False, True):
             name = f"{method} {task}{' masked' * is_masked}"
@@ -69,39 +69,39 @@ def record(folder: Path, workers: int | None) -> dict[str, Any]:
             }
             print(name, flush=True)
             try:
-                found[name] = figures(
+                runs[name] = figures(
                     run(folder, name.replace(" ", "-").replace("+", "plus"), **settings)
                 )
             except Exception as error:
-                found[name] = {"error": f"{type(error).__name__}: {error}"}
-    stored: dict[str, Any] = json.loads(json.dumps(found))
+                runs[name] = {"error": f"{type(error).__name__}: {error}"}
+    stored: dict[str, Any] = json.loads(json.dumps(runs))
     return stored
 
 
-def differences(one: Any, other: Any, place: str = "") -> list[str]:
+def differences(before: Any, after: Any, place: str = "") -> list[str]:
     """Where two records differ, with both values."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        keys = dict.fromkeys([*one, *other])
+    if isinstance(before, dict) and isinstance(after, dict):
+        keys = dict.fromkeys([*before, *after])
         return [
             line
             for key in keys
-            for line in differences(one.get(key), other.get(key), f"{place}/{key}")
+            for line in differences(before.get(key), after.get(key), f"{place}/{key}")
         ]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = enumerate(zip(one, other, strict=True))
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = enumerate(zip(before, after, strict=True))
         return [line for number, pair in pairs for line in differences(*pair, f"{place}/{number}")]
-    return [] if one == other else [f"{place}: {one} became {other}"]
+    return [] if before == after else [f"{place}: {before} became {after}"]
 
 
 def main(file: Path, workers: int | None = None) -> int:
     """Record, or compare with what was recorded; the exit status."""
     with tempfile.TemporaryDirectory() as folder:
-        found = record(Path(folder), workers)
+        runs = record(Path(folder), workers)
     if not file.exists():
-        file.write_text(json.dumps(found, indent=1))
+        file.write_text(json.dumps(runs, indent=1))
         return 0
-    lines = differences(json.loads(file.read_text()), found)
-    print(*lines or [f"{len(found)} runs are equal"], sep="\n")
+    lines = differences(json.loads(file.read_text()), runs)
+    print(*lines or [f"{len(runs)} runs are equal"], sep="\n")
     return 1 if lines else 0
 
 

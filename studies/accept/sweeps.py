@@ -92,9 +92,12 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
     ):
         command = [sys.executable, "-m", "pytest", "-q", "-rs", selection]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        told = done.stdout.strip().splitlines()[-1].strip("= ")
+        last_line = done.stdout.strip().splitlines()[-1].strip("= ")
         yield Outcome(
-            what, "tests pass, none skipped", told, done.returncode == 0 and "skipped" not in told
+            what,
+            "tests pass, none skipped",
+            last_line,
+            done.returncode == 0 and "skipped" not in last_line,
         )
 
 
@@ -106,11 +109,11 @@ def paper(lab: Lab) -> Iterator[Outcome]:
         since = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         seconds = time.monotonic() - since
-        told = (done.stdout.strip().splitlines() or ["nothing"])[-1]
+        last_line = (done.stdout.strip().splitlines() or ["nothing"])[-1]
         yield Outcome(
             f"make paper {what}, {os.cpu_count()} cores",
             f"exit 0 within {bar:.0f} s",
-            f"exit {done.returncode}, {seconds:.1f} s; {told}",
+            f"exit {done.returncode}, {seconds:.1f} s; {last_line}",
             done.returncode == 0 and seconds <= bar,
         )
 

@@ -80,14 +80,14 @@ def draw_clients(spec: Spec, runs: Sequence[Run]) -> Any:
 
 def _choice(spec: Spec, part: str, allowed: Mapping[str, str]) -> str:
     """Read a part of a spec that is one of a few words, the first of them by default."""
-    found = str(spec.get(part, next(iter(allowed))))
-    if found not in allowed:
+    choice = str(spec.get(part, next(iter(allowed))))
+    if choice not in allowed:
         kind = spec.parts["kind"]
         words = ", ".join(allowed)
         raise ConfigError(
-            f"{spec.source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}"
+            f"{spec.source}: {part} = {choice!r} in a figure of kind {kind}; allowed are {words}"
         )
-    return found
+    return choice
 
 
 def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str, Any]]:
@@ -106,9 +106,9 @@ def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str,
         if len(values)
         else ()
     )
-    told = dict(run.place(keys)) | {"seed": run.seed, "label": label}
+    place = dict(run.place(keys)) | {"seed": run.seed, "label": label}
     return [
-        told | {"client": client, "value": float(value)}
+        place | {"client": client, "value": float(value)}
         for client, value in reached
         if np.isfinite(value)
     ]
@@ -122,18 +122,18 @@ def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
     names = spec.names
     keys = spec.keys("panels", ["dataset", "alpha"])
     rows = [row for run in runs for row in _class_rows(run, keys)]
-    told = _data_figures(rows, keys, ["seed", "client", "class"], ["examples"], spec.source)
-    if told.empty:
+    table = _data_figures(rows, keys, ["seed", "client", "class"], ["examples"], spec.source)
+    if table.empty:
         raise NothingToDraw(
             f"{spec.source}: no completed run tells the class counts of its clients"
         )
-    shown = list(split(told, keys))
+    shown = list(split(table, keys))
     height = 3.4 if len(shown) < 3 else 2.9
     figure, every = style.panels(len(shown), height=height)
     for (place, part), axes in zip(shown, every, strict=True):
-        seed, one = _first_seed(part)
-        table = one.pivot(index="class", columns="client", values="examples").loc[
-            one["class"].unique()
+        seed, seed_rows = _first_seed(part)
+        table = seed_rows.pivot(index="class", columns="client", values="examples").loc[
+            seed_rows["class"].unique()
         ]
         shares = 100 * table.div(table.sum(axis=1).clip(lower=1), axis=0)
         norm = PowerNorm(0.5, 0, 100)
@@ -155,9 +155,9 @@ def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
 def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
     """How many examples each client of a run has of each class."""
     files = RunFiles.read(run.folder)
-    told = dict(run.place(keys)) | {"seed": run.seed}
+    place = dict(run.place(keys)) | {"seed": run.seed}
     return [
-        told | {"client": client, "class": name, "examples": mine.get(name, 0.0)}
+        place | {"client": client, "class": name, "examples": mine.get(name, 0.0)}
         for client, mine in class_counts(files).items()
         for name in files.class_names
     ]
@@ -179,16 +179,16 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
         spec.grouped(runs, panels)
     columns = ["first", "last"] * (of == "space") + ["graph"] * ("graph" in (of, against))
     rows = [row for run in runs for row in _curvature_rows(run, panels)]
-    told = _data_figures(rows, panels, ["seed", "client"], columns, spec.source)
-    if told.empty:
+    table = _data_figures(rows, panels, ["seed", "client"], columns, spec.source)
+    if table.empty:
         raise NothingToDraw(
             f"{spec.source}: no completed run tells curvatures of its clients' {of}s"
         )
-    shown = list(split(told, panels))
+    shown = list(split(table, panels))
     keys = []
     figure, every = style.panels(len(shown))
     for (place, part), axes in zip(shown, every, strict=True):
-        seed, one = _first_seed(part)
+        seed, clients = _first_seed(part)
         x = f"client (seed {seed})"
         y = LABELS[of]
         seeds = part["seed"].nunique()
@@ -203,13 +203,13 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
             axes.margins(0.08)
         else:
             if of == "space":
-                keys = charts.moved(axes, range(len(one)), one["first"], one["last"])
+                keys = charts.moved(axes, range(len(clients)), clients["first"], clients["last"])
             else:
-                charts.bar(axes, range(len(one)), one["graph"], 0.7, style.Look.of(0))
+                charts.bar(axes, range(len(clients)), clients["graph"], 0.7, style.Look.of(0))
                 axes.axhline(0, color="black", linewidth=0.8)
             axes.grid(False, axis="x")
-            axes.set_xlim(-0.6, len(one) - 0.4)
-            charts.categories(axes, list(map(str, one["client"])))
+            axes.set_xlim(-0.6, len(clients) - 0.4)
+            charts.categories(axes, list(map(str, clients["client"])))
         charts.name(axes, x, y, names.place(place))
     charts.legend(figure, keys)
     return figure
@@ -219,39 +219,39 @@ def _curvature_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
     """The curvatures that each client tells: of its graph, and of its space after the first and the
     last round."""
     graphs, spaces = curvatures(RunFiles.read(run.folder))
-    told = dict(run.place(keys)) | {"seed": run.seed}
+    place = dict(run.place(keys)) | {"seed": run.seed}
     rows = [
-        told | {"client": client, "graph": graphs.get(client)}
+        place | {"client": client, "graph": graphs.get(client)}
         for client in sorted({*graphs, *spaces})
     ]
     ends = {client: {"first": course[0], "last": course[-1]} for client, course in spaces.items()}
     return [row | ends.get(row["client"], {}) for row in rows]
 
 
-def _draw_histogram(axes: Any, told: pd.DataFrame) -> Keys:
+def _draw_histogram(axes: Any, values: pd.DataFrame) -> Keys:
     """Draw a histogram over the clients of all seeds."""
-    is_space = "last" in told
+    is_space = "last" in values
     filled = {
         "color": style.Look.of(0).tint,
         "edgecolor": style.PALETTE[0],
     }
-    counted = told["last" if is_space else "graph"]
-    edges = np.histogram_bin_edges(told[["first", "last"]] if is_space else counted, "auto")
+    counted = values["last" if is_space else "graph"]
+    edges = np.histogram_bin_edges(values[["first", "last"]] if is_space else counted, "auto")
     axes.yaxis.get_major_locator().set_params(integer=True)
     if not is_space:
         axes.hist(counted, edges, **filled)
         return []
     before = axes.hist(
-        told["first"], edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--"
+        values["first"], edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--"
     )[2]
     after = axes.hist(counted, edges, **filled)[2]
     return [(before[0], "after the first round"), (after[0], "after the last round")]
 
 
-def _first_seed(told: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+def _first_seed(rows: pd.DataFrame) -> tuple[int, pd.DataFrame]:
     """The lowest seed, and what is told of it."""
-    seed = told["seed"].min()
-    return seed, told[told["seed"] == seed]
+    seed = rows["seed"].min()
+    return seed, rows[rows["seed"] == seed]
 
 
 def _data_figures(

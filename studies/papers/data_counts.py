@@ -48,15 +48,15 @@ def counts(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     clients = json.loads((folder / "clients.json").read_text(encoding="utf-8"))["clients"]
     statistics = [client["statistics"] for client in clients]
     num_graphs = sum(each["num_graphs"] for each in statistics)
-    found: dict[str, float | None] = {
+    counts: dict[str, float | None] = {
         "mean_graphs": num_graphs,
         "mean_nodes": sum(each["num_nodes"] for each in statistics) / num_graphs,
         "mean_edges": sum(each["num_edges"] for each in statistics) / num_graphs,
         "mean_classes": len({name for client in clients for name in client["class_names"]}),
     }
     if "mean_clustering" in names:
-        found["mean_clustering"] = _mean_clustering(folder, len(clients))
-    return {name: found[name] for name in names}
+        counts["mean_clustering"] = _mean_clustering(folder, len(clients))
+    return {name: counts[name] for name in names}
 
 
 def _mean_clustering(folder: Path, num_clients: int) -> float:

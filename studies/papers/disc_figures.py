@@ -55,50 +55,50 @@ def draw(spec: Spec, runs: Sequence[Run]) -> Any:
     columns = style.columns_for(len(shown))
     width = style.WIDTH if columns > 1 else 0.75 * style.WIDTH
     figure, every = style.panels(len(shown), height=width / columns + 0.35, width=width)
-    for one, axes in zip(shown, every, strict=True):
-        same_data = [other for other in shown if other.dataset == one.dataset]  # which share a view
+    for shown_run, axes in zip(shown, every, strict=True):
+        # Discs of one data set share a view.
+        same_data = [other for other in shown if other.dataset == shown_run.dataset]
         points = [part for other in same_data for part in (everything(other.file), other.truth[:1])]
         centre, half = view(np.concatenate(points))
-        disc = Disc(one.file, axes, centre, half, SMOOTH, BOLD)
-        title = charts.fitted(names.place(one.place), width / columns, style.LARGE)
+        disc = Disc(shown_run.file, axes, centre, half, SMOOTH, BOLD)
+        title = charts.fitted(names.place(shown_run.place), width / columns, style.LARGE)
         if "points" in wanted:
             disc.points(marked=True)
         if "hulls" in wanted:
             disc.hulls()
-            title += (
-                f"\n{np.mean([len(hull.corners) for hull in one.file.hulls]):.1f} vertices a hull"
-            )
+            vertices = np.mean([len(hull.corners) for hull in shown_run.file.hulls])
+            title += f"\n{vertices:.1f} vertices a hull"
         if "geodesics" in wanted:
             disc.geodesics()
-        if len(one.truth):
+        if len(shown_run.truth):
             charts.stroke(
                 axes,
-                [perpendicular(one.truth[0], one.truth[1], SMOOTH)],
+                [perpendicular(shown_run.truth[0], shown_run.truth[1], SMOOTH)],
                 edgecolor="black",
                 linewidth=1.8,
             )
             edge = {"markeredgecolor": "white", "markeredgewidth": 1.0}
-            axes.plot(*one.truth[0], "o", color=RED, markersize=8, zorder=5, **edge)
+            axes.plot(*shown_run.truth[0], "o", color=RED, markersize=8, zorder=5, **edge)
         axes.set_title(title.strip())
-    charts.legend(figure, _keys(disc, [one.file for one in shown], wanted))
+    charts.legend(figure, _keys(disc, [shown_run.file for shown_run in shown], wanted))
     return figure
 
 
 def _shown(spec: Spec, runs: Sequence[Run], wanted: set[str]) -> list[Shown]:
     """For each panel the run of the first seed that has hulls."""
-    found: dict[Place, Shown] = {}
+    places: dict[Place, Shown] = {}
     for place, group in spec.grouped(runs, spec.keys("panels", ["hull.epsilon"])).items():
-        for run in sorted(group, key=lambda one: one.seed):
+        for run in sorted(group, key=lambda run: run.seed):
             if (
-                place not in found
+                place not in places
                 and (file := HullFile.read(run.folder / "hulls.npz")) is not None
                 and file.hulls
             ):
                 truth = _truth(run, spec.source) if "truth" in wanted else np.zeros((0, 2))
-                found[place] = Shown(place, run.value("dataset"), file, truth)
-    if not found:
+                places[place] = Shown(place, run.value("dataset"), file, truth)
+    if not places:
         raise NothingToDraw(f"{spec.source}: no completed run has hulls.npz")
-    return list(found.values())
+    return list(places.values())
 
 
 def _truth(run: Run, source: str) -> Array:

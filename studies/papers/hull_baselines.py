@@ -81,7 +81,7 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     assert test is not None
     classes = np.array(pooled.class_names)
     tested = np.array(test.class_names)[test.labels]
-    found: dict[str, float | None] = {}
+    scores: dict[str, float | None] = {}
     for name in names:
         curvature = config.points.curvature
         make: Model = (
@@ -102,10 +102,10 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
         try:
             model = _trained(make, points, labels, c, config.seed)
         except ValueError:
-            found[name] = None
+            scores[name] = None
         else:
-            found[name] = float((words[model.predict(test.points)] == tested).mean())
-    return found
+            scores[name] = float((words[model.predict(test.points)] == tested).mean())
+    return scores
 
 
 def add_to_table(

@@ -111,16 +111,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         "error" not in run and run.items() >= key.items() for run in content["runs"]
                     ):
                         continue
-                    told = one_run(
+                    figures = one_run(
                         side,
                         pair,
                         settings | {"data-dir": str(options.data.resolve())},
                         clones[pair.peer],
                     )
-                    failed += "error" in told
+                    failed += "error" in figures
                     content["runs"] = [
                         run for run in content["runs"] if not run.items() >= key.items()
-                    ] + [key | told]
+                    ] + [key | figures]
                     write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
                     place = (
                         f"{pair.peer}/{pair.name}"
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     )
                     words = (
                         f"{name} {value if name == 'error' else round(value, 3)}"
-                        for name, value in told.items()
+                        for name, value in figures.items()
                     )
                     print(f"{place}: {', '.join(words)}", flush=True)
     if options.page:

@@ -59,15 +59,15 @@ def run(job: Job) -> dict[str, Any]:
     def node(client: Any, trains: Labelled, tests: Labelled) -> SimpleNamespace:
         size = settings["batch-size"]
         net = Net(client, prototypes)
-        told = SimpleNamespace(
+        node = SimpleNamespace(
             num_classes=10,
             model=net,
             optimizer=torch.optim.SGD(net.parameters(), lr=settings["learning-rate"]),
             local_data=DataLoader(TensorDataset(*trains), size, shuffle=True),
             validate_set=DataLoader(TensorDataset(*tests), size),
         )
-        told.sample_per_class = nodes.Node.generate_sample_per_class(told, told.local_data)
-        return told
+        node.sample_per_class = nodes.Node.generate_sample_per_class(node, node.local_data)
+        return node
 
     held = {
         number: node(client, part["train"], part["test"])

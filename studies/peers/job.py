@@ -38,7 +38,9 @@ def stand_in(*modules: str) -> None:
     from torch_geometric.utils import scatter
 
     named = (*modules, "torch_scatter", "torch_sparse")
-    for name in [one for one in named if importlib.util.find_spec(one.partition(".")[0]) is None]:
+    for name in [
+        name for name in named if importlib.util.find_spec(name.partition(".")[0]) is None
+    ]:
         made = importlib.util.module_from_spec(ModuleSpec(name, None, is_package=True))
         vars(made)["__getattr__"] = lambda attribute: type(attribute, (), {})
         vars(made).update(scatter_add=scatter, SparseTensor=SparseTensor)
@@ -52,8 +54,8 @@ def modules(*names: str) -> list[Any]:
 
 def seed_all(seed: int) -> None:
     """Seed all generators that peers draw from."""
-    for one in (random.seed, np.random.seed, torch.manual_seed):
-        one(seed)
+    for set_seed in (random.seed, np.random.seed, torch.manual_seed):
+        set_seed(seed)
 
 
 def at_best_validation(curve: Sequence[Sequence[float]]) -> dict[str, float]:

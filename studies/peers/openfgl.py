@@ -97,9 +97,12 @@ def run(job: Job) -> dict[str, Any]:
     curve = list[list[float]]()
 
     def evaluate() -> None:
-        told = [client.task.evaluate(mute=True) for client in trainer.clients]
+        scores = [client.task.evaluate(mute=True) for client in trainer.clients]
         curve.append(
-            [float(np.mean([one[f"accuracy_{part}"] for one in told])) for part in ("val", "test")]
+            [
+                float(np.mean([score[f"accuracy_{part}"] for score in scores]))
+                for part in ("val", "test")
+            ]
         )
 
     trainer.evaluate = evaluate

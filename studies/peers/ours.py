@@ -19,8 +19,8 @@ def run(job: Job) -> dict[str, Any]:
     rounds = summary["rounds"] + job["settings"].get("fine-tune-epochs", 0) * (
         job["settings"]["method"] == "adafgl"
     )
-    told = {name: 100 * value for name, value in scores.items() if value is not None}
-    return told | {"seconds": summary["seconds"] / rounds}
+    figures = {name: 100 * value for name, value in scores.items() if value is not None}
+    return figures | {"seconds": summary["seconds"] / rounds}
 
 
 if __name__ == "__main__":

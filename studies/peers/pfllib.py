@@ -62,10 +62,10 @@ def run(job: Job) -> dict[str, Any]:
     )
     [servers] = modules(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
     [kind] = [
-        one
-        for one in vars(servers).values()
-        if isinstance(one, type) and issubclass(one, server_base.Server)
-        if one is not server_base.Server
+        member
+        for member in vars(servers).values()
+        if isinstance(member, type) and issubclass(member, server_base.Server)
+        if member is not server_base.Server
     ]
     if job["theirs"].get("as_published"):
         MENDED[name](kind)
@@ -192,13 +192,13 @@ def _by_prototypes(model: Any, prototypes: Mapping[int, Any] | None) -> Any:
     """A model that predicts the class of the nearest prototype."""
     if prototypes is None:
         return lambda images: model.head(model.base(images))
-    labels = [label for label, one in prototypes.items() if isinstance(one, Tensor)]
+    labels = [label for label, prototype in prototypes.items() if isinstance(prototype, Tensor)]
     centres = torch.stack([prototypes[label] for label in labels])
 
     def nearness(images: Tensor) -> Tensor:
-        found = torch.full((len(images), max(labels) + 1), -torch.inf)
-        found[:, labels] = -torch.cdist(model.base(images), centres)
-        return found
+        logits = torch.full((len(images), max(labels) + 1), -torch.inf)
+        logits[:, labels] = -torch.cdist(model.base(images), centres)
+        return logits
 
     return nearness
 

@@ -38,12 +38,12 @@ TITLES = {
 def tables(runs: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
     """Rows of cells by title: of the pairs, at their settings of today, those that have run, and
     why others failed."""
-    found = {"Cora, 10 clients": _rows(runs, "graphs", None)}
-    found |= {
+    tables = {"Cora, 10 clients": _rows(runs, "graphs", None)}
+    tables |= {
         f"MNIST, 20 clients, Dirichlet({alpha:g})": _rows(runs, "images", alpha) for alpha in ALPHAS
     }
-    found["As users run them, in seconds a round"] = _timed(runs)
-    return {title: rows for title, rows in found.items() if rows}
+    tables["As users run them, in seconds a round"] = _timed(runs)
+    return {title: rows for title, rows in tables.items() if rows}
 
 
 def _timed(runs: Sequence[dict[str, Any]]) -> list[list[str]]:
