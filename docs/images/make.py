@@ -96,6 +96,7 @@ def draw() -> Figure:
         below = min(scores[:, -1].mean(), below - LABEL)
         left.annotate(method, (ROUNDS, below), (4, -3), textcoords="offset points", color=colour)
     left.set(xlabel="round", ylabel="accuracy, mean over clients (%)", xlim=(0, ROUNDS * 1.34))
+    left.set_xticks(range(0, ROUNDS + 1, 20))
     forman, first, last = curvatures(run("flatland", SEEDS[0])).T
     right.vlines(forman, first, last, color="#bbbbbb", linewidth=1)
     right.scatter(
