@@ -64,7 +64,7 @@ class PublicData:
     files : tuple of str
         The required files, as paths from one of these folders.
     fetch : str
-        Python code that downloads the files below the folder `{root}`.
+        Python code that downloads the files below the folder `{root}`; "" if nobody publishes them.
     root : str
         That folder, below the data folder.
     package : str
@@ -123,6 +123,16 @@ class PublicData:
             return result
         top = data_dir.expanduser()
         first = Path(self.folders[0])
+        names = f" ({', '.join(self.files)})" if self.files else ""
+        places = " nor in ".join(map(str, self.search_folders(data_dir)))
+        if not top.is_dir():
+            places += f" (there is no folder {top})"
+        absent = f"the files of {self.title}{names} are not in {places}"
+        if not self.fetch:
+            raise DataError(
+                f"{absent}, and are not published; make them by {self.origin}, and put them there",
+                key="no-public-data",
+            )
         try:
             folder = first.relative_to(self.root).parts[0]
             fetch(f"import sys; {self.fetch.format(root='sys.argv[1]')}", top / self.root, folder)
@@ -132,14 +142,9 @@ class PublicData:
         result = find()
         if result is not None:
             return result
-        places = " nor in ".join(map(str, self.search_folders(data_dir)))
-        if not top.is_dir():
-            places += f" (there is no folder {top})"
-        names = f" ({', '.join(self.files)})" if self.files else ""
         raise DataError(
-            f"the files of {self.title}{names} are not in {places}, and the download fails:"
-            f" {reason}. On a machine with a network run:\n{self.command(data_dir)}\nand copy"
-            f" {top / first.parts[0]} here.",
+            f"{absent}, and the download fails: {reason}. On a machine with a network run:\n"
+            f"{self.command(data_dir)}\nand copy {top / first.parts[0]} here.",
             key="no-public-data",
         )
 

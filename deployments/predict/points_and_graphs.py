@@ -36,7 +36,7 @@ from curvfed.tasks.points import ClientPoints, Floats, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points
-from curvfed.tasks.sources import OLSSON
+from curvfed.tasks.sources import CURVATURES, POINT_SOURCES
 
 CLASSIFIERS = {
     "poincare": "SVM in the disc",
@@ -61,8 +61,10 @@ def point_examples(
     has_partition = any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded for the comparison.
     file = Path(run.config.dataset).expanduser()
-    if run.config.dataset.lower() == "olsson":
-        file = Path(OLSSON.folders[0], OLSSON.files[0])
+    name = run.config.dataset.lower()
+    if name in CURVATURES:
+        source = POINT_SOURCES[name]
+        file = Path(source.folders[0], source.files[0])
     if isinstance(data, RawPoints):
         check_inside("the data", data.points, run.config.points.curvature)
         return _examples(data.points, [], np.zeros(len(data.points), dtype=np.bool_))

@@ -52,7 +52,7 @@ class RunKeys(Table):
             " graphs: one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM,"
             " BIO, SN, BIO-CHEM-SN, with one client or more each; images: digits (built in), mnist,"
             " fmnist, emnist, cifar10, cifar100, tinyimagenet; points in the disc: uniform (built"
-            " in), olsson; case does not matter. Or a path: a .pt file with a graph or a list of"
+            " in), olsson, …; case does not matter. Or a path: a .pt file with a graph or a list of"
             " graphs, a folder in the TU collection's layout, a folder with one folder of images"
             " per class, or an .npz, .csv, .tsv or .h5ad file of points. Or own: the data of every"
             " node. auto: trees, or digits or uniform if the method works only on images or points"

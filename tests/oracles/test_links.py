@@ -139,8 +139,9 @@ def address(tmp_path, monkeypatch):
 
 
 def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypatch):
-    names = ("WordNet-3.0.tar.bz2",)
-    digest = hashlib.sha256((tmp_path / "served" / names[0]).read_bytes()).hexdigest()
+    archive = "WordNet-3.0.tar.bz2"
+    names = {archive: archive}
+    digest = hashlib.sha256((tmp_path / "served" / archive).read_bytes()).hexdigest()
     wrong = files_at("WordNet", "wordnet", address, names, "0" * 64)
     monkeypatch.setitem(SOURCES, "mammals", wrong)
     dataset = LinkDataset(LinkSpec("mammals", tmp_path / "data"))
