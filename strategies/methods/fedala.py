@@ -1,7 +1,6 @@
 """FedALA (Zhang et al., AAAI 2023): each client mixes the shared model into its own, element by
 element, before it trains."""
 
-import math
 from collections.abc import Mapping
 from itertools import islice
 
@@ -38,7 +37,7 @@ class Keys(Table):
         default=0.8,
         gt=0,
         le=1,
-        description="share of a pass's batches on which the weights are learned",
+        description="share of the client's batches, drawn in each round, that the weights learn on",
     )
     spread: Rate = Field(
         default=0.1,
@@ -54,10 +53,10 @@ class FedAlaClient(OwnModel):
     """Starts the round from v + (θ − v) ∘ w, trains it, shares it and keeps it as v: Algorithm 1.
 
     v is the client's model after its last round and θ the one received; below the last
-    `fedala.layers` layers the start is θ itself. The weights w begin at 1 and stay: on batches of
-    the client they descend, w ← clip(w − η g ∘ (θ − v), 0, 1), where g is the gradient of the loss
-    at the mixed model. A client scores v, after training; the authors' tables score the mixed model
-    before it.
+    `fedala.layers` layers the start is θ itself. The weights w begin at 1 and stay: on some batches
+    of the client, the same in all passes of a round, they descend, w ← clip(w − η g ∘ (θ − v), 0,
+    1), where g is the gradient of the loss at the mixed model. A client scores v, after training;
+    the authors' tables score the mixed model before it.
 
     Layers are those of the network with parameters, while the authors' code counts tensors. A
     client's first round starts from θ, as there is no v yet; in the authors' code that is so in
@@ -104,13 +103,14 @@ class FedAlaClient(OwnModel):
         gaps = {name: self.own_state[name].detach() - kept[name] for name in self._names}
         self._mix(kept, gaps)
         passes = 1 if self._stage == 2 else MAX_PASSES
-        num_batches = math.ceil(self.keys.sample * task.num_steps)
+        num_batches = max(1, round(self.keys.sample * task.num_steps))
         parameters = [self.own_trained[name] for name in self._names]
         self.own.train()
+        batches = list(islice(task.batches(self.own), num_batches))
         losses: list[float] = []
         with training_only(self.own_trained, self._names):
             for number in range(passes):
-                for batch in islice(task.batches(self.own), num_batches):
+                for batch in batches:
                     loss = self.loss(self.own, batch)
                     gradients = torch.autograd.grad(loss, parameters)
                     for name, gradient in zip(self._names, gradients, strict=True):

@@ -1,5 +1,7 @@
 """FedALA against its Algorithm 1 in NumPy."""
 
+from itertools import count
+
 import numpy as np
 import pytest
 from tiny_learning import (
@@ -66,6 +68,35 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
         assert_near(client.share(), kept, 1e-6)
         assert_near(state(client.scored), kept, 1e-6)
     assert 0 < min(weight.min() for weight in weights.values()) + 1 < 2  # not all are 1
+
+
+def test_all_passes_of_a_search_are_over_the_same_batches(monkeypatch):
+    settings = {"fedala__rate": ETA, "fedala__sample": 0.5, "fedala__spread": 1e3}
+    clients = [learner("fedala", learning_rate=RATE, **settings) for _ in range(2)]
+    rng = np.random.default_rng(8)
+    sent = [
+        {name: rng.normal(0, 0.7, array.shape) for name, array in clients[0].share().items()}
+        for _ in range(2)
+    ]
+    for client in clients:
+        client.receive(sent[0])
+        client.train()
+    task = clients[1].local.task
+    whole_pass = list(task.batches(clients[1].own))
+    passes = count()
+
+    def rotated(model):
+        first = next(passes) % len(whole_pass)
+        return iter(whole_pass[first:] + whole_pass[:first])
+
+    monkeypatch.setattr(task, "batches", rotated)
+    weights = []
+    for client in clients:
+        client.receive(sent[1])
+        client.train()
+        weights.append(client.local_state()["weight/head.weight"].numpy(force=True))
+    assert weights[0].min() < 1
+    assert_near({"weight": weights[1]}, {"weight": weights[0]}, 0)
 
 
 def test_a_client_that_is_sent_its_own_last_layers_trains_as_in_fedavg():
