@@ -218,6 +218,8 @@ def warm_start(
         stored = checkpoints.Checkpoint.of(dict(sorted(load(data).items()))).model
         metadata = json.loads(metadata_of(data).get("curvfed", "{}"))
         trained_on = tuple(metadata.get("facts", {}).get("class_names", class_names))
+        parameters = metadata.get("parameters", stored)  # without the rest of a server's state
+        stored = {name: stored[name] for name in stored if name in parameters}
     except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f'init-from = "{path}": allowed is a file in safetensors, at the server'

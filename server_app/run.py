@@ -285,6 +285,7 @@ class Run:
             "facts": asdict(self.federation.facts),
             "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
             "last_round": self.state.round,
+            "parameters": sorted(self.model.global_model() | self.fixed),
         }
         arrays = Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
         self.directory.write_model(arrays.named(), metadata)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
@@ -293,7 +293,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
 
 
 def curvature_words(model: nn.Module, is_personal: Any) -> str:
-    """The curvature of a network's space, and its origin."""
+    """The curvature of a network's space or of each of its factors, and its origin."""
     curvature: Any = getattr(model, "curvature", None)
     if curvature is None:
         return "none, the model is flat"
@@ -302,4 +302,6 @@ def curvature_words(model: nn.Module, is_personal: Any) -> str:
     if k is not None and k.requires_grad:
         is_own = is_personal("k")
         origin = "learned by this client" if is_own else "learned, the same for every client"
-    return f"{curvature.item():.4f}, {origin}"
+    factors: Tensor = getattr(model, "curvatures", curvature)
+    texts = [f"{factor:.4f}" for factor in factors.reshape(-1).tolist()]
+    return f"{' × '.join(texts)}, {origin}"

@@ -61,8 +61,10 @@ class StereographicGCN(GatedGCN):
     @property
     def curvatures(self) -> Tensor:
         """κ of each factor, (F,), smooth and monotone in `k`, which flat space has none of."""
-        assert self.k is not None, "no factor is curved"
-        low, high = self.k.new_tensor([RANGES[space] for space in self._spaces]).unbind(1)
+        ranges = [RANGES[space] for space in self._spaces]
+        low, high = self.head.weight.new_tensor(ranges).unbind(1)
+        if self.k is None:
+            return low
         reach = (high - low) / 2
         return (high + low) / 2 + reach * torch.tanh(SLOPE / reach.clamp(min=SLOPE) * self.k)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from app_runs import forged, partition_of, phase_of, run
+from app_runs import QUICK, forged, partition_of, phase_of, run
 from flwr.app import Message
 
 from curvfed.strategies.base.statistics import Statistics
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("own_home", "clock")
 
 CLIENTS = 5
 LIAR = 2
-SETTINGS = {"dataset": "trees", "num_rounds": 4, "clients": CLIENTS}
+SETTINGS = {"num_rounds": 4, "clients": CLIENTS}
 
 
 class Liar:
@@ -50,9 +50,21 @@ class Liar:
         return change(request, handle)
 
 
-@pytest.mark.parametrize("method", ["flatland", "gcfl"])
-def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, tmp_path, caplog):
-    lie = run(tmp_path, method=method, intercept=Liar(entry=1e20), **SETTINGS)
+class SmallNumbers(Liar):
+    """Claims a tiny share of the examples for each class, so that the mean of its sums is huge."""
+
+    def false(self, array):
+        return array * 1e-30 if array.ndim == 1 else array
+
+
+@pytest.mark.parametrize(
+    ("method", "liar"),
+    [("flatland", Liar(entry=1e20)), ("gcfl", Liar(entry=1e20)), ("fedtgp", SmallNumbers())],
+)
+def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, liar, tmp_path, caplog):
+    task = "images" if method == "fedtgp" else "nodes"
+    settings = QUICK[task] | SETTINGS | {"method": method}
+    lie = run(tmp_path, intercept=liar, **settings)
     assert lie.summary["status"] == "completed"
     assert f"the update of client {LIAR} is" in caplog.text
     (warning,) = [text for text in lie.summary["warnings"] if "far longer" in text]
@@ -64,7 +76,7 @@ def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, tmp_path, capl
         is_liar = phase_of(request.content) == "train" and partition_of(reply.content) == LIAR
         return None if is_liar else reply
 
-    absent = run(tmp_path, "absent", method=method, intercept=silent, **SETTINGS)
+    absent = run(tmp_path, "absent", intercept=silent, **settings)
     for name, array in absent.model.items():
         np.testing.assert_array_equal(lie.model[name], array, err_msg=name)
 

@@ -60,6 +60,26 @@ def test_what_stays_at_the_clients_is_left_out(tmp_path):
     assert not any(name.startswith("head.") for name in first_sent(recorder))
 
 
+@pytest.mark.parametrize("method", ["feddyn", "fedhpro", "scaffold", "fedopt"])
+def test_the_rest_of_the_servers_state_starts_fresh(method, tmp_path):
+    settings = QUICK["images"] | {"method": method}
+    cold = Recorder()
+    before = run(tmp_path, "before", intercept=cold, **settings)
+    warm = Recorder()
+    run(
+        tmp_path,
+        "after",
+        intercept=warm,
+        init_from=str(before.path / "model.safetensors"),
+        **settings,
+    )
+    fresh = first_sent(cold)
+    parameters = {name for name in fresh if name.startswith(("body.", "head."))}
+    for name, array in first_sent(warm).items():
+        expected = before.model if name in parameters else fresh
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+
+
 def test_what_differs_is_named(tmp_path):
     before = run(tmp_path, "before", method="fedavg", embedding_dim=4)
     arrays = load_file(before.path / "model.safetensors") | {"third.bias": np.zeros(3, np.float32)}
