@@ -218,7 +218,8 @@ def _row(study: Study, rates: Rates, dataset: str, dimension: int, score: str) -
         group = (dataset, method, dimension)
         values = _values(study, group, rates, score)
         if not len(values):
-            return f"| {dimension} |{' not run |' * (len(SETTINGS['methods']) + 1)}"
+            cells.append("not run")
+            continue
         cells.append(
             f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f} (rate {rates[group]:g})"
         )
@@ -226,7 +227,7 @@ def _row(study: Study, rates: Rates, dataset: str, dimension: int, score: str) -
         is_curved = method in SETTINGS["curved"]
         if tuned > best.get(is_curved, (-math.inf, values))[0]:
             best[is_curved] = (tuned, values)
-    difference = interval(best[True][1] - best[False][1])
+    difference = interval(best[True][1] - best[False][1]) if len(best) == 2 else "not run"
     return f"| {dimension} | {' | '.join(cells)} | {difference} |"
 
 
