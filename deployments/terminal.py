@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find
+from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import TO_PLAIN
 
@@ -118,7 +118,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
         if any(cells) and DETAIL not in find(name).levels:
-            table.add_row(find(name).words, *cells)
+            table.add_row(words_of(name, values[0]), *cells)
     return table
 
 

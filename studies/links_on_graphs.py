@@ -5,7 +5,8 @@
 
 The sweep makes the tuning runs. The program chooses each group's rate, and the best common
 curvature, as the sweep's text says, makes the final runs that are not in RUNS, and writes
-`docs/measured/links-on-graphs.md`. A data set without tuning runs is left out.
+`docs/measured/links-on-graphs.md`. A group without tuning runs is left out, and so is a data set
+that lacks tailored, common or flat ones.
 """
 
 import argparse
@@ -113,7 +114,7 @@ def missing_runs(results: list[Result], dataset: str) -> Iterator[dict[str, Any]
     """The settings of the runs that are next: a rate beyond the edge of the grid where the best is
     at the edge, else the final runs."""
     made = {(result.group, result.choice, result.seed) for result in results}
-    for group in GROUPS:
+    for group in groups_of(results):
         scores = tuned(results, group)
         best = max(scores, key=scores.__getitem__)
         rates = [choice.rate for choice in scores]
@@ -126,6 +127,11 @@ def missing_runs(results: list[Result], dataset: str) -> Iterator[dict[str, Any]
         for choice, seed in wanted:
             if (group, choice, seed) not in made:
                 yield settings_of(group, choice) | {"dataset": dataset, "seed": seed}
+
+
+def groups_of(results: list[Result]) -> list[str]:
+    """The groups with tuning runs."""
+    return [group for group in GROUPS if tuned(results, group)]
 
 
 def settings_of(group: str, choice: Choice) -> dict[str, Any]:
@@ -156,15 +162,16 @@ def table(results: list[Result]) -> list[str]:
         "| curvature | rate | mean reciprocal rank | tailored minus this |",
         "| --- | ---: | ---: | ---: |",
     ]
-    scores = {group: tuned(results, group) for group in GROUPS}
+    scores = {group: tuned(results, group) for group in groups_of(results)}
     best = {group: max(values, key=values.__getitem__) for group, values in scores.items()}
     figures = {group: final_scores(results, group, choice) for group, choice in best.items()}
-    for group, words in GROUPS.items():
-        values = figures[group]
+    for group, values in figures.items():
         curvature = f", {best[group].curvature:g}".replace("-", "−") if group == "common" else ""
         mean = f"{100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"
         difference = interval(figures["tailored"] - values) if group != "tailored" else ""
-        lines.append(f"| {words}{curvature} | {best[group].rate:g} | {mean} | {difference} |")
+        lines.append(
+            f"| {GROUPS[group]}{curvature} | {best[group].rate:g} | {mean} | {difference} |"
+        )
     flat = max(FLAT, key=lambda group: scores[group][best[group]])
     gain = interval(figures["common"] - figures[flat])
     return [*lines, "", f"The best common curvature minus {GROUPS[flat]}: {gain}."]
@@ -191,8 +198,9 @@ def main() -> None:
     lines = [INTRODUCTION]
     for dataset in options.only:
         results = results_of(options.results, dataset)
-        if {result.group for result in results} < set(GROUPS):
-            print(f"{dataset}: there are no tuning runs of each group in {options.results}")
+        if missing_groups := {"tailored", "common", *FLAT} - set(groups_of(results)):
+            groups = ", ".join(sorted(missing_groups))
+            print(f"{dataset}: {options.results} has no tuning runs of {groups}")
             continue
         while missing := list(missing_runs(results, dataset)):
             print(f"{dataset}: {len(missing)} runs", flush=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory import mean_interval
-from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names
+from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names, words_of
 from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
@@ -176,7 +176,7 @@ def _metrics(values: Mapping[str, float]) -> Iterator[str]:
     for name in names(RUN):
         if name in values and name.endswith(("accuracy", "mean", "decile")):
             yield "    - type: accuracy"
-            yield f"      name: {json.dumps(find(name).words)}"
+            yield f"      name: {json.dumps(words_of(name, values))}"
             yield f"      value: {values[name]:.6g}"
 
 
@@ -189,7 +189,7 @@ def _rows(summary: Mapping[str, Any], values: Mapping[str, float]) -> Iterator[s
         if name == PERSONAL_ACCURACY:
             bounds = mean_interval(value, summary["personal_accuracy_std"], count)
         interval = " to ".join(map(figure.text, bounds or ()))
-        yield f"| {figure.words} | {figure.text(value)} | {interval} |"
+        yield f"| {words_of(name, values)} | {figure.text(value)} | {interval} |"
 
 
 def _limits(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from curvfed.strategies.base.figures import (
     PERSONAL_ACCURACY,
     VALIDATION,
     find,
+    words_of,
 )
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.methods import METHODS
@@ -56,7 +57,7 @@ def headline(run: RunFiles) -> Table:
     if is_number(reached):
         count = 0 if tested is None else len(tested)
         interval = class_scores.wilson(round(reached * count), count) if count else None
-        rows.append(_accuracy(find(GLOBAL_ACCURACY).words, reached, interval))
+        rows.append(_accuracy(words_of(GLOBAL_ACCURACY, figures), reached, interval))
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
     spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
@@ -64,7 +65,8 @@ def headline(run: RunFiles) -> Table:
     measured = clients - (figures.get("clients_left_out") or 0)
     if is_number(mean):
         interval = mean_interval(mean, spread, measured)
-        rows.append(_accuracy(f"{find(name).words}, mean of {measured} clients", mean, interval))
+        words = words_of(name, figures)
+        rows.append(_accuracy(f"{words}, mean of {measured} clients", mean, interval))
     if name == "roc_auc":
         rows.append(_accuracy("a guess", 0.5, None))
     majority = figures.get("majority_accuracy")
@@ -130,7 +132,7 @@ def _figure_rows(
             if texts[place] and is_number(figures.get(spread)):
                 texts[place] += f" ± {row.text(figures[spread])}"
         if any(texts):
-            rows.append(([row.words], [Cell(text or "–") for text in texts]))
+            rows.append(([words_of(name, columns[0])], [Cell(text or "–") for text in texts]))
     return rows
 
 

@@ -4,7 +4,7 @@ Messages, tables, summaries and pages read it. Its order is that of columns, of 
 of the figures in a masked vector.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -410,6 +410,12 @@ def find(column: str) -> Figure:
     table, _, name = column.rpartition(".")
     row = FIGURES.get(name) or _of_phase(name) or Figure(name, name.replace("_", " "))
     return replace(row, words=f"{row.words}, best validation") if table.startswith(BEST) else row
+
+
+def words_of(name: str, figures: Container[str]) -> str:
+    """The words of a figure beside the others of its run: the accuracy of links is Hits@1."""
+    words = find(name).words
+    return words.replace("accuracy", "Hits@1") if "mrr" in figures else words
 
 
 def _of_phase(name: str) -> Figure | None:

@@ -10,6 +10,7 @@ import curvfed
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import PredictError
+from curvfed.deployments.terminal import summary_table
 
 LINKS = [
     ("cat", "is a", "mammal"),
@@ -127,3 +128,11 @@ def test_a_client_with_rows_of_its_own_answers_with_its_own_entities(tmp_path):
     missing = next(iter(entities[1] - entities[0]))
     with pytest.raises(PredictError, match="in no link that this model was trained on"):
         stored.predict([missing], client=0)
+
+
+def test_accuracy_of_links_is_called_hits(tree):
+    stored, _ = tree
+    figures = {"status": "completed", "personal_accuracy_mean": 0.5, "metrics": {"mrr": 0.6}}
+    words = list(summary_table(stored.summary | figures).columns[0].cells)
+    assert "personal Hits@1" in words
+    assert not [row for row in words if "accuracy" in row]
