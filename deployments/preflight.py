@@ -261,4 +261,4 @@ def _test_data(request: Request, client: Data | None) -> str:
     if test and client:
         test.check_test(client.shape, client.class_names)
     place = "" if path is None else f", in {dataset.where(dataset.locate_own(path))}"
-    return f"test data: {describe_size(test) if test else 'no points'}{place}"
+    return f"test data: {describe_size(test) if test else 'none'}{place}"

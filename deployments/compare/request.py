@@ -143,7 +143,8 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     _, first_data = look_at_data(request)
     task = request.task if first_data is None else first_data.task
     _leave_validation(settings, request.resolved, task)
-    if score == "global" and not KINDS[task].has_test_set:
+    has_test_set = KINDS[task].has_test_set and not request.config.images.pooled
+    if score == "global" and not has_test_set:
         raise UsageError(
             'score = "global": allowed for images, of which the server has test data', key="score"
         )

@@ -58,6 +58,12 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     if client is None:
         run.check_unchanged(data)
         images = _dataset(run).test(run.config.test_path)
+        if images is None:
+            raise PredictError(
+                "the clients of this run have all images of its data set (images.pooled); allowed"
+                " is --client",
+                key="no-data",
+            )
         notes = {}
         if Path(data).expanduser().is_dir():
             notes["data"] = (

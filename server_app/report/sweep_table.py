@@ -49,6 +49,7 @@ DATA_KEYS = (
     "test-data",
     "images.train-subset",
     "images.test-subset",
+    "images.pooled",
     "points.classes",
     "points.num",
     "points.sample-radius",

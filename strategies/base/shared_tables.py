@@ -54,6 +54,14 @@ class Images(Table):
             "number of test images, drawn by the seed, that score the global model; auto: all"
         ),
     )
+    pooled: bool = Field(
+        default=False,
+        description=(
+            "partition the data set's test images among the clients, too, each of which holds out"
+            " test-size of its share; the server has none. Refused for nodes whose own images have"
+            " a test part"
+        ),
+    )
 
 
 class Points(Table):

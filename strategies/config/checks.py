@@ -161,6 +161,8 @@ def check_data(config: RunConfig) -> None:
         _check_points(resolved)
     if resolved.embedding_dim == 0 and not any(KINDS[name].has_shape for name in possible):
         raise _conflict(resolved, "embedding-dim dataset", "embedding-dim >= 1 without images")
+    if config.images.pooled and config.images.test_subset and config.test_data == "auto":
+        raise _conflict(config, "images.pooled images.test-subset", "one of them")
     if resolved.train_size + resolved.test_size > 1:
         raise _conflict(resolved, "train-size test-size", "a sum of at most 1")
 

@@ -87,4 +87,6 @@ def image_part(images: ClientImages) -> dict[str, Labelled]:
 def global_test(client: Client) -> Labelled:
     """The images that score the global model."""
     config: Any = client.config
-    return image_part(ImageDataset.of_run(config, home() / "cache").test())["test"]
+    test = ImageDataset.of_run(config, home() / "cache").test()
+    assert test is not None, "a run with images.pooled has no global test set"
+    return image_part(test)["test"]

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -169,6 +169,9 @@ class ImageSpec(Spec):
         1, grey, 3, colour, or 0: as in the data set; in a folder colour if any image is.
     train_subset, test_subset : int
         Numbers of training and of test images, drawn at random; 0: all.
+    pooled : bool
+        Whether the data set's test images are shared out with the training images, so that there is
+        no global test set.
     """
 
     partition: PartitionSpec = field(default_factory=PartitionSpec)
@@ -179,6 +182,7 @@ class ImageSpec(Spec):
     channels: int = 0
     train_subset: int = 0
     test_subset: int = 0
+    pooled: bool = False
 
     @property
     def source(self) -> Source | None:
@@ -209,7 +213,19 @@ TEST_STREAM = 8
 
 
 def own_images(raw: RawImages, spec: ImageSpec) -> ClientImages:
-    """A node's own images, split by their roles, or at random without roles."""
+    """A node's own images, split by their roles, or at random without roles.
+
+    Raises
+    ------
+    DataError
+        If a run that pools training and test images would train on the node's test images.
+    """
+    if spec.pooled and raw.roles is not None:
+        raise DataError(
+            "images.pooled is true, and a node's own test images are not trained on; allowed are"
+            " images.pooled = false, and images in no folders train and test",
+            key="pooled",
+        )
     numbers = np.arange(len(raw.labels))
     masks = _split(len(numbers), spec, 0) if raw.roles is None else masks_of(raw.roles)
     return _images(raw, numbers, raw.read(numbers, spec.size, spec.channels), masks, spec)
@@ -238,6 +254,8 @@ def global_test(raw: RawImages, spec: ImageSpec, channels: int, uses_all: bool) 
 
 def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterator[ClientImages]:
     """The clients' shares, one at a time, as together they take as much memory as the data set."""
+    if spec.pooled:
+        raw = replace(raw, roles=np.full(len(raw.labels), TRAIN))
     numbers = np.flatnonzero(raw.with_test() == TRAIN)
     if not len(numbers):
         raise DataError(f"{spec.dataset} has no training images", key="no-training-images")

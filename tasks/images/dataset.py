@@ -147,7 +147,7 @@ class ImageDataset(Dataset):
     @classmethod
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
         """The images of a run's configuration."""
-        numbers = ("size", "channels", "train_subset", "test_subset")
+        numbers = ("size", "channels", "train_subset", "test_subset", "pooled")
         settings = {name: getattr(run.images, name) or 0 for name in numbers}
         partition = PartitionSpec(run.partition, run.alpha, run.shards, run.min_client_size)
         return cls(ImageSpec.of_run(run, partition=partition, **settings), cache)
@@ -211,16 +211,17 @@ class ImageDataset(Dataset):
 
     def own_settings(self) -> dict[str, Any]:
         """The settings of pixels and split."""
-        names = ("dataset", "size", "channels", "seed", "train_size", "test_size")
+        names = ("dataset", "size", "channels", "seed", "train_size", "test_size", "pooled")
         return {"own": 1} | {name: getattr(self.spec, name) for name in names}
 
     def own_data(self, raw: RawImages) -> ClientImages:
         """A node's own images."""
         return own_images(raw, self.spec)
 
-    def test(self, path: Path | None = None) -> ClientImages:
-        """The data set's global test set, or the images of a folder: its test part, or all of it
-        without one. All are marked as test images, and stored in the cache like a client.
+    def test(self, path: Path | None = None) -> ClientImages | None:
+        """The data set's global test set, None if the clients have it, or the images of a folder:
+        its test part, or all of it without one. All are marked as test images, and stored in the
+        cache like a client.
 
         Raises
         ------
@@ -228,6 +229,8 @@ class ImageDataset(Dataset):
             Absent or unfit data, no test images, or fewer than `test_subset`.
         """
         spec = self.spec
+        if spec.pooled and path is None:
+            return None
         located = self.locate() if path is None else self.locate_own(path.expanduser())
         channels = spec.all_channels if path is None else spec.channels
         settings = {

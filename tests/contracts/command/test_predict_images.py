@@ -308,3 +308,14 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
 
 # --- What cannot be done
 # ----------------------------------------------------------------------------------------------
+
+
+def test_a_run_on_pooled_images_has_no_global_test_set(tmp_path, capsys):
+    made = run(tmp_path, method="fedavg", clients=CLIENTS, images__pooled=True, **DIGITS)
+    assert made.summary["global_accuracy"] is None
+    assert made.summary["personal_accuracy_mean"] > 0
+    assert main(["predict", str(made.path), "digits"]) == 1
+    assert "images.pooled" in capsys.readouterr().err
+    assert main(["predict", str(made.path), "digits", "--client", "1"]) == 0
+    assert main(["check", "method=fedavg", "dataset=digits", "images.pooled=true"]) == 0
+    assert "test data: none" in capsys.readouterr().out

@@ -352,6 +352,16 @@ SGD = ("optimizer-with-optimizer-state-with-method", 'optimizer="sgd" optimizer-
             {"method": "fedavg", "aggregation": "flower:QFedAvg", "learning-rate": 0.0},
             ("learning-rate = 0.0", "flower.client-learning-rate"),
         ),
+        (
+            "images-pooled-with-images-test-subset",
+            {
+                "method": "fedavg",
+                "dataset": "digits",
+                "images.pooled": True,
+                "images.test-subset": 9,
+            },
+            ("images.pooled = true", "images.test-subset = 9", "one of them"),
+        ),
         ("train-size-with-test-size", {"train-size": 0.7, "test-size": 0.4}, (0.7, 0.4, 1)),
         (
             "secure-threshold-with-secure-sum",

@@ -3,6 +3,7 @@ set."""
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from errors import refuses
 from image_fixtures import load_all, rows_of, same, write_classes, write_idx
 from PIL import Image
 
-from curvfed.tasks.images.clients import ImageSpec, client_images
+from curvfed.tasks.images.clients import ImageSpec, client_images, share_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
+from curvfed.tasks.images.raw import raw_images
 
 CLIENTS = 4
 
@@ -111,7 +113,7 @@ def test_other_settings_are_not_served_from_the_cache(mnist, tmp_path):
     deals = [
         {"partition": replace(spec.partition, partition=name)} for name in ("dirichlet", "shards")
     ]
-    changes = [*deals, {"train_size": 0.5}, {"size": 14}, {"channels": 3}]
+    changes = [*deals, {"train_size": 0.5}, {"size": 14}, {"channels": 3}, {"pooled": True}]
     digests = {
         ImageDataset(replace(spec, **change), tmp_path).client(0, 3).digest
         for change in ({}, *changes)
@@ -190,6 +192,59 @@ def test_the_test_set_is_the_data_sets_own(mnist, tmp_path):
     assert len(list(tmp_path.rglob("*.safetensors"))) == 1
     with refuses("subset", "images.test-subset", "41", "40"):
         ImageDataset(spec_of(root, test_subset=41), tmp_path).test()
+
+
+@pytest.mark.parametrize("partition", ["dirichlet", "iid", "shards"])
+def test_pooled_clients_hold_training_and_test_images_once(mnist, tmp_path, partition):
+    root, truth = mnist
+    sizes = {"train_size": 0.85, "test_size": 0.15}
+    spec = spec_of(root, partition=partition, pooled=True, **sizes)
+    clients = load_all(spec, tmp_path / "a", CLIENTS)
+    rows = [row for client in clients for row in rows_of(client.images)]
+    expected = [row for part in ("train", "test") for row in rows_of(truth[part][0])]
+    assert sorted(rows) == sorted(expected)
+    in_test = set(rows_of(truth["test"][0]))
+    for client in clients:
+        assert int(client.test.sum()) == round(0.15 * len(client.labels))
+        assert (client.train ^ client.test).all()
+    trained = [row for one in clients for row in rows_of(one.images[one.train])]
+    assert 0 < len(in_test.intersection(trained)) < len(in_test)
+    again = load_all(spec, tmp_path / "b", CLIENTS)
+    assert all(same(a, b) for a, b in zip(clients, again, strict=True))
+    other = ImageDataset(replace(spec, seed=1), tmp_path / "a").client(0, CLIENTS)
+    assert other.partition_digest != clients[0].partition_digest
+
+
+def test_a_pooled_set_has_no_global_test_set(mnist, tmp_path):
+    spec = spec_of(mnist[0], pooled=True)
+    assert ImageDataset(spec, tmp_path).test() is None
+    write_classes(tmp_path / "own", {"0": 3, "1": 4}, (28, 28))
+    assert len(ImageDataset(spec, tmp_path).test(tmp_path / "own").labels) == 7
+    digits = load_all(ImageSpec("digits", tmp_path, pooled=True), tmp_path, CLIENTS)
+    assert sum(len(client.labels) for client in digits) == 1797
+
+
+def test_pooled_images_of_users_stay_with_their_user():
+    pixels = torch.arange(12, dtype=torch.uint8).reshape(12, 1, 1, 1)
+    labels = np.arange(12) % 2
+    roles = np.array([0, 0, 2] * 4)
+    users = np.repeat([0, 1, 2, 3], 3)
+    raw = replace(raw_images(pixels, labels, ("a", "b"), roles), users=users)
+    spec = ImageSpec("mnist", Path(), PartitionSpec("users"), pooled=True, test_size=0.5)
+    for number, client in enumerate(share_images(raw, replace(spec, train_size=0.5), 2)):
+        held = client.images.flatten().tolist()
+        assert held == [image for image in range(12) if users[image] % 2 == number]
+        assert int(client.test.sum()) == 3
+
+
+def test_a_nodes_own_test_images_are_not_pooled(tmp_path):
+    for part in ("train", "test"):
+        write_classes(tmp_path / "own" / part, {"a": 5, "b": 3})
+    spec = ImageSpec("mnist", tmp_path, pooled=True)
+    with refuses("pooled", "images.pooled", "false"):
+        ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own")
+    write_classes(tmp_path / "mixed", {"a": 5, "b": 3})
+    assert len(ImageDataset(spec, tmp_path / "cache").own(tmp_path / "mixed").labels) == 8
 
 
 def test_digits_need_no_files(tmp_path):
