@@ -42,76 +42,35 @@ NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flow
 class Flower(Table):
     """Keys of Flower's strategies, named after their arguments; auto is Flower's default."""
 
-    eta: Rate | None = Field(
-        default=None,
-        gt=0,
-        description=(
-            "the server's learning rate, for FedAdagrad, FedAdam and FedYogi; auto: Flower's"
-            " default"
-        ),
-    )
-    beta_1: Rate | None = Field(
-        default=None, ge=0, lt=1, description="decay of the first moment, for FedAdam and FedYogi"
-    )
-    beta_2: Rate | None = Field(
-        default=None, ge=0, lt=1, description="decay of the second moment, for FedAdam and FedYogi"
-    )
-    tau: Rate | None = Field(
-        default=None,
-        gt=0,
-        description="added to the root of the second moment, for FedAdagrad, FedAdam and FedYogi",
-    )
-    server_learning_rate: Rate | None = Field(
-        default=None,
-        gt=0,
-        description="the server's learning rate, for FedAvgM; 1 moves the model to the average",
-    )
-    server_momentum: Rate | None = Field(
-        default=None, ge=0, lt=1, description="the server's momentum, for FedAvgM"
-    )
-    beta: Rate | None = Field(
-        default=None,
-        ge=0,
-        lt=0.5,
-        description="share of the clients left out at either end, for FedTrimmedAvg",
-    )
-    num_malicious_nodes: int | None = Field(
-        default=None,
-        ge=0,
-        le=1_000_000,
-        description=(
-            "number of clients that may lie, for Krum, MultiKrum and Bulyan; Bulyan needs 4 times"
-            " this number of replies plus 3"
-        ),
-    )
-    num_nodes_to_select: int | None = Field(
-        default=None,
-        ge=1,
-        le=1_000_000,
-        description="number of clients whose models are averaged, for MultiKrum",
-    )
-    client_learning_rate: Rate | None = Field(
-        default=None,
-        gt=0,
-        description="1 / L, the clients' learning rate, for QFedAvg; auto: the learning-rate",
-    )
-    q: Rate | None = Field(
-        default=None,
-        ge=0,
-        description="how much more a client with a large loss weighs, for QFedAvg; 0: no more",
-    )
+    eta: Rate | None = Field(default=None, gt=0)
+    """the server's learning rate, for FedAdagrad, FedAdam and FedYogi; auto: Flower's default"""
+    beta_1: Rate | None = Field(default=None, ge=0, lt=1)
+    """decay of the first moment, for FedAdam and FedYogi"""
+    beta_2: Rate | None = Field(default=None, ge=0, lt=1)
+    """decay of the second moment, for FedAdam and FedYogi"""
+    tau: Rate | None = Field(default=None, gt=0)
+    """added to the root of the second moment, for FedAdagrad, FedAdam and FedYogi"""
+    server_learning_rate: Rate | None = Field(default=None, gt=0)
+    """the server's learning rate, for FedAvgM; 1 moves the model to the average"""
+    server_momentum: Rate | None = Field(default=None, ge=0, lt=1)
+    """the server's momentum, for FedAvgM"""
+    beta: Rate | None = Field(default=None, ge=0, lt=0.5)
+    """share of the clients left out at either end, for FedTrimmedAvg"""
+    num_malicious_nodes: int | None = Field(default=None, ge=0, le=1_000_000)
+    """number of clients that may lie, for Krum, MultiKrum and Bulyan; Bulyan needs 4 times this
+    number of replies plus 3"""
+    num_nodes_to_select: int | None = Field(default=None, ge=1, le=1_000_000)
+    """number of clients whose models are averaged, for MultiKrum"""
+    client_learning_rate: Rate | None = Field(default=None, gt=0)
+    """1 / L, the clients' learning rate, for QFedAvg; auto: the learning-rate"""
+    q: Rate | None = Field(default=None, ge=0)
+    """how much more a client with a large loss weighs, for QFedAvg; 0: no more"""
 
 
 class Robust(Table):
     """Keys of the robust aggregations."""
 
-    share: Rate = Field(
-        default=0.25,
-        ge=0,
-        lt=0.5,
-        description=(
-            "share of the clients that may send false updates: trimmed-mean leaves out this share"
-            " of the weight at either end of each parameter, krum this share of the clients;"
-            " median, geometric-median and near-mean stand up to half of the weight"
-        ),
-    )
+    share: Rate = Field(default=0.25, ge=0, lt=0.5)
+    """share of the clients that may send false updates: trimmed-mean leaves out this share of the
+    weight at either end of each parameter, krum this share of the clients; median, geometric-median
+    and near-mean stand up to half of the weight"""

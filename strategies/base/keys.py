@@ -193,7 +193,15 @@ class Table(BaseModel):
         alias_generator=kebab,
         populate_by_name=True,
         hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Write the fields' docstrings, which are the keys' descriptions, in a line each."""
+        for field in cls.model_fields.values():
+            if field.description:
+                field.description = " ".join(field.description.split())
 
     @model_validator(mode="before")
     @classmethod

@@ -39,184 +39,99 @@ Callbacks = Annotated[
         words='a list of names with commas and without spaces, or ""',
     ),
 ]
+AggregationName = Literal["average", "consistent", "fednova", "fedopt", RobustName, FlowerName]
 
 
 class RunKeys(Table):
     """The keys of every run."""
 
-    method: str = Field(default="flatland", description="the method to run")
-    dataset: str = Field(
-        default=CHOSEN,
-        description=(
-            "nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …;"
-            " graphs: one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM,"
-            " BIO, SN, BIO-CHEM-SN, with one client or more each; images: digits (built in), mnist,"
-            " fmnist, emnist, cifar10, cifar100, tinyimagenet; points in the disc: uniform (built"
-            " in), olsson, …; case does not matter. Or a path: a .pt file with a graph or a list of"
-            " graphs, a folder in the TU collection's layout, a folder with one folder of images"
-            " per class, or an .npz, .csv, .tsv or .h5ad file of points. Or own: the data of every"
-            " node. auto: trees, or digits or uniform if the method works only on images or points"
-        ),
-    )
-    data_dir: str = Field(
-        default="",
-        description=(
-            "folder of the public data sets in PyTorch Geometric's and torchvision's layout; empty:"
-            " ~/curvfed/data"
-        ),
-    )
-    results_dir: str = Field(
-        default="", description="folder of the run directories; empty: ~/curvfed/results"
-    )
-    run_name: RunName = Field(
-        default="", description="name of the run directory; empty: method-dataset-seed-time in UTC"
-    )
-    resume: bool = Field(
-        default=False, description="resume the run with this run-name from its last checkpoint"
-    )
-    seed: int = Field(
-        default=0,
-        ge=0,
-        lt=2**31,
-        description="seed of partition, split, initial model, cohorts and dropout",
-    )
-    num_rounds: int = Field(
-        default=100,
-        ge=0,
-        le=1_000_000,
-        description="number of communication rounds; 0 only evaluates the initial model",
-    )
-    local_epochs: int = Field(
-        default=CHOSEN,
-        ge=1,
-        le=10_000,
-        description=(
-            "passes over a client's data per round; auto: 1 for graphs and 5 for images, or the"
-            " method's number"
-        ),
-    )
-    batch_size: int = Field(
-        default=CHOSEN,
-        ge=0,
-        description=(
-            "graphs, images, points or nodes per training step; 0: all; auto: 128, or all nodes of"
-            " a graph. With fewer nodes than a client's graph has, the graph is cut into clusters"
-            " with few edges between them, and a batch is some of these clusters with the edges"
-            " inside the batch. Scores and predictions then also use direct neighbours, up to the"
-            " size of a batch: they are close to those of the whole graph, not equal"
-        ),
-    )
-    optimizer: Literal["adamw", "adam", "sgd"] = Field(
-        default=CHOSEN,
-        description=(
-            "the clients' optimiser; adamw decouples weight decay from the gradient, adam adds it"
-            " to the gradient; auto: adamw for graphs, adam for points, sgd for images and with"
-            " scaffold"
-        ),
-    )
-    learning_rate: Rate = Field(
-        default=CHOSEN,
-        ge=0,
-        description=(
-            "learning rate of the clients' optimiser; auto: .01 for graphs, .3 for points, .02 for"
-            " images, or .1 if the method does not train by cross-entropy (hyperfed-geodesic: .02),"
-            " and with pfedme; with apple .01; with scaffold .002 for images, .3 for nodes and .001"
-            " for graphs"
-        ),
-    )
-    momentum: Rate = Field(default=0.9, ge=0, lt=1, description="momentum of sgd")
-    clip_norm: Rate = Field(
-        default=CHOSEN,
-        ge=0,
-        description=(
-            "maximum norm of the gradient of a local step; longer gradients are shortened to it; 0:"
-            " no limit; auto: no limit, but 10 with feddyn, as in its authors' code"
-        ),
-    )
-    proximal: Proximity = Field(
-        default=0.0,
-        ge=0,
-        description=(
-            "mu of the term mu/2 ||w - w_t||^2, which holds the shared parameters near those"
-            " received, for every method that trains; beside a method's own term. No effect with a"
-            " single local step"
-        ),
-    )
-    schedule: Literal["constant", "cosine", "steps", "inverse"] | None = Field(
-        default=CHOSEN,
-        description=(
-            "the learning rate over the rounds: constant; cosine: falls to 0 along half a cosine by"
-            " the last round; steps: times decay every decay-every rounds; inverse: divided by 1 +"
-            " rounds done / decay-every; auto: constant, but inverse for flatland on nodes"
-        ),
-    )
-    decay: Rate = Field(default=0.1, gt=0, le=1, description="factor of the schedule steps")
-    decay_every: int = Field(
-        default=CHOSEN,
-        ge=1,
-        description=(
-            "rounds between two steps of the schedule steps; with inverse, rounds until the rate is"
-            " halved; auto: 10 for graphs, 40 for images"
-        ),
-    )
-    weight_decay: Rate = Field(
-        default=1e-5,
-        ge=0,
-        description=(
-            "adamw multiplies a weight by 1 - learning-rate · weight-decay in each step; with adam"
-            " and sgd it is an L2 penalty, as in FlatLand (Appendix E.2) and SphereFed; never"
-            " applied to the curvature parameter k. If adam starts fresh every round, even a tiny"
-            " penalty makes full steps on weights without another gradient"
-        ),
-    )
-    dropout: float = Field(
-        default=0.5,
-        ge=0,
-        lt=1,
-        description="share of hidden units that graph networks drop in training",
-    )
-    model: str | None = Field(
-        default=None,
-        description=(
-            "the network: for nodes gcn, gated, lorentz, split or stereographic; for graphs gin,"
-            " gcn, lorentz or lorentz-gcn (FlatLand's own: three convolutions and a centroid); for"
-            " images cnn (two layers; auto for grey images), convnet (seven layers; auto for colour"
-            " images), resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18;"
-            " auto: the method's. The method decides which parameters stay at a client: gin under"
-            " flatland shares as flatland does, without time-like parameters. Or a model of another"
-            " package, installed on the server and all clients: its name, or"
-            " package.module:factory, with keyword arguments as in package.module:factory(width=32)"
-        ),
-    )
-    init_from: str = Field(
-        default="",
-        description=(
-            "safetensors file at the server with initial shared parameters: model.safetensors of a"
-            " run, or another encoder with the model's names. Parameters that it lacks start from"
-            " the seed, personal parameters in it are ignored, other names and shapes are refused."
-            " Empty: all parameters start from the seed"
-        ),
-    )
-    embedding_dim: int = Field(
-        default=CHOSEN,
-        ge=0,
-        le=65_536,
-        description=(
-            "width of a graph network's hidden layers, or of the linear layer between an image"
-            " network and its classifier (0: no such layer); auto: 128 for graphs and 20 for images"
-        ),
-    )
-    optimizer_state: Literal["kept", "fresh", "personal"] | None = Field(
-        default=CHOSEN,
-        description=(
-            "the optimiser's moments at a client between rounds: kept; fresh: reset every round;"
-            " personal: kept if the run keeps trained parameters at the clients; auto: kept with"
-            " adamw and adam, fresh with sgd, for every method"
-        ),
-    )
-    fraction_train: float = Field(
-        default=1.0, gt=0, le=1, description="share of the clients that train in a round"
-    )
+    method: str = "flatland"
+    """the method to run"""
+    dataset: str = CHOSEN
+    """nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …; graphs:
+    one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM, BIO, SN,
+    BIO-CHEM-SN, with one client or more each; images: digits (built in), mnist, fmnist, emnist,
+    cifar10, cifar100, tinyimagenet; points in the disc: uniform (built in), olsson, …; case does
+    not matter. Or a path: a .pt file with a graph or a list of graphs, a folder in the TU
+    collection's layout, a folder with one folder of images per class, or an .npz, .csv, .tsv or
+    .h5ad file of points. Or own: the data of every node. auto: trees, or digits or uniform if the
+    method works only on images or points"""
+    data_dir: str = ""
+    """folder of the public data sets in PyTorch Geometric's and torchvision's layout; empty:
+    ~/curvfed/data"""
+    results_dir: str = ""
+    """folder of the run directories; empty: ~/curvfed/results"""
+    run_name: RunName = ""
+    """name of the run directory; empty: method-dataset-seed-time in UTC"""
+    resume: bool = False
+    """resume the run with this run-name from its last checkpoint"""
+    seed: int = Field(default=0, ge=0, lt=2**31)
+    """seed of partition, split, initial model, cohorts and dropout"""
+    num_rounds: int = Field(default=100, ge=0, le=1_000_000)
+    """number of communication rounds; 0 only evaluates the initial model"""
+    local_epochs: int = Field(default=CHOSEN, ge=1, le=10_000)
+    """passes over a client's data per round; auto: 1 for graphs and 5 for images, or the method's
+    number"""
+    batch_size: int = Field(default=CHOSEN, ge=0)
+    """graphs, images, points or nodes per training step; 0: all; auto: 128, or all nodes of a
+    graph. With fewer nodes than a client's graph has, the graph is cut into clusters with few edges
+    between them, and a batch is some of these clusters with the edges inside the batch. Scores and
+    predictions then also use direct neighbours, up to the size of a batch: they are close to those
+    of the whole graph, not equal"""
+    optimizer: Literal["adamw", "adam", "sgd"] = CHOSEN
+    """the clients' optimiser; adamw decouples weight decay from the gradient, adam adds it to the
+    gradient; auto: adamw for graphs, adam for points, sgd for images and with scaffold"""
+    learning_rate: Rate = Field(default=CHOSEN, ge=0)
+    """learning rate of the clients' optimiser; auto: .01 for graphs, .3 for points, .02 for images,
+    or .1 if the method does not train by cross-entropy (hyperfed-geodesic: .02), and with pfedme;
+    with apple .01; with scaffold .002 for images, .3 for nodes and .001 for graphs"""
+    momentum: Rate = Field(default=0.9, ge=0, lt=1)
+    """momentum of sgd"""
+    clip_norm: Rate = Field(default=CHOSEN, ge=0)
+    """maximum norm of the gradient of a local step; longer gradients are shortened to it; 0: no
+    limit; auto: no limit, but 10 with feddyn, as in its authors' code"""
+    proximal: Proximity = Field(default=0.0, ge=0)
+    """mu of the term mu/2 ||w - w_t||^2, which holds the shared parameters near those received, for
+    every method that trains; beside a method's own term. No effect with a single local step"""
+    schedule: Literal["constant", "cosine", "steps", "inverse"] | None = CHOSEN
+    """the learning rate over the rounds: constant; cosine: falls to 0 along half a cosine by the
+    last round; steps: times decay every decay-every rounds; inverse: divided by 1 + rounds done /
+    decay-every; auto: constant, but inverse for flatland on nodes"""
+    decay: Rate = Field(default=0.1, gt=0, le=1)
+    """factor of the schedule steps"""
+    decay_every: int = Field(default=CHOSEN, ge=1)
+    """rounds between two steps of the schedule steps; with inverse, rounds until the rate is
+    halved; auto: 10 for graphs, 40 for images"""
+    weight_decay: Rate = Field(default=1e-5, ge=0)
+    """adamw multiplies a weight by 1 - learning-rate · weight-decay in each step; with adam and sgd
+    it is an L2 penalty, as in FlatLand (Appendix E.2) and SphereFed; never applied to the curvature
+    parameter k. If adam starts fresh every round, even a tiny penalty makes full steps on weights
+    without another gradient"""
+    dropout: float = Field(default=0.5, ge=0, lt=1)
+    """share of hidden units that graph networks drop in training"""
+    model: str | None = None
+    """the network: for nodes gcn, gated, lorentz, split or stereographic; for graphs gin, gcn,
+    lorentz or lorentz-gcn (FlatLand's own: three convolutions and a centroid); for images cnn (two
+    layers; auto for grey images), convnet (seven layers; auto for colour images), resnet18,
+    resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18; auto: the method's. The method
+    decides which parameters stay at a client: gin under flatland shares as flatland does, without
+    time-like parameters. Or a model of another package, installed on the server and all clients:
+    its name, or package.module:factory, with keyword arguments as in
+    package.module:factory(width=32)"""
+    init_from: str = ""
+    """safetensors file at the server with initial shared parameters: model.safetensors of a run, or
+    another encoder with the model's names. Parameters that it lacks start from the seed, personal
+    parameters in it are ignored, other names and shapes are refused. Empty: all parameters start
+    from the seed"""
+    embedding_dim: int = Field(default=CHOSEN, ge=0, le=65_536)
+    """width of a graph network's hidden layers, or of the linear layer between an image network and
+    its classifier (0: no such layer); auto: 128 for graphs and 20 for images"""
+    optimizer_state: Literal["kept", "fresh", "personal"] | None = CHOSEN
+    """the optimiser's moments at a client between rounds: kept; fresh: reset every round; personal:
+    kept if the run keeps trained parameters at the clients; auto: kept with adamw and adam, fresh
+    with sgd, for every method"""
+    fraction_train: float = Field(default=1.0, gt=0, le=1)
+    """share of the clients that train in a round"""
     partition: Literal[
         "metis",
         "louvain",
@@ -227,251 +142,111 @@ class RunKeys(Table):
         "users",
         "stratified",
         "branches",
-    ] = Field(
-        default=CHOSEN,
-        description=(
-            "how the data are partitioned among the clients. Nodes of a graph: metis (auto),"
-            " louvain (communities) or random; sets of graphs ignore it. Images: dirichlet (auto;"
-            " per class in random proportions), iid, shards (each of one or two classes), or users"
-            " (auto for LEAF's files; all images of a user at one client). Points: stratified"
-            " (auto; every class evenly), iid or dirichlet. Links: branches (auto; whole branches"
-            " of the taxonomy) or random. Ignored for clients with their own data"
-        ),
-    )
-    alpha: Rate = Field(
-        default=0.5,
-        gt=0,
-        description=(
-            "concentration of the dirichlet partition; the smaller, the more the clients differ"
-        ),
-    )
-    shards: int = Field(
-        default=2, ge=1, le=10_000, description="shards per client of the partition shards"
-    )
-    min_client_size: int = Field(
-        default=10,
-        ge=0,
-        description=(
-            "minimum number of images per client; missing images are moved from the largest clients"
-        ),
-    )
-    normalize: Literal["l2", "l1", "none"] = Field(
-        default="l2", description="norm that scales every row of node features"
-    )
-    train_size: float = Field(
-        default=CHOSEN,
-        gt=0,
-        lt=1,
-        description=(
-            "training share of a client's nodes, graphs or images, for data sets without splits;"
-            " auto: .2 for graphs and .75 for images"
-        ),
-    )
-    test_size: float = Field(
-        default=CHOSEN,
-        ge=0,
-        lt=1,
-        description=(
-            "test share of a client's data; the rest is for validation; auto: .4 for graphs, .25"
-            " for images, .15 for points, which have no validation data"
-        ),
-    )
-    test_data: str = Field(
-        default="auto",
-        description=(
-            "images or points that score the global model at the server: auto: the data set's own"
-            " test data if the clients hold parts of the data set; none; or the path of points or"
-            " of a folder with one folder of images per class"
-        ),
-    )
-    global_every: int = Field(
-        default=1,
-        ge=0,
-        description=(
-            "score the global model at the server every this many rounds; 0: only after the last"
-        ),
-    )
-    fine_tune_epochs: int = Field(
-        default=CHOSEN,
-        ge=0,
-        le=10_000,
-        description=(
-            "passes that turn the global model into a personal model at each client, where it"
-            " stays; 0: none; auto: 2 for images and none for graphs, or the method's number"
-        ),
-    )
-    fine_tune_learning_rate: Rate | None = Field(
-        default=None,
-        ge=0,
-        description=(
-            "learning rate of fine-tuning, independent of the schedule; auto: the learning-rate"
-        ),
-    )
-    fine_tune_every: int = Field(
-        default=0,
-        ge=0,
-        description="fine-tune every this many rounds; 0: only after the last",
-    )
-    fine_tune: Literal["trained", "all", "head", "closed-form"] = Field(
-        default=CHOSEN,
-        description=(
-            "the parameters that fine-tuning trains: trained: those that the rounds train; all:"
-            " also fixed classifiers; head: only the classifier; closed-form: the classifier by"
-            " least squares; auto: trained, for fedbabu all"
-        ),
-    )
-    evaluate_every: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "evaluate the clients that do not train every this many rounds; 0: only after the last."
-            " Clients that train are evaluated every round"
-        ),
-    )
-    early_stopping: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "patience in rounds: one round after the mean validation score has not improved for"
-            " this many rounds, the run ends; 0: never. Resuming with 0 trains on to num-rounds"
-        ),
-    )
-    callbacks: Callbacks = Field(
-        default="",
-        description=(
-            "callbacks of other packages, comma-separated names of their entry points in the group"
-            " curvfed.callbacks; needed only where the server runs"
-        ),
-    )
-    aggregation: Literal["average", "consistent", "fednova", "fedopt", RobustName, FlowerName] = (
-        Field(
-            default=CHOSEN,
-            description=(
-                "how the server combines the shared parameters; auto: the method's aggregation."
-                " Another one gives the method another base, such as spherefed on fednova. median,"
-                " trimmed-mean, krum, geometric-median and near-mean limit what false updates of a"
-                " minority of the clients can do; robust chooses one of them. flower:NAME is"
-                " Flower's own strategy of that name, with its arguments in the table flower"
-            ),
-        )
-    )
-    weights: Literal["examples", "uniform"] = Field(
-        default=CHOSEN,
-        description=(
-            "weight of a client in the server's average: its number of training examples, or"
-            " uniform: equal for all clients with training examples; auto: examples, or uniform for"
-            " methods whose papers use it"
-        ),
-    )
-    update_bound: Rate | None = Field(
-        default=None,
-        ge=0,
-        description=(
-            "an update that is longer than this many medians of the round's lengths is left out of"
-            " the round, and a warning names the client; 0: none is left out; auto: 100, or 5 with"
-            " a robust aggregation. Under a secure sum nobody can see an update"
-        ),
-    )
-    mixed_precision: bool = Field(
-        default=False, description="compute image networks in bfloat16 where that is safe"
-    )
-    device: Device = Field(
-        default="auto",
-        description=(
-            "device that clients train on; auto: cuda if there is a GPU. A node's own config takes"
-            " precedence"
-        ),
-    )
-    threads: int = Field(default=1, ge=1, le=1024, description="CPU threads per client")
-    workers: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description=(
-            "processes in which a simulation trains clients side by side, at most one per client of"
-            " a round; 1: in its own; auto: one per core, but 1 in Python, on a GPU, with threads"
-            " above 1, and in sweeps with more runs than cores. The results do not depend on it"
-        ),
-    )
-    round_timeout: Rate = Field(
-        default=600.0,
-        gt=0,
-        description="seconds after which a phase goes on without the missing replies",
-    )
-    min_replies: int = Field(
-        default=1,
-        ge=1,
-        description="minimum number of valid replies per round; with fewer the run stops",
-    )
-    calibration: Literal["none", "ffc"] | None = Field(
-        default=CHOSEN,
-        description=(
-            "a new classifier of images after the last round, from sums over the clients'"
-            " features: ffc: SphereFed's least squares to the one-hot labels, for any method with"
-            " one model for all clients and a linear classifier; auto: the method's own, which"
-            " spherefed and ccvr have"
-        ),
-    )
-    calibration_every: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "rounds between two calibrations, from each of which training goes on with the new"
-            " classifier (SphereFed, Appendix C.2); 0: only after the last round"
-        ),
-    )
-    share_statistics: bool = Field(
-        default=False,
-        description=(
-            "let real nodes report to the server their class counts, sizes and curvature, and after"
-            " the run the confusion matrix of their test examples; simulated clients always do"
-        ),
-    )
-    secure_sum: bool = Field(
-        default=False,
-        description=(
-            "show the server only sums over the clients: of updates, calibration sums, scores,"
-            " losses and numbers of examples. hull always sums its hulls"
-        ),
-    )
-    wire_precision: Literal["float32", "bfloat16", "float16"] = Field(
-        default="float32",
-        description=(
-            "precision of the trained parameters in messages: bfloat16 and float16 halve the bytes"
-            " and round to nearest, by up to 2^-8 and 2^-11 of a value; float16 ends at 65504. Both"
-            " sides compute in float32. Running statistics, fixed classifiers and sums are not"
-            " rounded"
-        ),
-    )
-    sinks: Sinks = Field(
-        default="",
-        description=(
-            "where the figures of rounds.csv and summary.json also go during the run,"
-            " comma-separated: tensorboard: event files in the run directory; mlflow: a tracking"
-            " store; wandb: Weights & Biases. Each needs its package: pip install -e"
-            " '.[tensorboard]', '.[mlflow]' or '.[wandb]'"
-        ),
-    )
-    report: bool = Field(
-        default=True,
-        description=(
-            "write report.html at the end of the run; curvfed.load(folder).report() writes it later"
-        ),
-    )
-    debug: bool = Field(
-        default=False,
-        description=(
-            "log the traceback of the error that ends a run, at the server; --debug sets it"
-        ),
-    )
-    extra: str = Field(
-        default="",
-        description=(
-            "keys of other packages' methods, which flwr run accepts only here: key=value separated"
-            " by spaces, such as extra='fedexp.epsilon=1e-3'. A key that is also given elsewhere"
-            " with another value is refused"
-        ),
-    )
+    ] = CHOSEN
+    """how the data are partitioned among the clients. Nodes of a graph: metis (auto), louvain
+    (communities) or random; sets of graphs ignore it. Images: dirichlet (auto; per class in random
+    proportions), iid, shards (each of one or two classes), or users (auto for LEAF's files; all
+    images of a user at one client). Points: stratified (auto; every class evenly), iid or
+    dirichlet. Links: branches (auto; whole branches of the taxonomy) or random. Ignored for clients
+    with their own data"""
+    alpha: Rate = Field(default=0.5, gt=0)
+    """concentration of the dirichlet partition; the smaller, the more the clients differ"""
+    shards: int = Field(default=2, ge=1, le=10_000)
+    """shards per client of the partition shards"""
+    min_client_size: int = Field(default=10, ge=0)
+    """minimum number of images per client; missing images are moved from the largest clients"""
+    normalize: Literal["l2", "l1", "none"] = "l2"
+    """norm that scales every row of node features"""
+    train_size: float = Field(default=CHOSEN, gt=0, lt=1)
+    """training share of a client's nodes, graphs or images, for data sets without splits; auto: .2
+    for graphs and .75 for images"""
+    test_size: float = Field(default=CHOSEN, ge=0, lt=1)
+    """test share of a client's data; the rest is for validation; auto: .4 for graphs, .25 for
+    images, .15 for points, which have no validation data"""
+    test_data: str = "auto"
+    """images or points that score the global model at the server: auto: the data set's own test
+    data if the clients hold parts of the data set; none; or the path of points or of a folder with
+    one folder of images per class"""
+    global_every: int = Field(default=1, ge=0)
+    """score the global model at the server every this many rounds; 0: only after the last"""
+    fine_tune_epochs: int = Field(default=CHOSEN, ge=0, le=10_000)
+    """passes that turn the global model into a personal model at each client, where it stays; 0:
+    none; auto: 2 for images and none for graphs, or the method's number"""
+    fine_tune_learning_rate: Rate | None = Field(default=None, ge=0)
+    """learning rate of fine-tuning, independent of the schedule; auto: the learning-rate"""
+    fine_tune_every: int = Field(default=0, ge=0)
+    """fine-tune every this many rounds; 0: only after the last"""
+    fine_tune: Literal["trained", "all", "head", "closed-form"] = CHOSEN
+    """the parameters that fine-tuning trains: trained: those that the rounds train; all: also fixed
+    classifiers; head: only the classifier; closed-form: the classifier by least squares; auto:
+    trained, for fedbabu all"""
+    evaluate_every: int = Field(default=0, ge=0)
+    """evaluate the clients that do not train every this many rounds; 0: only after the last.
+    Clients that train are evaluated every round"""
+    early_stopping: int = Field(default=0, ge=0)
+    """patience in rounds: one round after the mean validation score has not improved for this many
+    rounds, the run ends; 0: never. Resuming with 0 trains on to num-rounds"""
+    callbacks: Callbacks = ""
+    """callbacks of other packages, comma-separated names of their entry points in the group
+    curvfed.callbacks; needed only where the server runs"""
+    aggregation: AggregationName = CHOSEN
+    """how the server combines the shared parameters; auto: the method's aggregation. Another one
+    gives the method another base, such as spherefed on fednova. median, trimmed-mean, krum,
+    geometric-median and near-mean limit what false updates of a minority of the clients can do;
+    robust chooses one of them. flower:NAME is Flower's own strategy of that name, with its
+    arguments in the table flower"""
+    weights: Literal["examples", "uniform"] = CHOSEN
+    """weight of a client in the server's average: its number of training examples, or uniform:
+    equal for all clients with training examples; auto: examples, or uniform for methods whose
+    papers use it"""
+    update_bound: Rate | None = Field(default=None, ge=0)
+    """an update that is longer than this many medians of the round's lengths is left out of the
+    round, and a warning names the client; 0: none is left out; auto: 100, or 5 with a robust
+    aggregation. Under a secure sum nobody can see an update"""
+    mixed_precision: bool = False
+    """compute image networks in bfloat16 where that is safe"""
+    device: Device = "auto"
+    """device that clients train on; auto: cuda if there is a GPU. A node's own config takes
+    precedence"""
+    threads: int = Field(default=1, ge=1, le=1024)
+    """CPU threads per client"""
+    workers: int | None = Field(default=None, ge=1, le=1024)
+    """processes in which a simulation trains clients side by side, at most one per client of a
+    round; 1: in its own; auto: one per core, but 1 in Python, on a GPU, with threads above 1, and
+    in sweeps with more runs than cores. The results do not depend on it"""
+    round_timeout: Rate = Field(default=600.0, gt=0)
+    """seconds after which a phase goes on without the missing replies"""
+    min_replies: int = Field(default=1, ge=1)
+    """minimum number of valid replies per round; with fewer the run stops"""
+    calibration: Literal["none", "ffc"] | None = CHOSEN
+    """a new classifier of images after the last round, from sums over the clients' features: ffc:
+    SphereFed's least squares to the one-hot labels, for any method with one model for all clients
+    and a linear classifier; auto: the method's own, which spherefed and ccvr have"""
+    calibration_every: int = Field(default=0, ge=0)
+    """rounds between two calibrations, from each of which training goes on with the new classifier
+    (SphereFed, Appendix C.2); 0: only after the last round"""
+    share_statistics: bool = False
+    """let real nodes report to the server their class counts, sizes and curvature, and after the
+    run the confusion matrix of their test examples; simulated clients always do"""
+    secure_sum: bool = False
+    """show the server only sums over the clients: of updates, calibration sums, scores, losses and
+    numbers of examples. hull always sums its hulls"""
+    wire_precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """precision of the trained parameters in messages: bfloat16 and float16 halve the bytes and
+    round to nearest, by up to 2^-8 and 2^-11 of a value; float16 ends at 65504. Both sides compute
+    in float32. Running statistics, fixed classifiers and sums are not rounded"""
+    sinks: Sinks = ""
+    """where the figures of rounds.csv and summary.json also go during the run, comma-separated:
+    tensorboard: event files in the run directory; mlflow: a tracking store; wandb: Weights &
+    Biases. Each needs its package: pip install -e '.[tensorboard]', '.[mlflow]' or '.[wandb]'"""
+    report: bool = True
+    """write report.html at the end of the run; curvfed.load(folder).report() writes it later"""
+    debug: bool = False
+    """log the traceback of the error that ends a run, at the server; --debug sets it"""
+    extra: str = ""
+    """keys of other packages' methods, which flwr run accepts only here: key=value separated by
+    spaces, such as extra='fedexp.epsilon=1e-3'. A key that is also given elsewhere with another
+    value is refused"""
 
     @property
     def callback_names(self) -> tuple[str, ...]:

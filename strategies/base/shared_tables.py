@@ -13,242 +13,112 @@ Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not emp
 class Images(Table):
     """Keys of image data and networks."""
 
-    size: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description=(
-            "height and width that images are resized to; auto: unchanged, if all have one size"
-        ),
-    )
-    channels: Literal[1, 3] | None = Field(
-        default=None,
-        description="1: grey, 3: colour; auto: those of the files, colour if any file is in colour",
-    )
-    norm: Literal["group", "batch", "none"] = Field(
-        default="group",
-        description=(
-            "normalisation layers of the networks that have any (all but cnn). Running statistics"
-            " of batch normalisation are averaged with the parameters"
-        ),
-    )
-    augment: Literal["crop-flip", "none"] | None = Field(
-        default=None,
-        description=(
-            "shift training images by up to 4 pixels and mirror them at random; auto: for cifar10,"
-            " cifar100 and tinyimagenet"
-        ),
-    )
-    train_subset: int | None = Field(
-        default=None,
-        ge=1,
-        description=(
-            "number of training images, drawn by the seed, that are partitioned among the clients;"
-            " auto: all"
-        ),
-    )
-    test_subset: int | None = Field(
-        default=None,
-        ge=1,
-        description=(
-            "number of test images, drawn by the seed, that score the global model; auto: all"
-        ),
-    )
-    pooled: bool = Field(
-        default=False,
-        description=(
-            "partition the data set's test images among the clients, too, each of which holds out"
-            " test-size of its share; the server has none. Refused for nodes whose own images have"
-            " a test part"
-        ),
-    )
+    size: int | None = Field(default=None, ge=1, le=1024)
+    """height and width that images are resized to; auto: unchanged, if all have one size"""
+    channels: Literal[1, 3] | None = None
+    """1: grey, 3: colour; auto: those of the files, colour if any file is in colour"""
+    norm: Literal["group", "batch", "none"] = "group"
+    """normalisation layers of the networks that have any (all but cnn). Running statistics of batch
+    normalisation are averaged with the parameters"""
+    augment: Literal["crop-flip", "none"] | None = None
+    """shift training images by up to 4 pixels and mirror them at random; auto: for cifar10,
+    cifar100 and tinyimagenet"""
+    train_subset: int | None = Field(default=None, ge=1)
+    """number of training images, drawn by the seed, that are partitioned among the clients; auto:
+    all"""
+    test_subset: int | None = Field(default=None, ge=1)
+    """number of test images, drawn by the seed, that score the global model; auto: all"""
+    pooled: bool = False
+    """partition the data set's test images among the clients, too, each of which holds out
+    test-size of its share; the server has none. Refused for nodes whose own images have a test
+    part"""
 
 
 class Points(Table):
     """Keys of data sets of points."""
 
-    curvature: Rate = Field(
-        default=-1.0,
-        lt=0,
-        description="curvature of the disc of the points; its radius is 1/sqrt(-curvature)",
-    )
-    classes: str = Field(
-        default="",
-        description=(
-            "names of the classes to use, separated by commas, such as 0,2,3; quote a name with a"
-            " comma; empty: all"
-        ),
-    )
-    embedding_key: str = Field(
-        default="X_poincare",
-        description="entry of obsm with the two coordinates, in an .h5ad file",
-    )
-    label_key: str = Field(
-        default="label",
-        description="column of obs with the classes, in an .h5ad file; column of a table",
-    )
-    split_seed: int | None = Field(
-        default=None,
-        ge=0,
-        lt=2**31,
-        description="seed of the split into training and test points; auto: the run's",
-    )
-    lacking: int = Field(
-        default=0,
-        ge=0,
-        description=(
-            "number of simulated clients, drawn by the seed, without points of one class each"
-        ),
-    )
-    num: int = Field(
-        default=20_000,
-        ge=2,
-        le=100_000_000,
-        description="number of points of uniform before the margin is cleared",
-    )
-    sample_radius: float = Field(
-        default=0.95,
-        gt=0,
-        lt=1,
-        description="R of uniform: the Euclidean radius of its points, as a share of the disc's",
-    )
-    reference: float = Field(
-        default=0.5,
-        ge=0,
-        lt=1,
-        description=(
-            "mu of uniform: the norm of the reference point between its two classes, as a share"
-            " of R"
-        ),
-    )
-    margin: Rate = Field(
-        default=0.1,
-        ge=0,
-        description=(
-            "gamma of uniform: points closer to the hyperplane between the classes are removed"
-        ),
-    )
+    curvature: Rate = Field(default=-1.0, lt=0)
+    """curvature of the disc of the points; its radius is 1/sqrt(-curvature)"""
+    classes: str = ""
+    """names of the classes to use, separated by commas, such as 0,2,3; quote a name with a comma;
+    empty: all"""
+    embedding_key: str = "X_poincare"
+    """entry of obsm with the two coordinates, in an .h5ad file"""
+    label_key: str = "label"
+    """column of obs with the classes, in an .h5ad file; column of a table"""
+    split_seed: int | None = Field(default=None, ge=0, lt=2**31)
+    """seed of the split into training and test points; auto: the run's"""
+    lacking: int = Field(default=0, ge=0)
+    """number of simulated clients, drawn by the seed, without points of one class each"""
+    num: int = Field(default=20_000, ge=2, le=100_000_000)
+    """number of points of uniform before the margin is cleared"""
+    sample_radius: float = Field(default=0.95, gt=0, lt=1)
+    """R of uniform: the Euclidean radius of its points, as a share of the disc's"""
+    reference: float = Field(default=0.5, ge=0, lt=1)
+    """mu of uniform: the norm of the reference point between its two classes, as a share of R"""
+    margin: Rate = Field(default=0.1, ge=0)
+    """gamma of uniform: points closer to the hyperplane between the classes are removed"""
 
 
 class Secure(Table):
     """Keys of secure sums."""
 
-    threshold: int | None = Field(
-        default=None,
-        ge=2,
-        description=(
-            "minimum number of clients that must stay to the end, or nothing is revealed; more than"
-            " half of the cohort; auto: two thirds, rounded up"
-        ),
-    )
-    neighbours: int | None = Field(
-        default=None,
-        ge=1,
-        description=(
-            "number of clients with which each client shares masks and secrets; auto: all of up to"
-            " 64 clients, and beyond a number that grows with their logarithm. Without a roster"
-            " always all"
-        ),
-    )
-    fixed_groups: bool | None = Field(
-        default=None,
-        description=(
-            "sum the clients in fixed groups of 5 to 9, or in one of up to 9; a group with a"
-            " missing member is left out of the round. It protects over many rounds and runs, where"
-            " different cohorts together reveal more than each one; auto: for real nodes, which sum"
-            " in no other way, and not in a simulation"
-        ),
-    )
-    clip: Rate = Field(
-        default=1000.0,
-        ge=1e-3,
-        le=1e6,
-        description=(
-            "maximum norm of a client's update in a secure average; longer updates are shortened to"
-            " it, and the log reports them"
-        ),
-    )
+    threshold: int | None = Field(default=None, ge=2)
+    """minimum number of clients that must stay to the end, or nothing is revealed; more than half
+    of the cohort; auto: two thirds, rounded up"""
+    neighbours: int | None = Field(default=None, ge=1)
+    """number of clients with which each client shares masks and secrets; auto: all of up to 64
+    clients, and beyond a number that grows with their logarithm. Without a roster always all"""
+    fixed_groups: bool | None = None
+    """sum the clients in fixed groups of 5 to 9, or in one of up to 9; a group with a missing
+    member is left out of the round. It protects over many rounds and runs, where different cohorts
+    together reveal more than each one; auto: for real nodes, which sum in no other way, and not in
+    a simulation"""
+    clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
+    """maximum norm of a client's update in a secure average; longer updates are shortened to it,
+    and the log reports them"""
 
 
 class Privacy(Table):
     """Keys of differential privacy."""
 
-    unit: Literal["none", "record", "client"] = Field(
-        default="none",
-        description=(
-            "what differential privacy hides: record: each training example of a client; client:"
-            " all data of a client. Needs dp.epsilon, and the package of pip install"
-            ' "curvfed[dp]"'
-        ),
-    )
-    epsilon: Rate | None = Field(
-        default=None,
-        gt=0,
-        le=100,
-        description="the privacy loss of the whole run at most; auto: none, without dp.unit",
-    )
-    delta: Rate = Field(
-        default=1e-5,
-        gt=0,
-        lt=0.1,
-        description=(
-            "the probability with which the loss may be larger; far below 1 / number of units"
-        ),
-    )
-    clip: Rate = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "maximum norm of what one unit adds, the gradient of an example or the update of a"
-            " client, or the features of an example in sums; longer ones are shortened to it, and"
-            " the noise is proportional to it"
-        ),
-    )
-    clip_quantile: Rate | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description=(
-            "with dp.unit = client: dp.clip is only the first, and then follows this quantile of"
-            " the lengths of the updates, at 5% of the budget; auto: dp.clip stays"
-        ),
-    )
-    force: bool = Field(
-        default=False,
-        description="allow dp.unit = client with fewer than 100 clients in a round",
-    )
+    unit: Literal["none", "record", "client"] = "none"
+    """what differential privacy hides: record: each training example of a client; client: all data
+    of a client. Needs dp.epsilon, and the package of pip install "curvfed[dp]"
+    """
+    epsilon: Rate | None = Field(default=None, gt=0, le=100)
+    """the privacy loss of the whole run at most; auto: none, without dp.unit"""
+    delta: Rate = Field(default=1e-5, gt=0, lt=0.1)
+    """the probability with which the loss may be larger; far below 1 / number of units"""
+    clip: Rate = Field(default=1.0, gt=0)
+    """maximum norm of what one unit adds, the gradient of an example or the update of a client, or
+    the features of an example in sums; longer ones are shortened to it, and the noise is
+    proportional to it"""
+    clip_quantile: Rate | None = Field(default=None, gt=0, lt=1)
+    """with dp.unit = client: dp.clip is only the first, and then follows this quantile of the
+    lengths of the updates, at 5% of the budget; auto: dp.clip stays"""
+    force: bool = False
+    """allow dp.unit = client with fewer than 100 clients in a round"""
 
 
 class MLflow(Table):
     """Keys of the sink mlflow."""
 
-    tracking_uri: str = Field(
-        default="",
-        description=(
-            "address of MLflow's server or database, without a password; empty: the variable"
-            " MLFLOW_TRACKING_URI at the server, or else mlflow.db in results-dir"
-        ),
-    )
-    experiment: Experiment = Field(
-        default="curvfed",
-        description="the experiment of the run, created if absent",
-    )
+    tracking_uri: str = ""
+    """address of MLflow's server or database, without a password; empty: the variable
+    MLFLOW_TRACKING_URI at the server, or else mlflow.db in results-dir"""
+    experiment: Experiment = "curvfed"
+    """the experiment of the run, created if absent"""
 
 
 class WandB(Table):
     """Keys of the sink wandb."""
 
-    project: Experiment = Field(
-        default="curvfed",
-        description="the project of the run",
-    )
-    mode: Literal["offline", "online"] = Field(
-        default="offline",
-        description=(
-            "offline: figures stay in the run directory until `wandb sync` sends them; online: they"
-            " are sent during the run, to the account that is logged in at the server"
-        ),
-    )
+    project: Experiment = "curvfed"
+    """the project of the run"""
+    mode: Literal["offline", "online"] = "offline"
+    """offline: figures stay in the run directory until `wandb sync` sends them; online: they are
+    sent during the run, to the account that is logged in at the server"""
 
 
 SHARED: dict[str, type[Table]] = {

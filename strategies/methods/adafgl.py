@@ -27,35 +27,16 @@ from curvfed.tasks.task import Batch
 class Keys(Table):
     """Keys of AdaFGL."""
 
-    alpha: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description=(
-            "alpha, the edges' weight in the matrix that propagates features; pairs of nodes with"
-            " similar predictions of the shared model have the rest. 1: only edges. The authors'"
-            " first code has .05"
-        ),
-    )
-    beta: float = Field(
-        default=0.0,
-        ge=0,
-        le=1,
-        description=(
-            "beta, the weight of these pairs in the signed weights of heterophilous message"
-            " passing; pairs that the client's own network finds similar have the rest. The"
-            " authors' first code has .2"
-        ),
-    )
-    steps: int = Field(
-        default=3,
-        ge=1,
-        le=100,
-        description="k, number of propagation steps before features are read",
-    )
-    width: int = Field(
-        default=64, ge=1, le=100_000, description="hidden width of the client's own network"
-    )
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """alpha, the edges' weight in the matrix that propagates features; pairs of nodes with similar
+    predictions of the shared model have the rest. 1: only edges. The authors' first code has .05"""
+    beta: float = Field(default=0.0, ge=0, le=1)
+    """beta, the weight of these pairs in the signed weights of heterophilous message passing; pairs
+    that the client's own network finds similar have the rest. The authors' first code has .2"""
+    steps: int = Field(default=3, ge=1, le=100)
+    """k, number of propagation steps before features are read"""
+    width: int = Field(default=64, ge=1, le=100_000)
+    """hidden width of the client's own network"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """It trains a network of its own on the whole graph."""

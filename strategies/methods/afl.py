@@ -11,17 +11,12 @@ from curvfed.strategies.methods.spherefed import ClosedForm
 class Keys(Table):
     """Keys of AFL and Fed3R."""
 
-    ridge: Rate = Field(
-        default=0.0,
-        ge=0,
-        description=(
-            "lambda times the number of examples, which is added to the diagonal of the features'"
-            " second moments, and with dp.unit times their trace, as private sums do not say the"
-            " number; 0: AFL, whose result has no ridge; above 0: Fed3R, whose authors add .01 over"
-            " all examples"
-        ),
-    )
-    normalize: bool = Field(default=False, description="scale features to unit length")
+    ridge: Rate = Field(default=0.0, ge=0)
+    """lambda times the number of examples, which is added to the diagonal of the features' second
+    moments, and with dp.unit times their trace, as private sums do not say the number; 0: AFL,
+    whose result has no ridge; above 0: Fed3R, whose authors add .01 over all examples"""
+    normalize: bool = False
+    """scale features to unit length"""
 
 
 def network(keys: Keys) -> Network:

@@ -26,34 +26,16 @@ from curvfed.strategies.wire.checks import MessageError, check_arrays
 class Keys(Table):
     """Keys of APPLE."""
 
-    rate: Rate = Field(
-        default=0.001,
-        ge=0,
-        description="learning rate of a client's weights for all clients' models",
-    )
-    mu: Rate = Field(
-        default=0.001,
-        ge=0,
-        description=(
-            "mu of the term mu/2 ||p - p_0||^2, which draws these weights to the shares of"
-            " examples. .001 is HyperFed's choice (Appendix B); the authors use .1 and less"
-        ),
-    )
-    last: Rate = Field(
-        default=0.2,
-        ge=0,
-        le=1,
-        description="L, share of the rounds over which the term falls to 0, along half a cosine",
-    )
-    cores: int = Field(
-        default=0,
-        ge=0,
-        le=1_000_000,
-        description=(
-            "number of other clients' models that a client receives per round, in turn; 0: all. It"
-            " keeps the latest of each"
-        ),
-    )
+    rate: Rate = Field(default=0.001, ge=0)
+    """learning rate of a client's weights for all clients' models"""
+    mu: Rate = Field(default=0.001, ge=0)
+    """mu of the term mu/2 ||p - p_0||^2, which draws these weights to the shares of examples. .001
+    is HyperFed's choice (Appendix B); the authors use .1 and less"""
+    last: Rate = Field(default=0.2, ge=0, le=1)
+    """L, share of the rounds over which the term falls to 0, along half a cosine"""
+    cores: int = Field(default=0, ge=0, le=1_000_000)
+    """number of other clients' models that a client receives per round, in turn; 0: all. It keeps
+    the latest of each"""
 
     def rounds_set(self, num_rounds: int) -> int:
         """The number of first rounds in which the penalty is not 0."""

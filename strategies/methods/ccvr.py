@@ -36,16 +36,12 @@ from curvfed.strategies.base.statistics import Arrays
 class Keys(Table):
     """Keys of CCVR."""
 
-    per_class: int = Field(
-        default=500,
-        ge=1,
-        le=1_000_000,
-        description="number of virtual features drawn for each class",
-    )
-    learning_rate: Rate = Field(
-        default=0.01, gt=0, description="learning rate of SGD on the virtual features"
-    )
-    epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")
+    per_class: int = Field(default=500, ge=1, le=1_000_000)
+    """number of virtual features drawn for each class"""
+    learning_rate: Rate = Field(default=0.01, gt=0)
+    """learning rate of SGD on the virtual features"""
+    epochs: int = Field(default=10, ge=1, le=10_000)
+    """passes over the virtual features"""
 
 
 @dataclass(frozen=True, eq=False)

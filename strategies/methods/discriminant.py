@@ -40,20 +40,12 @@ Array = NDArray[np.float64]
 class Keys(Table):
     """Keys of discriminant analysis."""
 
-    kind: Literal["lda", "qda"] = Field(
-        default="qda",
-        description="lda: one covariance for all classes; qda: one for each class",
-    )
-    reach: Rate | None = Field(
-        default=None,
-        gt=0,
-        le=16,
-        description=(
-            "maximum length of a point's tangent vector in the sums, at curvature -1; longer ones"
-            " are shortened to it; auto: 16, of points within 2e-7 of the rim, or with dp.unit 4,"
-            " within .04, for the noise grows with its square"
-        ),
-    )
+    kind: Literal["lda", "qda"] = "qda"
+    """lda: one covariance for all classes; qda: one for each class"""
+    reach: Rate | None = Field(default=None, gt=0, le=16)
+    """maximum length of a point's tangent vector in the sums, at curvature -1; longer ones are
+    shortened to it; auto: 16, of points within 2e-7 of the rim, or with dp.unit 4, within .04, for
+    the noise grows with its square"""
 
 
 REACH = 16.0

@@ -15,20 +15,11 @@ from curvfed.strategies.base.training import Proximal, Trained, train
 class Keys(Table):
     """Keys of Ditto."""
 
-    mu: Rate = Field(
-        default=1.0,
-        ge=0,
-        description=(
-            "lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one;"
-            " 0: each client trains alone. 1 is HyperFed's choice (Appendix B)"
-        ),
-    )
-    epochs: int = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description="passes per round that train a client's own model, beside local-epochs",
-    )
+    mu: Rate = Field(default=1.0, ge=0)
+    """lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one; 0: each
+    client trains alone. 1 is HyperFed's choice (Appendix B)"""
+    epochs: int = Field(default=1, ge=1, le=10_000)
+    """passes per round that train a client's own model, beside local-epochs"""
 
 
 class DittoClient(OwnModel):

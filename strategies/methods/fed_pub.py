@@ -21,38 +21,18 @@ from curvfed.tasks.graphs.functional_embedding import EMBEDDING, embed
 class Keys(Table):
     """Keys of FED-PUB."""
 
-    scale: Rate = Field(
-        default=3.0,
-        ge=0,
-        description=(
-            "tau, the factor of the cosines in the softmax that weighs other clients' models; 0:"
-            " equal weights. The authors use 3 for disjoint parts of a graph, 5 for overlapping"
-            " parts"
-        ),
-    )
-    l1: Rate = Field(
-        default=1e-4,
-        ge=0,
-        description=(
-            "lambda_1, coefficient of the L1 norm of the personal masks in the local objective. In"
-            " the authors' code, with 1e-3, the term has no gradient; with a gradient 1e-3 brings"
-            " the masks to nearly 0 within 100 rounds"
-        ),
-    )
-    threshold: Rate = Field(
-        default=1e-3,
-        ge=0,
-        le=1,
-        description="threshold of the masks in evaluation: smaller entries count as 0",
-    )
-    proximal: WholeProximity = Field(
-        default=1e-3,
-        ge=0,
-        description=(
-            "lambda_2, coefficient of the proximal term on the shared parameters; no effect with a"
-            " single local step, as for flatland.proximal"
-        ),
-    )
+    scale: Rate = Field(default=3.0, ge=0)
+    """tau, the factor of the cosines in the softmax that weighs other clients' models; 0: equal
+    weights. The authors use 3 for disjoint parts of a graph, 5 for overlapping parts"""
+    l1: Rate = Field(default=1e-4, ge=0)
+    """lambda_1, coefficient of the L1 norm of the personal masks in the local objective. In the
+    authors' code, with 1e-3, the term has no gradient; with a gradient 1e-3 brings the masks to
+    nearly 0 within 100 rounds"""
+    threshold: Rate = Field(default=1e-3, ge=0, le=1)
+    """threshold of the masks in evaluation: smaller entries count as 0"""
+    proximal: WholeProximity = Field(default=1e-3, ge=0)
+    """lambda_2, coefficient of the proximal term on the shared parameters; no effect with a single
+    local step, as for flatland.proximal"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Only these networks have masks."""

@@ -26,27 +26,15 @@ MAX_PASSES = 100
 class Keys(Table):
     """Keys of FedALA."""
 
-    layers: int = Field(
-        default=1,
-        ge=1,
-        le=1_000,
-        description="p: the last layers, in which weights are learned; all others are the shared",
-    )
-    rate: Rate = Field(default=1.0, gt=0, description="eta, the learning rate of the weights")
-    sample: Rate = Field(
-        default=0.8,
-        gt=0,
-        le=1,
-        description="share of the client's batches, drawn in each round, that the weights learn on",
-    )
-    spread: Rate = Field(
-        default=0.1,
-        gt=0,
-        description=(
-            "standard deviation of the last ten losses below which the first search ends; later"
-            " rounds make one pass"
-        ),
-    )
+    layers: int = Field(default=1, ge=1, le=1_000)
+    """p: the last layers, in which weights are learned; all others are the shared"""
+    rate: Rate = Field(default=1.0, gt=0)
+    """eta, the learning rate of the weights"""
+    sample: Rate = Field(default=0.8, gt=0, le=1)
+    """share of the client's batches, drawn in each round, that the weights learn on"""
+    spread: Rate = Field(default=0.1, gt=0)
+    """standard deviation of the last ten losses below which the first search ends; later rounds
+    make one pass"""
 
 
 class FedAlaClient(OwnModel):

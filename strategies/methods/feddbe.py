@@ -28,24 +28,13 @@ OFFSET = "offset"
 class Keys(Table):
     """Keys of FedDBE."""
 
-    kappa: Rate = Field(
-        default=1.0,
-        ge=0,
-        description=(
-            "kappa, weight of the squared distance of the features' mean from the common one; 1 is"
-            " the authors' choice for ResNet-18. 50, theirs for a CNN of four layers, needs a rate"
-            " as low as their .005 without momentum"
-        ),
-    )
-    momentum: Rate = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description=(
-            "mu, share of the last batch in the moving mean of the features; 1: that batch alone."
-            " 1 is the authors' choice for a CNN, .1 for ResNet-18"
-        ),
-    )
+    kappa: Rate = Field(default=1.0, ge=0)
+    """kappa, weight of the squared distance of the features' mean from the common one; 1 is the
+    authors' choice for ResNet-18. 50, theirs for a CNN of four layers, needs a rate as low as their
+    .005 without momentum"""
+    momentum: Rate = Field(default=1.0, gt=0, le=1)
+    """mu, share of the last batch in the moving mean of the features; 1: that batch alone. 1 is the
+    authors' choice for a CNN, .1 for ResNet-18"""
 
 
 class FedDbeServer(Average):

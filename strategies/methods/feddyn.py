@@ -20,15 +20,10 @@ from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 class Keys(Table):
     """Keys of FedDyn."""
 
-    alpha: Rate = Field(
-        default=0.1,
-        ge=0,
-        description=(
-            "alpha of the linear and the quadratic term in the local objective; at 0 clients train"
-            " as in fedavg, but the server still adds up their drift. .1 is HyperFed's choice"
-            " (Appendix B); the authors use .001 to .1"
-        ),
-    )
+    alpha: Rate = Field(default=0.1, ge=0)
+    """alpha of the linear and the quadratic term in the local objective; at 0 clients train as in
+    fedavg, but the server still adds up their drift. .1 is HyperFed's choice (Appendix B); the
+    authors use .001 to .1"""
 
 
 DRIFT = "drift/"

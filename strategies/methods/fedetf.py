@@ -18,23 +18,13 @@ from curvfed.tasks.task import Batch
 class Keys(Table):
     """Keys of FedETF."""
 
-    temperature: Rate = Field(
-        default=1.0,
-        gt=0,
-        description="beta, which multiplies the cosines of features and prototypes, at the start",
-    )
-    learn_temperature: bool = Field(
-        default=True, description="train and average beta with the other parameters"
-    )
-    alternations: int = Field(
-        default=1,
-        ge=1,
-        le=1_000,
-        description=(
-            "times that fine-tuning trains first a client's prototypes and then its projection,"
-            " fine-tune-epochs each; the authors' code has 20 of 3 epochs"
-        ),
-    )
+    temperature: Rate = Field(default=1.0, gt=0)
+    """beta, which multiplies the cosines of features and prototypes, at the start"""
+    learn_temperature: bool = True
+    """train and average beta with the other parameters"""
+    alternations: int = Field(default=1, ge=1, le=1_000)
+    """times that fine-tuning trains first a client's prototypes and then its projection,
+    fine-tune-epochs each; the authors' code has 20 of 3 epochs"""
 
 
 PROJECTION = "body.1."

@@ -19,25 +19,14 @@ from curvfed.strategies.base.training import Trained
 class Keys(Table):
     """Keys of FedGNN."""
 
-    clip: Rate = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "delta: maximum change of an entry before noise is added, in units of the"
-            " learning-rate. 1 is the length of a step of Adam. The paper clips gradients to .1,"
-            " which shortens such a step to a tenth"
-        ),
-    )
-    noise: Rate = Field(
-        default=2.0,
-        ge=0,
-        description=(
-            "lambda, scale of the Laplace noise on each entry, in the same unit; 0: no noise. A"
-            " single entry in one round is epsilon-private with epsilon = 2 delta/lambda, here 1,"
-            " as in the paper; a whole model over all rounds is not protected: see epsilon_of_run"
-            " in the summary"
-        ),
-    )
+    clip: Rate = Field(default=1.0, gt=0)
+    """delta: maximum change of an entry before noise is added, in units of the learning-rate. 1 is
+    the length of a step of Adam. The paper clips gradients to .1, which shortens such a step to a
+    tenth"""
+    noise: Rate = Field(default=2.0, ge=0)
+    """lambda, scale of the Laplace noise on each entry, in the same unit; 0: no noise. A single
+    entry in one round is epsilon-private with epsilon = 2 delta/lambda, here 1, as in the paper; a
+    whole model over all rounds is not protected: see epsilon_of_run in the summary"""
 
 
 class FedGnnServer(Average):

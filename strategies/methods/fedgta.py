@@ -25,36 +25,18 @@ from curvfed.tasks.graphs.sparse import moments, propagate, smoothing_confidence
 class Keys(Table):
     """Keys of FedGTA."""
 
-    steps: int = Field(
-        default=5, ge=0, le=1000, description="k, number of steps of label propagation"
-    )
-    alpha: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="alpha, the weight of a node's own soft label in each step",
-    )
-    moments: int = Field(
-        default=13,
-        ge=1,
-        le=1000,
-        description="K, the highest order of the moments by which soft labels are compared",
-    )
-    temperature: Rate = Field(
-        default=20.0,
-        gt=0,
-        description="temperature of the soft labels in a client's confidence",
-    )
-    threshold: float = Field(
-        default=0.65,
-        ge=-1,
-        le=1,
-        description=(
-            "epsilon, the minimum cosine of the moments of two clients that are averaged together;"
-            " models_per_start in the summary is the mean number of these clients. The authors use"
-            " .65 on PubMed, .6 on CiteSeer"
-        ),
-    )
+    steps: int = Field(default=5, ge=0, le=1000)
+    """k, number of steps of label propagation"""
+    alpha: float = Field(default=0.5, ge=0, le=1)
+    """alpha, the weight of a node's own soft label in each step"""
+    moments: int = Field(default=13, ge=1, le=1000)
+    """K, the highest order of the moments by which soft labels are compared"""
+    temperature: Rate = Field(default=20.0, gt=0)
+    """temperature of the soft labels in a client's confidence"""
+    threshold: float = Field(default=0.65, ge=-1, le=1)
+    """epsilon, the minimum cosine of the moments of two clients that are averaged together;
+    models_per_start in the summary is the mean number of these clients. The authors use .65 on
+    PubMed, .6 on CiteSeer"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Its learner looks at the whole graph."""

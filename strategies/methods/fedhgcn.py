@@ -10,15 +10,9 @@ from curvfed.strategies.base.method import GRAPHS, Method, Network
 class Keys(Table):
     """Keys of FedHGCN."""
 
-    ratio: float = Field(
-        default=0.8,
-        gt=0,
-        le=1,
-        description=(
-            "share of a graph's nodes that training uses: the training nodes, and those whose"
-            " neighbours say least about them; 1: all"
-        ),
-    )
+    ratio: float = Field(default=0.8, gt=0, le=1)
+    """share of a graph's nodes that training uses: the training nodes, and those whose neighbours
+    say least about them; 1: all"""
 
 
 METHODS = {

@@ -29,29 +29,17 @@ both divided by its number of examples."""
 class Keys(Table):
     """Keys of FedHPro."""
 
-    prototypes: int = Field(default=5, ge=1, le=1000, description="prototypes of each class")
-    steps: int = Field(
-        default=30,
-        ge=0,
-        le=100_000,
-        description="steps of the server on the prototypes in a round; 0: they stay random",
-    )
-    rate: Rate = Field(
-        default=0.1, gt=0, description="learning rate of plain SGD on the prototypes"
-    )
-    temperature: Rate = Field(
-        default=0.05,
-        gt=0,
-        description="tau, which divides the cosines of features and prototypes",
-    )
-    contrast: Rate = Field(
-        default=1 / 64,
-        ge=0,
-        description=(
-            "weight of the contrastive term; the authors' code divides its mean over a batch once"
-            " more by the batch size, which is 64"
-        ),
-    )
+    prototypes: int = Field(default=5, ge=1, le=1000)
+    """prototypes of each class"""
+    steps: int = Field(default=30, ge=0, le=100_000)
+    """steps of the server on the prototypes in a round; 0: they stay random"""
+    rate: Rate = Field(default=0.1, gt=0)
+    """learning rate of plain SGD on the prototypes"""
+    temperature: Rate = Field(default=0.05, gt=0)
+    """tau, which divides the cosines of features and prototypes"""
+    contrast: Rate = Field(default=1 / 64, ge=0)
+    """weight of the contrastive term; the authors' code divides its mean over a batch once more by
+    the batch size, which is 64"""
 
 
 class FedHProServer(Average):

@@ -30,23 +30,13 @@ from curvfed.strategies.wire.checks import MessageError, check_arrays
 class Keys(Table):
     """Keys of federated multi-task learning."""
 
-    relations: Literal["mean", "learned"] = Field(
-        default="mean",
-        description=(
-            "Omega of tr(W Omega W^T): mean draws every model to the mean; learned weighs pairs of"
-            " models by their relation"
-        ),
-    )
-    coupling: Rate = Field(
-        default=0.1,
-        ge=0,
-        description="lambda_1, the coefficient of half that trace; 0: each client trains alone",
-    )
-    ridge: Rate = Field(
-        default=0.0,
-        ge=0,
-        description="lambda_2, the coefficient of half the squared weights, beside weight-decay",
-    )
+    relations: Literal["mean", "learned"] = "mean"
+    """Omega of tr(W Omega W^T): mean draws every model to the mean; learned weighs pairs of models
+    by their relation"""
+    coupling: Rate = Field(default=0.1, ge=0)
+    """lambda_1, the coefficient of half that trace; 0: each client trains alone"""
+    ridge: Rate = Field(default=0.0, ge=0)
+    """lambda_2, the coefficient of half the squared weights, beside weight-decay"""
 
 
 Matrix = NDArray[np.float64]

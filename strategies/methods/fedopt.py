@@ -13,19 +13,16 @@ from curvfed.strategies.base.method import IMAGES, Method
 class Keys(Table):
     """Keys of FedOpt."""
 
-    optimizer: Literal["avgm", "adam", "yogi"] = Field(
-        default="avgm", description="the server's optimiser: Flower's FedAvgM, …"
-    )
-    learning_rate: Rate = Field(default=1.0, gt=0, description="the server's learning rate")
-    beta1: Rate = Field(
-        default=0.3, ge=0, lt=1, description="the server's momentum, beta_1 of Adam and Yogi"
-    )
-    beta2: Rate = Field(default=0.99, ge=0, lt=1, description="beta_2 of Adam and Yogi")
-    tau: Rate = Field(
-        default=1e-3,
-        gt=0,
-        description="tau, which Adam and Yogi add to the root of the second moment",
-    )
+    optimizer: Literal["avgm", "adam", "yogi"] = "avgm"
+    """the server's optimiser: Flower's FedAvgM, …"""
+    learning_rate: Rate = Field(default=1.0, gt=0)
+    """the server's learning rate"""
+    beta1: Rate = Field(default=0.3, ge=0, lt=1)
+    """the server's momentum, beta_1 of Adam and Yogi"""
+    beta2: Rate = Field(default=0.99, ge=0, lt=1)
+    """beta_2 of Adam and Yogi"""
+    tau: Rate = Field(default=1e-3, gt=0)
+    """tau, which Adam and Yogi add to the root of the second moment"""
 
 
 class FedOpt(FlowerStrategy):

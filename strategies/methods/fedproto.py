@@ -30,15 +30,10 @@ divided by its number of examples."""
 class Keys(Table):
     """Keys of FedProto."""
 
-    weight: Rate = Field(
-        default=1.0,
-        ge=0,
-        description="lambda, weight of the squared distance of features from their prototypes",
-    )
-    predicts: Literal["prototypes", "classifier"] = Field(
-        default="prototypes",
-        description="what a client predicts by: the nearest prototype, or its own classifier",
-    )
+    weight: Rate = Field(default=1.0, ge=0)
+    """lambda, weight of the squared distance of features from their prototypes"""
+    predicts: Literal["prototypes", "classifier"] = "prototypes"
+    """what a client predicts by: the nearest prototype, or its own classifier"""
 
 
 class FedProtoServer(Average):

@@ -13,9 +13,8 @@ from curvfed.strategies.base.training import Trained, train, training_only
 class Keys(Table):
     """Keys of FedRep."""
 
-    head_epochs: int = Field(
-        default=5, ge=1, le=10_000, description="passes that train the head, before local-epochs"
-    )
+    head_epochs: int = Field(default=5, ge=1, le=10_000)
+    """passes that train the head, before local-epochs"""
 
 
 class FedRepClient(Learner):

@@ -42,56 +42,24 @@ from curvfed.tasks.task import Batch
 class Keys(Table):
     """Keys of FedSage+."""
 
-    generator_rounds: int = Field(
-        default=5,
-        ge=0,
-        le=1_000_000,
-        description=(
-            "number of first rounds in which every client trains its generator of missing"
-            " neighbours before the classifier; never the last round of a run. 0: as fedavg"
-        ),
-    )
-    epochs: int = Field(
-        default=10,
-        ge=1,
-        le=10_000,
-        description="passes per round that train the generator",
-    )
-    hidden: Rate = Field(
-        default=0.1,
-        gt=0,
-        lt=1,
-        description=(
-            "share of its nodes that a client hides to train the generator, none of them training"
-            " nodes; the authors hide half of the validation nodes, a tenth of all"
-        ),
-    )
-    neighbours: int = Field(
-        default=5, ge=1, le=100, description="maximum number of generated neighbours per node"
-    )
-    cross: Rate = Field(
-        default=1.0,
-        ge=0,
-        description=(
-            "alpha, weight of the other clients' mean feature loss beside the client's own; 0:"
-            " ignore the other clients"
-        ),
-    )
-    width: int = Field(
-        default=64,
-        ge=1,
-        le=100_000,
-        description=(
-            "width of the generator's layers; a message holds about width * neighbours numbers for"
-            " every feature and client. The authors use 128 to 2048"
-        ),
-    )
-    sample: int = Field(
-        default=64,
-        ge=1,
-        le=100_000,
-        description="number of nodes whose representations a client shares per round",
-    )
+    generator_rounds: int = Field(default=5, ge=0, le=1_000_000)
+    """number of first rounds in which every client trains its generator of missing neighbours
+    before the classifier; never the last round of a run. 0: as fedavg"""
+    epochs: int = Field(default=10, ge=1, le=10_000)
+    """passes per round that train the generator"""
+    hidden: Rate = Field(default=0.1, gt=0, lt=1)
+    """share of its nodes that a client hides to train the generator, none of them training nodes;
+    the authors hide half of the validation nodes, a tenth of all"""
+    neighbours: int = Field(default=5, ge=1, le=100)
+    """maximum number of generated neighbours per node"""
+    cross: Rate = Field(default=1.0, ge=0)
+    """alpha, weight of the other clients' mean feature loss beside the client's own; 0: ignore the
+    other clients"""
+    width: int = Field(default=64, ge=1, le=100_000)
+    """width of the generator's layers; a message holds about width * neighbours numbers for every
+    feature and client. The authors use 128 to 2048"""
+    sample: int = Field(default=64, ge=1, le=100_000)
+    """number of nodes whose representations a client shares per round"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Its learner looks at the whole graph."""

@@ -18,23 +18,14 @@ from curvfed.strategies.methods.fedproto import COUNTS, MEANS, PERSONAL, SUMS, n
 class Keys(fedproto.Keys):
     """Keys of FedTGP."""
 
-    margin: Rate = Field(
-        default=100.0,
-        ge=0,
-        description="tau, the largest margin between a client's mean and the other prototypes",
-    )
-    epochs: int = Field(
-        default=100,
-        ge=1,
-        le=100_000,
-        description="passes of the server over the clients' means in a round; the authors: 1000",
-    )
-    rate: Rate = Field(
-        default=0.01, gt=0, description="learning rate of plain SGD on the prototypes"
-    )
-    batch_size: int = Field(
-        default=10, ge=1, le=100_000, description="clients' means in a step of the server"
-    )
+    margin: Rate = Field(default=100.0, ge=0)
+    """tau, the largest margin between a client's mean and the other prototypes"""
+    epochs: int = Field(default=100, ge=1, le=100_000)
+    """passes of the server over the clients' means in a round; the authors: 1000"""
+    rate: Rate = Field(default=0.01, gt=0)
+    """learning rate of plain SGD on the prototypes"""
+    batch_size: int = Field(default=10, ge=1, le=100_000)
+    """clients' means in a step of the server"""
 
 
 GENERATOR = "generator/"

@@ -28,51 +28,28 @@ estimator, which set the curvature."""
 class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
-    curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = Field(
-        default="forman",
-        description=(
-            "initial curvature of a client, if the method tailors it: forman, ollivier: from the"
-            " mean Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the"
-            " clients; fit: the curvature of least distortion of its distances, as `curvfed"
-            " curvature` finds it, for nodes alone; literal: k is the mean Forman-Ricci curvature"
-            " itself, as in the paper, where the published map is flat below -10; constant: -1;"
-            " mlp: -1, changed by a small personal network on statistics of the graph"
-        ),
-    )
-    curvature_map: Literal["sigmoid", "exp", "wide"] = Field(
-        default="sigmoid",
-        description=(
-            "the squared radius K, for the curvature -1/K, as a function of the trained scalar k:"
-            " sigmoid: sigmoid(k) + 0.5, as published; exp: exp(3 tanh 10k), from 1/20 to 20, which"
-            " moves fast; or wide: exp(6 tanh 5k), from 1/403 to 403"
-        ),
-    )
-    triangles: bool = Field(
-        default=True,
-        description="count triangles in the Forman-Ricci curvature (the augmented form)",
-    )
-    gate: bool = Field(
-        default=True,
-        description=(
-            "nodes, and graphs with model=lorentz-gcn: mix a high-pass of the neighbourhood into"
-            " every layer by a learned gate"
-        ),
-    )
-    self_weight: bool = Field(
-        default=True,
-        description=(
-            "graphs with model=lorentz: learn the weight of a node beside its neighbours, the"
-            " epsilon of GIN; false: equal weights"
-        ),
-    )
-    proximal: WholeProximity = Field(
-        default=0.01,
-        ge=0,
-        description=(
-            "coefficient of the proximal term on the shared parameters; its gradient is 0 in the"
-            " first local step, so it matters from two local steps on"
-        ),
-    )
+    curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = "forman"
+    """initial curvature of a client, if the method tailors it: forman, ollivier: from the mean
+    Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients; fit: the
+    curvature of least distortion of its distances, as `curvfed curvature` finds it, for nodes
+    alone; literal: k is the mean Forman-Ricci curvature itself, as in the paper, where the
+    published map is flat below -10; constant: -1; mlp: -1, changed by a small personal network on
+    statistics of the graph"""
+    curvature_map: Literal["sigmoid", "exp", "wide"] = "sigmoid"
+    """the squared radius K, for the curvature -1/K, as a function of the trained scalar k: sigmoid:
+    sigmoid(k) + 0.5, as published; exp: exp(3 tanh 10k), from 1/20 to 20, which moves fast; or
+    wide: exp(6 tanh 5k), from 1/403 to 403"""
+    triangles: bool = True
+    """count triangles in the Forman-Ricci curvature (the augmented form)"""
+    gate: bool = True
+    """nodes, and graphs with model=lorentz-gcn: mix a high-pass of the neighbourhood into every
+    layer by a learned gate"""
+    self_weight: bool = True
+    """graphs with model=lorentz: learn the weight of a node beside its neighbours, the epsilon of
+    GIN; false: equal weights"""
+    proximal: WholeProximity = Field(default=0.01, ge=0)
+    """coefficient of the proximal term on the shared parameters; its gradient is 0 in the first
+    local step, so it matters from two local steps on"""
 
 
 class CurvatureServer(Average):

@@ -20,40 +20,19 @@ from curvfed.strategies.base.statistics import Arrays, join_groups, select_prefi
 class Keys(Table):
     """Keys of GCFL and GCFL+."""
 
-    eps1: Rate = Field(
-        default=50.0,
-        ge=0,
-        description=(
-            "a cluster of clients may split if the norm of its mean update is below this times the"
-            " learning rate; a good value depends on the width, and mean_update_norm in the summary"
-            " is the norm to compare with. A cluster never splits if at most half of its clients"
-            " reply. The authors use .03 to .08 at a rate of .001"
-        ),
-    )
-    eps2: Rate = Field(
-        default=100.0,
-        ge=0,
-        description=(
-            "a cluster splits only if the norm of a client's update is above this times the"
-            " learning rate (largest_update_norm in the summary); at least eps1, so that clients"
-            " that agree stay together"
-        ),
-    )
-    warmup: int = Field(
-        default=20,
-        ge=0,
-        le=1_000_000,
-        description="rounds before the first that may split a cluster",
-    )
-    window: int = Field(
-        default=0,
-        ge=0,
-        le=10_000,
-        description=(
-            "0: split clients by the directions of their updates (GCFL); n: by the norms of their"
-            " last n updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"
-        ),
-    )
+    eps1: Rate = Field(default=50.0, ge=0)
+    """a cluster of clients may split if the norm of its mean update is below this times the
+    learning rate; a good value depends on the width, and mean_update_norm in the summary is the
+    norm to compare with. A cluster never splits if at most half of its clients reply. The authors
+    use .03 to .08 at a rate of .001"""
+    eps2: Rate = Field(default=100.0, ge=0)
+    """a cluster splits only if the norm of a client's update is above this times the learning rate
+    (largest_update_norm in the summary); at least eps1, so that clients that agree stay together"""
+    warmup: int = Field(default=20, ge=0, le=1_000_000)
+    """rounds before the first that may split a cluster"""
+    window: int = Field(default=0, ge=0, le=10_000)
+    """0: split clients by the directions of their updates (GCFL); n: by the norms of their last n
+    updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """`eps1` above `eps2` would split clusters of clients that agree."""

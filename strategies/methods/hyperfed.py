@@ -23,88 +23,39 @@ _STEPS = 250
 class Keys(Table):
     """Keys of HyperFed and its ablations."""
 
-    space: Literal["hyperbolic", "flat"] = Field(
-        default="hyperbolic",
-        description=(
-            "the geometry of the distances to the prototypes; flat: Euclidean distances of the same"
-            " tangent vectors at the origin, HyperFed's flat twin"
-        ),
-    )
-    slope: Rate = Field(
-        default=0.9,
-        gt=0,
-        le=0.99999,
-        description=(
-            "s, the Euclidean norm of the prototypes; 1 would be the boundary, at infinite"
-            " distance, and float32 cannot separate norms close to it"
-        ),
-    )
-    margin: Rate = Field(
-        default=3.0,
-        ge=0,
-        description=(
-            "m of the triplet loss, a hyperbolic distance. The loss can reach 0 only if m is at"
-            " most the smallest distance of two prototypes"
-        ),
-    )
-    negatives: Literal["one", "all"] = Field(
-        default="one",
-        description=(
-            "prototypes of other classes from which a step pushes an image: one drawn at random, as"
-            " published, or the mean over all"
-        ),
-    )
-    mixup: Rate = Field(
-        default=0.0,
-        ge=0,
-        description=(
-            "weight of a mixup cross-entropy on cosine logits; the authors' code adds it with"
-            " weight 2, the paper does not have it"
-        ),
-    )
-    deviations: Literal["unit", "raw"] = Field(
-        default="unit",
-        description=(
-            "the vectors whose point of least norm consistent aggregation finds: the clients'"
-            " deviations at unit length, as in the authors' code, or raw, as in the paper, where"
-            " the smallest deviations dominate"
-        ),
-    )
-    solver: Literal["exact", "frank-wolfe"] = Field(
-        default="exact",
-        description=(
-            "how consistent aggregation finds the point of least norm: exactly, or by a number of"
-            " Frank-Wolfe steps, as published"
-        ),
-    )
-    steps: int = Field(
-        default=_STEPS,
-        ge=1,
-        le=1_000_000,
-        description="number of Frank-Wolfe steps; a relative gap of about 1% is left after 250",
-    )
-    radius: Rate = Field(
-        default=0.2,
-        ge=0,
-        description=(
-            "maximum distance of a client's weight from its share of the examples, times the number"
-            " of clients K: 0 is averaging, K or more is unbounded as in the paper"
-        ),
-    )
-    direction: Literal["consistent", "average"] = Field(
-        default="consistent",
-        description=(
-            "for controls: direction of the server's step: that of consistent aggregation or the"
-            " average's"
-        ),
-    )
-    length: Literal["consistent", "average"] = Field(
-        default="consistent",
-        description=(
-            "for controls: length of the server's step: that of consistent aggregation or the"
-            " average's, which is usually longer"
-        ),
-    )
+    space: Literal["hyperbolic", "flat"] = "hyperbolic"
+    """the geometry of the distances to the prototypes; flat: Euclidean distances of the same
+    tangent vectors at the origin, HyperFed's flat twin"""
+    slope: Rate = Field(default=0.9, gt=0, le=0.99999)
+    """s, the Euclidean norm of the prototypes; 1 would be the boundary, at infinite distance, and
+    float32 cannot separate norms close to it"""
+    margin: Rate = Field(default=3.0, ge=0)
+    """m of the triplet loss, a hyperbolic distance. The loss can reach 0 only if m is at most the
+    smallest distance of two prototypes"""
+    negatives: Literal["one", "all"] = "one"
+    """prototypes of other classes from which a step pushes an image: one drawn at random, as
+    published, or the mean over all"""
+    mixup: Rate = Field(default=0.0, ge=0)
+    """weight of a mixup cross-entropy on cosine logits; the authors' code adds it with weight 2,
+    the paper does not have it"""
+    deviations: Literal["unit", "raw"] = "unit"
+    """the vectors whose point of least norm consistent aggregation finds: the clients' deviations
+    at unit length, as in the authors' code, or raw, as in the paper, where the smallest deviations
+    dominate"""
+    solver: Literal["exact", "frank-wolfe"] = "exact"
+    """how consistent aggregation finds the point of least norm: exactly, or by a number of
+    Frank-Wolfe steps, as published"""
+    steps: int = Field(default=_STEPS, ge=1, le=1_000_000)
+    """number of Frank-Wolfe steps; a relative gap of about 1% is left after 250"""
+    radius: Rate = Field(default=0.2, ge=0)
+    """maximum distance of a client's weight from its share of the examples, times the number of
+    clients K: 0 is averaging, K or more is unbounded as in the paper"""
+    direction: Literal["consistent", "average"] = "consistent"
+    """for controls: direction of the server's step: that of consistent aggregation or the
+    average's"""
+    length: Literal["consistent", "average"] = "consistent"
+    """for controls: length of the server's step: that of consistent aggregation or the average's,
+    which is usually longer"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Only Frank-Wolfe has a number of steps."""

@@ -29,19 +29,11 @@ averaged as a whole."""
 class Keys(Table):
     """Keys of links."""
 
-    negatives: int = Field(
-        default=50,
-        ge=1,
-        le=10_000,
-        description="entities that a step draws per link, among which the right tail is chosen",
-    )
-    hold_out: bool = Field(
-        default=True,
-        description=(
-            "keep the shares of train-size and test-size; false: train on all links, whose scores"
-            " then say how well the embedding gives them back"
-        ),
-    )
+    negatives: int = Field(default=50, ge=1, le=10_000)
+    """entities that a step draws per link, among which the right tail is chosen"""
+    hold_out: bool = True
+    """keep the shares of train-size and test-size; false: train on all links, whose scores then say
+    how well the embedding gives them back"""
 
     @property
     def mean(self) -> str:
@@ -52,27 +44,17 @@ class Keys(Table):
 class CurvedKeys(Keys):
     """Keys of links in hyperbolic space."""
 
-    average: Literal["centroid", "tangent", "flat"] = Field(
-        default="centroid",
-        description=(
-            "mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz"
-            " centroid; tangent: the mean of the steps from the row before the round; flat: the"
-            " mean of the coordinates"
-        ),
-    )
-    curvature: Rate = Field(
-        default=-1.0, lt=0, description="curvature of the space, from which training starts"
-    )
-    learn_curvature: bool = Field(
-        default=False, description="train the curvature, which is common to all clients"
-    )
-    by_relation: bool = Field(
-        default=False,
-        description=(
-            "a curvature for each relation, which learn-curvature trains from curvature on; a"
-            " client changes those of the relations in its links"
-        ),
-    )
+    average: Literal["centroid", "tangent", "flat"] = "centroid"
+    """mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz centroid;
+    tangent: the mean of the steps from the row before the round; flat: the mean of the
+    coordinates"""
+    curvature: Rate = Field(default=-1.0, lt=0)
+    """curvature of the space, from which training starts"""
+    learn_curvature: bool = False
+    """train the curvature, which is common to all clients"""
+    by_relation: bool = False
+    """a curvature for each relation, which learn-curvature trains from curvature on; a client
+    changes those of the relations in its links"""
 
     @property
     def mean(self) -> str:

@@ -22,19 +22,11 @@ from curvfed.tasks.task import Batch
 class Keys(Table):
     """Keys of MOON."""
 
-    mu: Rate = Field(
-        default=1.0,
-        ge=0,
-        description=(
-            "mu, weight of the contrastive term beside the local loss; 0: as fedavg. 1 is"
-            " HyperFed's choice (Appendix B); the authors use .1 to 10"
-        ),
-    )
-    temperature: Rate = Field(
-        default=0.5,
-        gt=0,
-        description="tau, the temperature of the cosines in the contrastive term",
-    )
+    mu: Rate = Field(default=1.0, ge=0)
+    """mu, weight of the contrastive term beside the local loss; 0: as fedavg. 1 is HyperFed's
+    choice (Appendix B); the authors use .1 to 10"""
+    temperature: Rate = Field(default=0.5, gt=0)
+    """tau, the temperature of the cosines in the contrastive term"""
 
 
 PREVIOUS = "previous/"

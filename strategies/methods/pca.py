@@ -37,14 +37,11 @@ Array = NDArray[np.float64]
 class Keys(Table):
     """Keys of principal component analysis."""
 
-    genes: str = Field(
-        default="",
-        description=(
-            "names of 3 to 1,000 genes, comma-separated, which the file of every node must have; a"
-            " client sends a number for each pair of them"
-        ),
-    )
-    components: int = Field(default=30, ge=2, le=1000, description="maximum number of components")
+    genes: str = ""
+    """names of 3 to 1,000 genes, comma-separated, which the file of every node must have; a client
+    sends a number for each pair of them"""
+    components: int = Field(default=30, ge=2, le=1000)
+    """maximum number of components"""
 
     @property
     def names(self) -> list[str]:

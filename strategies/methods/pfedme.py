@@ -22,39 +22,17 @@ from curvfed.strategies.base.training import Proximal, Trained, train
 class Keys(Table):
     """Keys of pFedMe."""
 
-    penalty: Rate = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "lambda of lambda/2 ||theta - w||^2, which draws a client's own model to the shared"
-            " one; 1 is HyperFed's choice (Appendix B), the authors use 15 to 30"
-        ),
-    )
-    steps: int = Field(
-        default=5,
-        ge=1,
-        le=10_000,
-        description=(
-            "K, number of steps of the client's own model per batch, with the learning-rate"
-        ),
-    )
-    rate: Rate = Field(
-        default=0.3,
-        gt=0,
-        description=(
-            "eta: a batch moves the shared model by eta lambda of the way to the client's own; .3"
-            " learns in tens of rounds, the authors' .005, at their lambda of 15, in hundreds; at 1"
-            " / lambda both models are equal"
-        ),
-    )
-    beta: Rate = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "share of the way from the server's model to the clients' mean that the server goes;"
-            " 1: all"
-        ),
-    )
+    penalty: Rate = Field(default=1.0, gt=0)
+    """lambda of lambda/2 ||theta - w||^2, which draws a client's own model to the shared one; 1 is
+    HyperFed's choice (Appendix B), the authors use 15 to 30"""
+    steps: int = Field(default=5, ge=1, le=10_000)
+    """K, number of steps of the client's own model per batch, with the learning-rate"""
+    rate: Rate = Field(default=0.3, gt=0)
+    """eta: a batch moves the shared model by eta lambda of the way to the client's own; .3 learns
+    in tens of rounds, the authors' .005, at their lambda of 15, in hundreds; at 1 / lambda both
+    models are equal"""
+    beta: Rate = Field(default=1.0, gt=0)
+    """share of the way from the server's model to the clients' mean that the server goes; 1: all"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Its steps have a penalty of their own."""

@@ -29,14 +29,9 @@ from curvfed.strategies.wire.checks import check_arrays
 class Keys(Table):
     """Keys of SCAFFOLD."""
 
-    learning_rate: Rate = Field(
-        default=1.0,
-        gt=0,
-        description=(
-            "eta_g, the server's learning rate for the step to the mean of the clients' models; 1,"
-            " as in the paper's experiments, moves the model to the mean"
-        ),
-    )
+    learning_rate: Rate = Field(default=1.0, gt=0)
+    """eta_g, the server's learning rate for the step to the mean of the clients' models; 1, as in
+    the paper's experiments, moves the model to the mean"""
 
 
 VARIATE = "variate/"

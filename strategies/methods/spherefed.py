@@ -34,35 +34,21 @@ _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
 class Keys(Table):
     """Keys of SphereFed."""
 
-    head: Literal["orthonormal", "uniform", "random", "trained"] = Field(
-        default="orthonormal",
-        description=(
-            "the classifier: fixed with orthonormal rows (uniformly spread rows if there are more"
-            " classes than dimensions), fixed and uniformly spread, fixed at random, or trained and"
-            " averaged with the rest"
-        ),
-    )
-    normalize: bool = Field(default=True, description="scale features to unit length")
-    loss: Literal["mse", "cross-entropy"] = Field(
-        default="mse",
-        description="squared error to the one-hot label, or cross-entropy at the temperature",
-    )
-    temperature: Rate = Field(
-        default=10.0,
-        gt=0,
-        description="tau, which multiplies the cosines under cross-entropy; ignored under mse",
-    )
-    mu: Proximity = Field(
-        default=0.0, ge=0, description="mu of FedProx's term, to use FedProx as the base algorithm"
-    )
-    ridge: Rate = Field(
-        default=0.0,
-        ge=0,
-        description=(
-            "lambda times the number of examples, which the calibration adds to the diagonal; 0:"
-            " the pseudo-inverse"
-        ),
-    )
+    head: Literal["orthonormal", "uniform", "random", "trained"] = "orthonormal"
+    """the classifier: fixed with orthonormal rows (uniformly spread rows if there are more classes
+    than dimensions), fixed and uniformly spread, fixed at random, or trained and averaged with the
+    rest"""
+    normalize: bool = True
+    """scale features to unit length"""
+    loss: Literal["mse", "cross-entropy"] = "mse"
+    """squared error to the one-hot label, or cross-entropy at the temperature"""
+    temperature: Rate = Field(default=10.0, gt=0)
+    """tau, which multiplies the cosines under cross-entropy; ignored under mse"""
+    mu: Proximity = Field(default=0.0, ge=0)
+    """mu of FedProx's term, to use FedProx as the base algorithm"""
+    ridge: Rate = Field(default=0.0, ge=0)
+    """lambda times the number of examples, which the calibration adds to the diagonal; 0: the
+    pseudo-inverse"""
 
 
 class SphereFedClient(Learner):

@@ -19,9 +19,8 @@ PREVIOUS = "fedexp/previous/"
 class Keys(Table):
     """Keys of FedExP: the table `fedexp` of the run configuration."""
 
-    epsilon: Rate = Field(
-        default=1e-3, gt=0, description="what is added to the squared norm of the mean update"
-    )
+    epsilon: Rate = Field(default=1e-3, gt=0)
+    """what is added to the squared norm of the mean update"""
 
 
 class FedExp(Average):

@@ -20,122 +20,52 @@ class Keys(Table):
 
     resumable: ClassVar[tuple[str, ...]] = ("grouping", "classifier", "svm", "c")
 
-    epsilon: Rate = Field(
-        default=0.01,
-        gt=0,
-        description="diameter of a quantisation bin; the larger, the less is revealed",
-    )
-    radius: float = Field(
-        default=0.999,
-        gt=0,
-        le=0.9999999,
-        description=(
-            "R, the Euclidean norm up to which the disc is quantised, as a share of the disc's"
-            " radius. It is public: do not derive it from the data. Points beyond R are moved to R,"
-            " and the client's log reports their number"
-        ),
-    )
-    cap: int = Field(
-        default=8,
-        ge=1,
-        le=100_000,
-        description=(
-            "maximum number of vertices of a hull that a client sends. It is public. A larger hull"
-            " is thinned with the least loss of area. Message size and the server's time grow"
-            " with it"
-        ),
-    )
-    code: Literal["binary", "bose-chowla"] = Field(
-        default="binary",
-        description=(
-            "code of the set of hulls in a bin: powers of two, which separate any number of hulls,"
-            " or the published B_h sequences, which separate up to h"
-        ),
-    )
-    h: int = Field(
-        default=3,
-        ge=2,
-        le=16,
-        description="h of the B_h sequences; a bin with more hulls stops the run",
-    )
-    groups: int = Field(
-        default=1,
-        ge=1,
-        le=10_000,
-        description=(
-            "number of secure sums, each over a group of at least 3 clients. A group whose sum"
-            " fails or cannot be decoded is left out, so that a client that sends nonsense spoils"
-            " only its own group; but a client's hulls hide only among those of its group"
-        ),
-    )
-    min_class_size: int = Field(
-        default=1,
-        ge=1,
-        description=(
-            "minimum number of training points of a class that a client sends; smaller classes stay"
-            " at the client. The hull of one or two points is these points. A node's policy can set"
-            " a higher minimum"
-        ),
-    )
-    num_classes: int | None = Field(
-        default=None,
-        ge=2,
-        le=10_000,
-        description=(
-            "public number of classes; auto: the number of names that the clients report. If it is"
-            " given, real nodes do not report the names of their classes"
-        ),
-    )
-    grouping: Literal["assignment", "spectral", "kernighan-lin"] = Field(
-        default="assignment",
-        description=(
-            "how the server groups the hulls by class: assignment: the hulls of each client go to"
-            " different groups; spectral clustering; or a balanced bisection (only for two classes)"
-        ),
-    )
-    classifier: Literal["auto", "depth", "multinomial", "logistic", "lorentz", "svm"] = Field(
-        default="auto",
-        description=(
-            "the classifier that the server trains on the hulls: depth: the class whose hulls"
-            " contain a point deepest, by the median over the clients; a multinomial model on x and"
-            " y (multinomial), on tangent vectors at the origin (logistic) or on Lorentz"
-            " coordinates (lorentz); svm: the published one-vs-rest SVM in tangent spaces at"
-            " reference points; auto: the classifier with the best leave-one-client-out accuracy on"
-            " points drawn within the hulls, outlying clients excluded, or depth if it is within"
-            " the error of the best"
-        ),
-    )
-    svm: Literal["soft", "hard"] = Field(
-        default="soft", description="margin of the hyperbolic SVM; hard ignores c"
-    )
-    c: Rate | None = Field(
-        default=None,
-        gt=0,
-        le=1e12,
-        description=(
-            "C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls"
-        ),
-    )
-    dry_run: bool = Field(
-        default=False,
-        description=(
-            "stop after every client has reported how many of its points the run would reveal"
-        ),
-    )
-    cell: Rate = Field(
-        default=0.5,
-        ge=0.05,
-        le=4,
-        description=(
-            "with dp.unit: side of a cell of the noisy histogram that replaces the hulls, in the"
-            " tangent space at the origin at curvature -1. Larger cells stand out of the noise"
-            " with fewer points"
-        ),
-    )
-    switch_labels: bool = Field(
-        default=False,
-        description="permute the names of the classes at every simulated client, each differently",
-    )
+    epsilon: Rate = Field(default=0.01, gt=0)
+    """diameter of a quantisation bin; the larger, the less is revealed"""
+    radius: float = Field(default=0.999, gt=0, le=0.9999999)
+    """R, the Euclidean norm up to which the disc is quantised, as a share of the disc's radius. It
+    is public: do not derive it from the data. Points beyond R are moved to R, and the client's log
+    reports their number"""
+    cap: int = Field(default=8, ge=1, le=100_000)
+    """maximum number of vertices of a hull that a client sends. It is public. A larger hull is
+    thinned with the least loss of area. Message size and the server's time grow with it"""
+    code: Literal["binary", "bose-chowla"] = "binary"
+    """code of the set of hulls in a bin: powers of two, which separate any number of hulls, or the
+    published B_h sequences, which separate up to h"""
+    h: int = Field(default=3, ge=2, le=16)
+    """h of the B_h sequences; a bin with more hulls stops the run"""
+    groups: int = Field(default=1, ge=1, le=10_000)
+    """number of secure sums, each over a group of at least 3 clients. A group whose sum fails or
+    cannot be decoded is left out, so that a client that sends nonsense spoils only its own group;
+    but a client's hulls hide only among those of its group"""
+    min_class_size: int = Field(default=1, ge=1)
+    """minimum number of training points of a class that a client sends; smaller classes stay at the
+    client. The hull of one or two points is these points. A node's policy can set a higher
+    minimum"""
+    num_classes: int | None = Field(default=None, ge=2, le=10_000)
+    """public number of classes; auto: the number of names that the clients report. If it is given,
+    real nodes do not report the names of their classes"""
+    grouping: Literal["assignment", "spectral", "kernighan-lin"] = "assignment"
+    """how the server groups the hulls by class: assignment: the hulls of each client go to
+    different groups; spectral clustering; or a balanced bisection (only for two classes)"""
+    classifier: Literal["auto", "depth", "multinomial", "logistic", "lorentz", "svm"] = "auto"
+    """the classifier that the server trains on the hulls: depth: the class whose hulls contain a
+    point deepest, by the median over the clients; a multinomial model on x and y (multinomial), on
+    tangent vectors at the origin (logistic) or on Lorentz coordinates (lorentz); svm: the published
+    one-vs-rest SVM in tangent spaces at reference points; auto: the classifier with the best
+    leave-one-client-out accuracy on points drawn within the hulls, outlying clients excluded, or
+    depth if it is within the error of the best"""
+    svm: Literal["soft", "hard"] = "soft"
+    """margin of the hyperbolic SVM; hard ignores c"""
+    c: Rate | None = Field(default=None, gt=0, le=1e12)
+    """C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls"""
+    dry_run: bool = False
+    """stop after every client has reported how many of its points the run would reveal"""
+    cell: Rate = Field(default=0.5, ge=0.05, le=4)
+    """with dp.unit: side of a cell of the noisy histogram that replaces the hulls, in the tangent
+    space at the origin at curvature -1. Larger cells stand out of the noise with fewer points"""
+    switch_labels: bool = False
+    """permute the names of the classes at every simulated client, each differently"""
 
     def public(self, points: Points, num_classes: int, clients: int) -> "PublicParameters":
         """The public parameters of a sum over this number of clients.
