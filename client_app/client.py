@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
@@ -14,6 +13,7 @@ from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
+from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.private_steps import Noise
@@ -274,7 +274,7 @@ class Client:
         self.learner.start(self._ready_for)
         self.optimizer.reset()
 
-    def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
+    def receive(self, arrays: Arrays, fixed: Mapping[str, Array] | None = None) -> None:
         """Copy the received parameters into the model. Fixed ones are sent once and stored.
 
         Raises

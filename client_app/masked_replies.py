@@ -7,10 +7,10 @@ from random import Random, SystemRandom
 
 import numpy as np
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.secure import Answer, masked_reals, member_of
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base import privacy_noise
 from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
@@ -30,8 +30,6 @@ from curvfed.strategies.wire.messages import TRAIN, Request
 
 log = logging.getLogger("curvfed")
 
-Vector = NDArray[np.float64]
-
 
 def masked_contribution(
     client: Client,
@@ -42,7 +40,7 @@ def masked_contribution(
     bound: float,
     *,
     max_weight: float,
-    variances: Vector | None = None,
+    variances: Floats | None = None,
 ) -> Answer:
     """The masked contribution, after the peers' shares were read.
 
@@ -90,7 +88,7 @@ def masked_contribution(
 def _with_noise(
     client: Client,
     request: Request,
-    variances: Vector,
+    variances: Floats,
     steps: Residues,
     encoding: FixedPoint,
     session: Session,
@@ -121,7 +119,7 @@ def _with_noise(
 
 def _update_vector(
     client: Client, contribution: Statistics, received: Arrays, num_values: int, limit: float
-) -> Vector:
+) -> Floats:
     """The weighted change of the shared parameters with the figures of the round; zeros with the
     figures alone without training examples."""
     if client.config.dp.unit == "client":

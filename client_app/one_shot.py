@@ -4,9 +4,7 @@ model."""
 from hashlib import blake2b
 from typing import Any
 
-import numpy as np
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
@@ -15,6 +13,7 @@ from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked import is_masked
@@ -83,7 +82,7 @@ def _score(client: Client, request: Request) -> rounds.Contribution:
 def _half(client: Client, request: Request) -> OneShotClient:
     node = client.node
 
-    def reveal(points: NDArray[np.float64], own: NDArray[np.float64]) -> None:
+    def reveal(points: Floats, own: Floats) -> None:
         if client.ledger:
             hashes = _hashes(points, node)
             client.ledger.reveal(client.run, hashes, _hashes(own, node), node.hull_max_share)
@@ -99,7 +98,7 @@ def _half(client: Client, request: Request) -> OneShotClient:
     return client_half(client.config, request.required_facts.class_names, site)
 
 
-def _hashes(points: NDArray[np.float64], node: Node) -> set[str]:
+def _hashes(points: Floats, node: Node) -> set[str]:
     """Hashes of points (n, 2), keyed by the node's secret."""
     secret = bytes.fromhex(keyed("points", node))
     return {blake2b(point.tobytes(), key=secret, digest_size=8).hexdigest() for point in points}

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.node import PREVIOUS, REFUSE, Node
+from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read
@@ -55,7 +55,7 @@ def state_folder(results: Path, run: str, node: Node) -> Path:
 
 def collect_state(
     personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
-) -> dict[str, NDArray[Any]]:
+) -> dict[str, Array]:
     """The personal parameters and the state of the optimiser, if there is one, by name."""
     tensors: dict[str, Tensor] = {
         f"{PARAMETER}{name}": parameter for name, parameter in personal.items()
@@ -66,7 +66,7 @@ def collect_state(
 
 
 def restore_state(
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, Array],
     personal: Mapping[str, Tensor],
     optimizer: NamedOptimizer | None,
 ) -> None:
@@ -109,9 +109,9 @@ class FixedFile:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "fixed.safetensors"
-        self._arrays: dict[str, NDArray[Any]] = {}
+        self._arrays: dict[str, Array] = {}
 
-    def write(self, arrays: Mapping[str, NDArray[Any]], run: str) -> None:
+    def write(self, arrays: Mapping[str, Array], run: str) -> None:
         """Store the parameters of a run."""
         make_private(self._path.parent)
         self._arrays = dict(arrays)
@@ -119,7 +119,7 @@ class FixedFile:
             self._path, b"".join(file_parts(arrays, {"json": json.dumps(run)})), private=True
         )
 
-    def read(self, run: str) -> dict[str, NDArray[Any]]:
+    def read(self, run: str) -> dict[str, Array]:
         """The stored parameters.
 
         Raises

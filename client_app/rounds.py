@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import RecordDict
-from numpy.typing import NDArray
 from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import has_small_class
 from curvfed.client_app.node.policy import ANY
+from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics
 from curvfed.strategies.config.build_method import initial_aggregation
@@ -47,7 +47,7 @@ class Contribution(Statistics):
     received: Arrays | None = None
     bound: float = 0.0
     scored: nn.Module | None = None
-    variances: NDArray[np.float64] | None = None
+    variances: Floats | None = None
 
 
 Work = Callable[[Client, Request], Contribution]
@@ -196,7 +196,7 @@ def calibrate(client: Client, request: Request) -> Contribution:
     return Contribution({"sums": sums}, num_examples, bound=bound, variances=variances)
 
 
-def class_sums(client: Client, phase: str) -> tuple[NDArray[np.float64], int]:
+def class_sums(client: Client, phase: str) -> tuple[Floats, int]:
     """Sums over the training examples for calibration, as one vector, and the number of
     examples.
 
@@ -320,7 +320,7 @@ def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:
     return True
 
 
-def _is_close(received: NDArray[Any], seeded: NDArray[Any], may_be_scaled: bool) -> bool:
+def _is_close(received: Array, seeded: Array, may_be_scaled: bool) -> bool:
     """Whether an array is the seeded one, or a multiple: what a method sends beside the model, such
     as a coupling of models, can depend on the number of clients."""
     if received.shape != seeded.shape:

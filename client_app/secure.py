@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.config.masked import TARGETS, basis_of
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import PeerError, SecureSumError
@@ -172,7 +173,7 @@ def masked_reals(
     client: Client,
     request: Request,
     state: RecordDict,
-    values: NDArray[np.float64],
+    values: Floats,
     encoding: Callable[[int], FixedPoint],
     hide: Hide | None,
 ) -> Answer:

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import pdist
 
 from curvfed.geometry import poincare
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hydra import LONGEST, hydra
-
-Array = NDArray[np.float64]
 
 GRID = np.geomspace(1e-3, 30, 10)
 """Absolute curvatures of the search, for distances whose unit is that of a graph's edge."""
@@ -192,7 +191,7 @@ def hyperbolicity(distances: ArrayLike, samples: int, seed: int = 0) -> tuple[fl
     return float(deltas.mean()), float(deltas.max())
 
 
-def _classical_scaling(matrix: Array, dim: int) -> Array:
+def _classical_scaling(matrix: Floats, dim: int) -> Floats:
     """Points (n, dim) of flat space from the largest eigenvalues of the centred Gram matrix."""
     squares = matrix**2
     rows = squares.mean(axis=1)
@@ -201,7 +200,7 @@ def _classical_scaling(matrix: Array, dim: int) -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
 
 
-def _sphere(matrix: Array, dim: int, curvature: float) -> Array:
+def _sphere(matrix: Floats, dim: int, curvature: float) -> Floats:
     """Cosines (n, n) of unit vectors in dim + 1 dimensions, from the largest eigenvalues of the
     cosines of the distances."""
     cosines = np.cos(math.sqrt(curvature) * matrix)

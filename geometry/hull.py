@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.arguments import magnitude
+from curvfed.geometry.arrays import Booleans, Floats, Indices
 
-Points = NDArray[np.float64]
-Indices = NDArray[np.intp]
+Points = Floats
 
 _EPS = float(np.finfo(np.float64).eps)
 _DEFECT = 1e-7  # smallest 1 − |c|‖x‖² at which the Klein coordinates still tell points apart
@@ -283,7 +283,7 @@ def _candidates(points: Points) -> Indices:
     return np.asarray(among[on_hull])
 
 
-def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:
+def _between(points: Points, lower: Points, upper: Points) -> Booleans:
     """Whether points certainly lie above a lower hull and below an upper hull; it may be False for
     points near them."""
     x, y = points.T

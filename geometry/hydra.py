@@ -3,15 +3,17 @@
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
+
+from curvfed.geometry.arrays import Floats
 
 LONGEST = 300.0
 """The largest √|curvature|·distance: products of two hyperbolic cosines stay below the largest
 float64."""
 
 
-def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArray[np.float64]:
+def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> Floats:
     """Embed a matrix of distances in the Poincaré ball (strain-minimising hyperbolic embedding).
 
     Keller-Ressel and Nargang 2020, "Hydra: a method for strain-minimizing hyperbolic embedding of

@@ -5,16 +5,14 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from curvfed.geometry import poincare
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from curvfed.geometry.arrays import Array, Booleans, Floats, Indices
 
 _LARGEST = 1e12  # for a larger C, float64 cannot tell the soft margin from the hard one
 
@@ -44,8 +42,8 @@ class LinearClassifier(ABC):
         If C is out of its range.
     """
 
-    classes_: NDArray[Any]
-    normals_: Array
+    classes_: Array
+    normals_: Floats
 
     def __init__(self, C: float, curvature: float = 0.0) -> None:
         self.C = checked_cost(C)
@@ -76,12 +74,12 @@ class LinearClassifier(ABC):
             train()
             yield self
 
-    def decision_function(self, X: ArrayLike) -> Array:
+    def decision_function(self, X: ArrayLike) -> Floats:
         """Scores (n,) for two classes, (n, J) for more."""
         scores = self._scores(checked_points(X, self.curvature))
         return scores[0] if len(scores) == 1 else scores.T
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> Array:
         """Labels (n,): by the sign of the score for two classes, else the most probable class, or
         the first of these."""
         scores = self._scores(checked_points(X, self.curvature))
@@ -92,7 +90,7 @@ class LinearClassifier(ABC):
         )
         return np.asarray(self.classes_[winners])
 
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities (n, J). Those of an SVM are Platt's, for more than two classes divided by
         their sum.
 
@@ -104,20 +102,20 @@ class LinearClassifier(ABC):
         return np.ascontiguousarray((shares / shares.sum(axis=0)).T)
 
     @abstractmethod
-    def _prepared(self, points: Array, labels: Indices) -> Callable[[], None]:
+    def _prepared(self, points: Floats, labels: Indices) -> Callable[[], None]:
         """A function that trains with the current C on points (n, 2) and class indices (n,)."""
 
     @abstractmethod
-    def _scores(self, points: Array) -> Array:
+    def _scores(self, points: Floats) -> Floats:
         """Scores (m, n)."""
 
     @abstractmethod
-    def _logs(self, scores: Array) -> Array:
+    def _logs(self, scores: Floats) -> Floats:
         """Logarithms (J, n) of the classes' probabilities, up to a constant for each point, from
         scores (m, n)."""
 
 
-def checked_points(X: ArrayLike, curvature: float = 0.0) -> Array:
+def checked_points(X: ArrayLike, curvature: float = 0.0) -> Floats:
     """Points (n, 2) in float64, or ValueError if they are not finite or not inside the disc;
     curvature 0 is the plane."""
     points = np.ascontiguousarray(X, np.float64)
@@ -132,7 +130,7 @@ def checked_points(X: ArrayLike, curvature: float = 0.0) -> Array:
     return points
 
 
-def checked_labels(y: ArrayLike, num: int) -> tuple[NDArray[Any], Indices]:
+def checked_labels(y: ArrayLike, num: int) -> tuple[Array, Indices]:
     """Classes (J,) in ascending order, and each point's class index (num,). Raise ValueError if the
     labels are wrong."""
     names = np.asarray(y)
@@ -191,14 +189,14 @@ class Log0Logistic(LinearClassifier):
         If the curvature is not negative, or C not > 0 and finite.
     """
 
-    intercepts_: Array
+    intercepts_: Floats
 
     def __init__(self, curvature: float, C: float) -> None:
         super().__init__(C, checked_curvature(curvature))
         if np.isinf(C):
             raise ValueError("logistic regression has no hard margin; give a finite C")
 
-    def _prepared(self, points: Array, labels: Indices) -> Callable[[], None]:
+    def _prepared(self, points: Floats, labels: Indices) -> Callable[[], None]:
         from sklearn.linear_model import LogisticRegression
 
         features = self._features(points)
@@ -216,20 +214,20 @@ class Log0Logistic(LinearClassifier):
 
         return train
 
-    def _scores(self, points: Array) -> Array:
+    def _scores(self, points: Floats) -> Floats:
         return self.normals_ @ self._features(points).T + self.intercepts_[:, None]
 
-    def _logs(self, scores: Array) -> Array:
+    def _logs(self, scores: Floats) -> Floats:
         return np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
 
-    def _features(self, points: Array) -> Array:
+    def _features(self, points: Floats) -> Floats:
         return poincare.log0(torch.from_numpy(points), self.curvature).numpy()
 
 
 class PlaneLogistic(Log0Logistic):
     """As `Log0Logistic`, on the points' own coordinates x and y."""
 
-    def _features(self, points: Array) -> Array:
+    def _features(self, points: Floats) -> Floats:
         return points
 
 
@@ -240,7 +238,7 @@ class LorentzLogistic(Log0Logistic):
     A point at Poincaré norm r, in the same units, has time (1 + r²)/(1 - r²) and space 2x/(1 - r²).
     """
 
-    def _features(self, points: Array) -> Array:
+    def _features(self, points: Floats) -> Floats:
         unit = points * np.sqrt(-self.curvature)
         squares = np.square(unit).sum(axis=1, keepdims=True)
         return np.asarray(np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares))
@@ -250,7 +248,7 @@ class QuadraticLogistic(Log0Logistic):
     """As `Log0Logistic`, on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic
     discriminants have this form."""
 
-    def _features(self, points: Array) -> Array:
+    def _features(self, points: Floats) -> Floats:
         tangents = super()._features(points)
         u, v = tangents.T
         return np.concatenate([tangents, np.stack([u * u, u * v, v * v], axis=1)], axis=1)
@@ -311,7 +309,7 @@ def best_c(
     return costs[int(best[(best.size - 1) // 2])]
 
 
-def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
+def stratified_folds(y: ArrayLike, folds: int, seed: int) -> Booleans:
     """Masks of the training points of each fold; each fold holds out an equal share of each class.
 
     Parameters

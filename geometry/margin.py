@@ -5,12 +5,10 @@ import contextlib
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from curvfed.geometry.arrays import Booleans, Floats
 
-Function = Callable[[Array], tuple[Array, Array, Array]]
+Function = Callable[[Floats], tuple[Floats, Floats, Floats]]
 """Maps x (b, d) to values (b,), gradients (b, d) and Hessians (b, d, d), positive semi-definite and
 not 0."""
 
@@ -23,7 +21,7 @@ _SHORTEST = 1e-12
 _RIDGE = 1e-13  # relative to the trace; keeps Hessians regular that are singular up to rounding
 
 
-def minimise(function: Function, start: Array, tolerance: Array) -> Array:
+def minimise(function: Function, start: Floats, tolerance: Floats) -> Floats:
     """Minimisers of b convex functions of d variables.
 
     Parameters
@@ -77,7 +75,7 @@ def minimise(function: Function, start: Array, tolerance: Array) -> Array:
 _TOLERANCE = 1e-12  # for the gradient: per score, or relative to the steepest one of a margin
 
 
-def fit_platt(scores: Array, positive: Mask) -> Array:
+def fit_platt(scores: Floats, positive: Booleans) -> Floats:
     """A and B of P(positive | score) = 1/(1 + exp(A·score + B)), by maximum likelihood.
 
     The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite
@@ -108,7 +106,7 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
     unit[unit == 0] = 1
     scaled = scores / unit
 
-    def cross_entropy(platt: Array) -> tuple[Array, Array, Array]:
+    def cross_entropy(platt: Floats) -> tuple[Floats, Floats, Floats]:
         exponent = platt[:, :1] * scaled + platt[:, 1:]
         # −t log p − (1 − t) log(1 − p) with p = 1/(1 + eˢ) is t·s + log(1 + e⁻ˢ).
         entropy = targets * exponent + np.logaddexp(0, -exponent)
@@ -124,7 +122,7 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
     return np.asarray(minimum / np.concatenate([unit, np.ones_like(unit)], axis=1))
 
 
-def log_platt(scores: Array, platt: Array) -> Array:
+def log_platt(scores: Floats, platt: Floats) -> Floats:
     """log P(positive | score).
 
     Parameters
@@ -149,7 +147,7 @@ class NotSeparableError(ValueError):
     """No hyperplane through the reference point separates the classes."""
 
 
-def margins(products: Array, cost: float) -> Array:
+def margins(products: Floats, cost: float) -> Floats:
     """Normals (b, d) for b sets of vectors zᵢ = yᵢxᵢ, (b, d, n). A cost of inf means hard margins.
 
     The normal of a set without a hard margin is zero.
@@ -163,7 +161,7 @@ def margins(products: Array, cost: float) -> Array:
     return normals
 
 
-def soft_margin(products: Array, cost: float) -> Array:
+def soft_margin(products: Floats, cost: float) -> Floats:
     """argmin ½‖w‖² + C Σ max(0, 1 − w·zᵢ)² for b sets of vectors zᵢ = yᵢxᵢ.
 
     Parameters
@@ -187,7 +185,7 @@ def soft_margin(products: Array, cost: float) -> Array:
     (2005).
     """
 
-    def squared_hinge(normals: Array) -> tuple[Array, Array, Array]:
+    def squared_hinge(normals: Floats) -> tuple[Floats, Floats, Floats]:
         slack = np.maximum(1 - (normals[:, None] @ products)[:, 0], 0)
         value = 0.5 * np.square(normals).sum(axis=1) + (cost * slack * slack).sum(axis=1)
         gradient = normals - 2 * (products @ (cost * slack)[..., None])[..., 0]
@@ -200,7 +198,7 @@ def soft_margin(products: Array, cost: float) -> Array:
     return minimise(squared_hinge, np.zeros(products.shape[:2]), _TOLERANCE * steepest)
 
 
-def hard_margin(products: Array) -> Array:
+def hard_margin(products: Floats) -> Floats:
     """argmin ‖w‖² subject to w·zᵢ ≥ 1 for all zᵢ = yᵢxᵢ.
 
     Parameters
@@ -252,7 +250,7 @@ def hard_margin(products: Array) -> Array:
     return np.asarray(nearest / norm**2 / longest)
 
 
-def _inside(vectors: Array, chosen: list[int], weights: Array) -> tuple[list[int], Array]:
+def _inside(vectors: Floats, chosen: list[int], weights: Floats) -> tuple[list[int], Floats]:
     """Drop vectors until all weights of the affine hull's nearest point are positive."""
     while True:
         first, *remaining = vectors[chosen]

@@ -12,12 +12,10 @@ small.
 from bisect import bisect_left
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.geometry.one_thread import one_thread
-
-Vector = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
 _GAP = 1e-12  # relative duality gap at which the search ends
@@ -28,7 +26,7 @@ _STEPS = 50  # maximum steps per vector; 3 to 30 steps in total are usual
 
 def min_norm_point(
     gram: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None
-) -> Vector:
+) -> Floats:
     """Weights of the point of least norm in the convex hull of K vectors, or in the part of it near
     a prior.
 
@@ -93,7 +91,7 @@ def frank_wolfe_point(
     prior: ArrayLike | None = None,
     radius: float | None = None,
     steps: int = 250,
-) -> Vector:
+) -> Floats:
     """Weights near those of `min_norm_point`, by a number of Frank–Wolfe steps from the prior.
 
     HyperFed's Eq. 11: each step goes from w towards the admissible corner v with the least vᵀGw,
@@ -174,7 +172,7 @@ def duality_gap(
 class _ActiveSet:
     """Minimises wᵀGw over Σ w = 1, lower ≤ w ≤ upper, G scaled to a largest diagonal entry of 1."""
 
-    def __init__(self, gram: Vector, lower: Vector, upper: Vector) -> None:
+    def __init__(self, gram: Floats, lower: Floats, upper: Floats) -> None:
         from scipy import linalg
 
         self.linalg = linalg
@@ -187,7 +185,7 @@ class _ActiveSet:
         self.ease = self.length**-2  # how far a weight gives way, see `_project`
         self.ridge = _RIDGE
 
-    def minimise(self, weights: Vector) -> Vector:
+    def minimise(self, weights: Floats) -> Floats:
         gradient = self._gradient(weights)
         free = self.lower < self.upper
         stalls = 0
@@ -218,18 +216,18 @@ class _ActiveSet:
                 free = free | released
         return weights
 
-    def _gradient(self, weights: Vector) -> Vector:
+    def _gradient(self, weights: Floats) -> Floats:
         """Gw, half the gradient of the value."""
         return self.length * (self.cosines @ (self.length * weights))
 
-    def _optimal(self, weights: Vector, gradient: Vector) -> bool:
+    def _optimal(self, weights: Floats, gradient: Floats) -> bool:
         value = weights @ gradient
         size = weights @ self.length
         apart = weights - _corner(gradient, self.lower, self.upper)
         rounding = 4 * _EPS * size * (np.abs(apart) @ self.length)
         return bool(apart @ gradient <= max(_GAP * value, rounding) or value <= _EPS * size**2)
 
-    def _direction(self, gradient: Vector, free: Mask) -> Vector:
+    def _direction(self, gradient: Floats, free: Booleans) -> Floats:
         """Step from the weights to the minimiser over Σ w = 1 with all but the free weights
         held.
         """
@@ -262,8 +260,8 @@ class _ActiveSet:
         return move
 
     def _search(
-        self, weights: Vector, gradient: Vector, free: Mask, move: Vector, reach: Vector
-    ) -> tuple[Vector, Vector] | None:
+        self, weights: Floats, gradient: Floats, free: Booleans, move: Floats, reach: Floats
+    ) -> tuple[Floats, Floats] | None:
         """The best of a few points on the path projected on the bounds, with its gradient; None if
         all are worse."""
         first = float(reach.min())
@@ -289,13 +287,13 @@ class _ActiveSet:
                 accepted = (point, ahead)
         return accepted
 
-    def _level(self, gradient: Vector, free: Mask) -> float:
+    def _level(self, gradient: Floats, free: Booleans) -> float:
         """The gradient's common value on a face that has been minimised, the multiplier of Σ w
         = 1.
         """
         return float(np.average(gradient[free], weights=self.ease[free]))
 
-    def _released(self, weights: Vector, gradient: Vector, free: Mask) -> Mask:
+    def _released(self, weights: Floats, gradient: Floats, free: Booleans) -> Booleans:
         """The held weights for which the value falls from their bound inwards."""
         fixed = ~free & (self.lower < self.upper)
         low = fixed & (weights - self.lower <= self.upper - weights)
@@ -310,12 +308,12 @@ class _ActiveSet:
         rounding = 4 * _EPS * (weights @ self.length)
         return slope > rounding
 
-    def _project(self, point: Vector, lower: Vector, upper: Vector) -> Vector:
+    def _project(self, point: Floats, lower: Floats, upper: Floats) -> Floats:
         """argmin Σ G_kk (xₖ − pointₖ)² over lower ≤ x ≤ upper, Σ x = 1, that is x = clip(point −
         t·ease)."""
         ease = self.ease
 
-        def clipped(t: float) -> Vector:
+        def clipped(t: float) -> Floats:
             return np.asarray(np.clip(point - t * ease, lower, upper))
 
         knots: list[float] = np.sort(
@@ -333,7 +331,7 @@ class _ActiveSet:
         return np.clip(below + share * (above - below), lower, upper)
 
 
-def _corner(gradient: Vector, lower: Vector, upper: Vector) -> Vector:
+def _corner(gradient: Floats, lower: Floats, upper: Floats) -> Floats:
     """argmin gradient·v over Σ v = 1, lower ≤ v ≤ upper: the sum above `lower` goes to the entries
     with the least gradient."""
     order = np.argsort(gradient, kind="stable")
@@ -345,7 +343,7 @@ def _corner(gradient: Vector, lower: Vector, upper: Vector) -> Vector:
 
 def _checked(
     gram: ArrayLike, prior: ArrayLike | None, radius: float | None
-) -> tuple[Vector, Vector, Vector, Vector]:
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Gram matrix, prior and bounds of the weights, or ValueError."""
     matrix = np.asarray(gram, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.one_thread import one_thread
 
 # 2.5 to 2.6e6; the error of the optimum is about 1/sharpness
@@ -153,14 +153,14 @@ def _search(num: int, dim: int, seed: int) -> Tensor:
         first = _FIRST[number % len(_FIRST)]
         results.append(_anneal(points, _SHARPNESS[first:]))
 
-    def largest_cosine(points: NDArray[np.float64]) -> float:
+    def largest_cosine(points: Floats) -> float:
         cosines = points @ points.T - 2 * np.eye(num)
         return float(cosines.max())
 
     return torch.from_numpy(min(results, key=largest_cosine))
 
 
-def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArray[np.float64]:
+def _anneal(points: Floats, sharpness: tuple[float, ...]) -> Floats:
     from scipy.optimize import minimize
 
     shape = points.shape
@@ -175,9 +175,7 @@ def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArra
     return points
 
 
-def _crowding(
-    flat: NDArray[np.float64], beta: float, shape: tuple[int, int]
-) -> tuple[float, NDArray[np.float64]]:
+def _crowding(flat: Floats, beta: float, shape: tuple[int, int]) -> tuple[float, Floats]:
     """log Σ exp(β cosine)/β over all pairs, a smooth upper bound of the largest cosine, and its
     gradient.
     """

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.arguments import magnitude
+from curvfed.geometry.arrays import Floats
 
-Points = NDArray[np.float64]
+Points = Floats
 Bins = NDArray[np.uint64]
 
 MOST_BINS = 2**62

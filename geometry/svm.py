@@ -10,16 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from curvfed.geometry import poincare
+from curvfed.geometry.arrays import Booleans, Floats, Indices
 from curvfed.geometry.hull import convex_hull
-from curvfed.geometry.linear_classifiers import (
-    Indices,
-    LinearClassifier,
-    checked_curvature,
-    checked_points,
-)
+from curvfed.geometry.linear_classifiers import LinearClassifier, checked_curvature, checked_points
 from curvfed.geometry.margin import NotSeparableError, fit_platt, log_platt, margins
 
 
@@ -71,9 +67,6 @@ class Estimator:
         return Tags("classifier", TargetTags(required=True), classifier_tags=ClassifierTags())
 
 
-Array = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
 _PAIRS = 3  # reference points are tried between this number of closest pairs of extreme points
 
 
@@ -96,11 +89,11 @@ class OneVsRest(Estimator, LinearClassifier):
     fit are trained as one batch, in the time in which scikit-learn's LinearSVC trains one or two.
     """
 
-    platt_: Array
+    platt_: Floats
 
-    def _prepared(self, points: Array, labels: Indices) -> Callable[[], None]:
+    def _prepared(self, points: Floats, labels: Indices) -> Callable[[], None]:
         num = len(self.classes_)
-        sides: Mask = labels == np.arange(1 if num == 2 else 0, num)[:, None]
+        sides: Booleans = labels == np.arange(1 if num == 2 else 0, num)[:, None]
         candidates = self._candidates(points, sides)
         features = self._features(points, candidates)
         signed = np.where(sides, 1, -1)[:, None, None] * features
@@ -121,12 +114,12 @@ class OneVsRest(Estimator, LinearClassifier):
 
         return train
 
-    def _logs(self, scores: Array) -> Array:
+    def _logs(self, scores: Floats) -> Floats:
         logs = log_platt(scores, self.platt_)
         return np.concatenate([log_platt(scores, -self.platt_), logs]) if len(logs) == 1 else logs
 
     @abstractmethod
-    def _candidates(self, points: Array, sides: Mask) -> Array:
+    def _candidates(self, points: Floats, sides: Booleans) -> Floats:
         """Reference points (m, k, 2) to try, the most promising first, for points (n, 2) and sides
         (m, n).
 
@@ -134,11 +127,11 @@ class OneVsRest(Estimator, LinearClassifier):
         """
 
     @abstractmethod
-    def _features(self, points: Array, references: Array) -> Array:
+    def _features(self, points: Floats, references: Floats) -> Floats:
         """Features (..., d, n) of points (n, 2) for reference points (..., 2)."""
 
     @abstractmethod
-    def _store(self, normals: Array, references: Array) -> None:
+    def _store(self, normals: Floats, references: Floats) -> None:
         """Store normals (m, d) and reference points (m, 2) as attributes."""
 
 
@@ -184,7 +177,7 @@ class PoincareSVM(OneVsRest):
     array(['right'], dtype='<U5')
     """
 
-    references_: Array
+    references_: Floats
 
     def __init__(self, curvature: float, C: float, reference: ArrayLike | None = None) -> None:
         super().__init__(C, checked_curvature(curvature))
@@ -192,7 +185,7 @@ class PoincareSVM(OneVsRest):
             None if reference is None else checked_points(np.atleast_2d(reference), curvature)
         )
 
-    def _candidates(self, points: Array, sides: Mask) -> Array:
+    def _candidates(self, points: Floats, sides: Booleans) -> Floats:
         if self.reference is not None:
             if len(self.reference) not in (1, len(sides)):
                 raise ValueError(
@@ -205,7 +198,7 @@ class PoincareSVM(OneVsRest):
             start, poincare.log(start, end, self.curvature) / 2, self.curvature
         ).numpy()
 
-    def _closest(self, first: Array, second: Array) -> Array:
+    def _closest(self, first: Floats, second: Floats) -> Floats:
         """The closest pairs of extreme points, (3, 2, 2). If there are fewer pairs, the closest one
         is repeated."""
         start, end = (side[convex_hull(side, self.curvature)] for side in (first, second))
@@ -218,23 +211,23 @@ class PoincareSVM(OneVsRest):
         )
         return np.stack([start[i], end[j]], axis=1)
 
-    def _defect(self, points: Array) -> Array:
-        defect: Array = 1 + self.curvature * np.square(points).sum(axis=-1)
+    def _defect(self, points: Floats) -> Floats:
+        defect: Floats = 1 + self.curvature * np.square(points).sum(axis=-1)
         return defect
 
-    def _features(self, points: Array, references: Array) -> Array:
+    def _features(self, points: Floats, references: Floats) -> Floats:
         origin = torch.tensor(references).unsqueeze(-2)
         return (
             poincare.log(origin, torch.from_numpy(points), self.curvature).mT.contiguous().numpy()
         )
 
-    def _store(self, normals: Array, references: Array) -> None:
+    def _store(self, normals: Floats, references: Floats) -> None:
         self.normals_ = normals
         self.references_ = references
 
-    def _scores(self, points: Array) -> Array:
+    def _scores(self, points: Floats) -> Floats:
         self.check_fitted()
-        scores: Array = (self.normals_[:, None] @ self._features(points, self.references_))[:, 0]
+        scores: Floats = (self.normals_[:, None] @ self._features(points, self.references_))[:, 0]
         return scores
 
 
@@ -264,20 +257,20 @@ class EuclideanSVM(OneVsRest):
     array(['right'], dtype='<U5')
     """
 
-    intercepts_: Array
+    intercepts_: Floats
 
-    def _candidates(self, points: Array, sides: Mask) -> Array:
+    def _candidates(self, points: Floats, sides: Booleans) -> Floats:
         return np.zeros((len(sides), 1, 2))
 
-    def _features(self, points: Array, references: Array) -> Array:
+    def _features(self, points: Floats, references: Floats) -> Floats:
         rows = np.vstack([points.T, np.ones(len(points))])
         return np.broadcast_to(rows, (*references.shape[:-1], *rows.shape))
 
-    def _store(self, normals: Array, references: Array) -> None:
+    def _store(self, normals: Floats, references: Floats) -> None:
         self.normals_ = normals[:, :2].copy()
         self.intercepts_ = normals[:, 2].copy()
 
-    def _scores(self, points: Array) -> Array:
+    def _scores(self, points: Floats) -> Floats:
         self.check_fitted()
-        scores: Array = self.normals_ @ points.T + self.intercepts_[:, None]
+        scores: Floats = self.normals_ @ points.T + self.intercepts_[:, None]
         return scores

@@ -4,14 +4,14 @@ client has."""
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from curvfed.geometry.arrays import Array
 from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.federation import Federation, read_test
 from curvfed.strategies.base.statistics import Arrays, named_state
@@ -162,7 +162,7 @@ class GlobalPoints:
         }
         write_npz(folder / "global_test.npz", content)
 
-    def _predicted(self, arrays: Arrays) -> NDArray[Any]:
+    def _predicted(self, arrays: Arrays) -> Array:
         load_arrays(arrays, named_state(self._model))
         with torch.no_grad():
             return predictions(self._model(self._points)).cpu().numpy()
@@ -225,14 +225,14 @@ class GlobalModel:
             }
         write_npz(folder / "global_test.npz", content)
 
-    def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def _run(self, arrays: Arrays) -> tuple[Array, Array, Array]:
         load_arrays(arrays, named_state(self.model))
         outputs = evaluate(self.model, self.test, self.class_names, self.device)
         labels, predicted, features = (tensor.cpu().numpy() for tensor in outputs)
         return labels, predicted, features
 
 
-def _thumbnails(images: Tensor) -> NDArray[Any]:
+def _thumbnails(images: Tensor) -> Array:
     """Images (n, c, h, w) as (n, height, width, 1 or 3), at most `THUMBNAIL` pixels on a side."""
     channels, *sides = images.shape[1:]
     scale = min(1.0, THUMBNAIL / max(sides))

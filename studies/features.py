@@ -17,17 +17,15 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.models import ImageNet
-
-Array = NDArray[np.float64]
 
 
 class Dots(NamedTuple):
@@ -35,7 +33,7 @@ class Dots(NamedTuple):
 
     client: str
     label: str
-    features: Array
+    features: Floats
 
 
 def global_dots(folder: Path) -> Iterator[Dots]:
@@ -68,7 +66,7 @@ def client_dots(folder: Path, clients: Sequence[int], classes: Sequence[str]) ->
             yield Dots(f"client {client}", name, features[labels == names.index(name)])
 
 
-def in_plane(dots: Sequence[Dots]) -> list[Array]:
+def in_plane(dots: Sequence[Dots]) -> list[Floats]:
     """Points (n, 2) for the features of each."""
     from sklearn.manifold import TSNE
 

@@ -28,10 +28,9 @@ from curvfed.deployments.arguments import read_request
 from curvfed.deployments.curvature import GraphCurvature, measure
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.geometry.arrays import Floats
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.graphs.inputs import GraphInputs
-
-Array = NDArray[np.float64]
 
 DATA = {"Cora, 10 clients": ("cora", 10), "Cora, 20 clients": ("cora", 20)}
 DATA["Minesweeper, 10 clients"] = ("minesweeper", 10)
@@ -120,9 +119,9 @@ class Pairs(NamedTuple):
         What it exceeds the larger of the two at curvatures of their own by.
     """
 
-    difference: Array
-    distortion: Array
-    loss: Array
+    difference: Floats
+    distortion: Floats
+    loss: Floats
 
 
 def pairs_of(graphs: Sequence[GraphCurvature]) -> Pairs:
@@ -138,7 +137,7 @@ def pairs_of(graphs: Sequence[GraphCurvature]) -> Pairs:
     return Pairs(*np.array(rows).T)
 
 
-def mutual_information(points: Array, clients: NDArray[np.int64]) -> float:
+def mutual_information(points: Floats, clients: NDArray[np.int64]) -> float:
     """I(points; client) in nats, by nearest neighbours; at least 0.
 
     Parameters
@@ -167,7 +166,7 @@ def mutual_information(points: Array, clients: NDArray[np.int64]) -> float:
     return max(0.0, float(digamma(len(points)) + digamma(NEIGHBOURS)) - mean)
 
 
-def embedded(data: Path) -> tuple[Array, Array, NDArray[np.int64], list[float]]:
+def embedded(data: Path) -> tuple[Floats, Floats, NDArray[np.int64], list[float]]:
     """Times (N, 1), space coordinates (N, d) and client (N,) of all nodes that are not at the
     origin, and the clients' curvatures, after a run of FlatLand."""
     times = []
@@ -202,18 +201,18 @@ def embedded(data: Path) -> tuple[Array, Array, NDArray[np.int64], list[float]]:
     return np.concatenate(times), np.concatenate(spaces), np.array(clients), curvatures
 
 
-def informations(times: Array, spaces: Array, clients: NDArray[np.int64]) -> list[float]:
+def informations(times: Floats, spaces: Floats, clients: NDArray[np.int64]) -> list[float]:
     """I(u; C), I(x_t; C) and I((x_t, x_s); C)."""
     directions = spaces / np.linalg.norm(spaces, axis=1, keepdims=True)
     whole = np.concatenate([times, spaces], axis=1)
     return [mutual_information(points, clients) for points in (directions, times, whole)]
 
 
-def isotropic(times: Array, spaces: Array) -> Array:
+def isotropic(times: Floats, spaces: Floats) -> Floats:
     """Space coordinates of the same lengths in uniform directions."""
-    directions: Array = np.random.default_rng(1).standard_normal(spaces.shape)
+    directions: Floats = np.random.default_rng(1).standard_normal(spaces.shape)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    turned: Array = directions * np.linalg.norm(spaces, axis=1, keepdims=True)
+    turned: Floats = directions * np.linalg.norm(spaces, axis=1, keepdims=True)
     return turned
 
 

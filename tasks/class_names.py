@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Integers
 from curvfed.tasks.errors import DataError
 
 MISSING = frozenset(
@@ -186,7 +186,7 @@ def in_order(class_names: Sequence[str]) -> list[str]:
 
 def number_labels(
     where: str, classes: object, count: int, field: str, gaps: bool = False
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+) -> tuple[Integers, tuple[str, ...]]:
     """The class of each example as an index into the class names, and these names `in_order`.
 
     Parameters

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import Integers, clean_edges
+from curvfed.tasks.graphs.data.partition import clean_edges
 
-Floats = NDArray[np.float64]
 NUM_TOPICS = 6
 TOPIC_NAMES = tuple(str(topic) for topic in range(NUM_TOPICS))
 NUM_WORDS = 300

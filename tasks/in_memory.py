@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.class_names import names_listed, number_labels
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import IMAGE_COLUMNS, column_type, point_column, saved_files
@@ -171,14 +172,12 @@ def _no_column(where: str, content: str, features: Features) -> DataError:
     )
 
 
-def _is_missing(labels: NDArray[Any]) -> bool:
+def _is_missing(labels: Array) -> bool:
     """Whether no example has a label."""
     return labels.dtype.kind in "iu" and bool((labels == -1).all())
 
 
-def _checked_labels(
-    where: str, label: str, labels: NDArray[Any], num_classes: int
-) -> NDArray[np.int64]:
+def _checked_labels(where: str, label: str, labels: Array, num_classes: int) -> Integers:
     """Numbers of classes that have names."""
     num_bad = sum(
         type(number) is not int or not 0 <= number < num_classes for number in labels.tolist()

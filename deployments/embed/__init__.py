@@ -12,13 +12,13 @@ from scipy.stats import chi2
 from curvfed.deployments.embed.make import (
     NEAREST,
     WITHIN,
-    Floats,
     distortion,
     interpolated,
     misfit,
     path_lengths,
     standardised,
 )
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression, read

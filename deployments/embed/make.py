@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hydra import hydra
 from curvfed.geometry.poincare import dist, exp0, log0
 from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression
-
-Floats = NDArray[np.float64]
 
 GENES = 2000
 COMPONENTS = 30

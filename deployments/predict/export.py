@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.data import make_task
@@ -23,6 +22,7 @@ from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.programs import PROGRAMS, Program
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
+from curvfed.geometry.arrays import Array
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
@@ -39,7 +39,7 @@ SIZES = (6, 11)
 ONNX_PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
 Inputs = tuple[Tensor, ...]
-Outputs = list[NDArray[Any]]
+Outputs = list[Array]
 Answers = Callable[[Inputs], Outputs]
 
 

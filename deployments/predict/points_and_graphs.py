@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvfed.client_app.data import load_data
@@ -22,6 +21,7 @@ from curvfed.deployments.predict.prediction import (
     scored_prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.geometry.arrays import Booleans
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
@@ -76,7 +76,7 @@ def point_examples(
 def _examples(
     points: Floats,
     labels: Sequence[str],
-    scored: NDArray[np.bool_],
+    scored: Booleans,
     scored_words: str = "",
     names: Sequence[str] = (),
 ) -> Examples:
@@ -185,7 +185,7 @@ def _read(path: Path, spec: PointSpec) -> Examples:
     return _examples(raw.points, labels, has_label, scored_words, raw.names)
 
 
-def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> NDArray[np.bool_]:
+def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> Booleans:
     """Whether each point of a file is a test point of `points`, which have the run's classes."""
     classes = spec.selected_classes or [name for name in set(examples.labels) if name]
     is_test = np.isin(examples.labels, classes)

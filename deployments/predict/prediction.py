@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.deployments.resources import check_output
 from curvfed.deployments.terminal import check_written
+from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
 from curvfed.tasks.registry import OWN, is_named
 from curvfed.tasks.stored_files import write_atomically
@@ -49,7 +49,7 @@ class Examples:
 
     data: Any
     labels: Sequence[str]
-    scored: NDArray[np.bool_]
+    scored: Booleans
     scored_words: str = ""
     names: Sequence[str] = ()
     notes: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Prediction:
     classes: list[str]
     probabilities: Tensor
     notes: dict[str, str]
-    unknown: NDArray[np.bool_] | None = None
+    unknown: Booleans | None = None
 
     def table(self) -> "DataFrame":
         """A row per example: its number, path or name, its class, the probability of the class, and

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Floats, Indices, Integers
 from curvfed.strategies.wire.store import read
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, check_whole, sealed, write_atomically
 
@@ -21,12 +22,10 @@ if TYPE_CHECKING:  # only one-shot runs load classifiers of hulls
 
 _COMMENT = f"curvfed format {FORMAT} {UNSEALED}".encode()
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _POINTS = ("points", "references", "normals", "sample_points", "test_points", "true_points")
 _NUMBERS = ("client", "hull", "group", "sample_labels", "test_labels", "test_predicted")
-_OPTIONAL: dict[str, NDArray[Any]] = {
+_OPTIONAL: dict[str, Array] = {
     **dict.fromkeys(_POINTS, np.empty((0, 2))),
     **dict.fromkeys((*_NUMBERS, "true_class", "true_hull"), np.empty(0, np.int64)),
     **dict.fromkeys(("class_names", "voted_names"), np.empty(0, np.str_)),
@@ -37,7 +36,7 @@ _OPTIONAL: dict[str, NDArray[Any]] = {
 SPACES = ("flat", "sphere", "poincare", "prototypes")
 
 
-def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
+def write_npz(path: Path, arrays: dict[str, Array]) -> None:
     """Write arrays by name into a private file."""
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
@@ -46,7 +45,7 @@ def write_npz(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
     write_atomically(path, sealed(content), private=True)
 
 
-def read_npz(path: Path) -> dict[str, NDArray[Any]]:
+def read_npz(path: Path) -> dict[str, Array]:
     """All arrays of an .npz file by name.
 
     Raises
@@ -71,13 +70,13 @@ class Hull(NamedTuple):
 
     client: int
     group: int
-    corners: Array
+    corners: Floats
 
 
 class Points(NamedTuple):
     """Points (n, 2) and the class index (n,) of each."""
 
-    points: Array
+    points: Floats
     labels: Integers
 
 
@@ -116,12 +115,12 @@ class HullFile:
     """
 
     curvature: float
-    points: Array
+    points: Floats
     client: Integers
     hull: Integers
     group: Integers
-    references: Array
-    normals: Array
+    references: Floats
+    normals: Floats
     names: tuple[str, ...]
     class_names: tuple[str, ...]
     sample: Points
@@ -129,7 +128,7 @@ class HullFile:
     predicted: Integers
     true_corners: Points
     true_hull: Integers
-    votes: Array
+    votes: Floats
     voted_names: tuple[str, ...]
     classifier: "Classifier | None"
 
@@ -178,7 +177,7 @@ class HullFile:
         return hulls
 
     @cached_property
-    def true_hulls(self) -> list[tuple[int, Array]]:
+    def true_hulls(self) -> list[tuple[int, Floats]]:
         """Class and corners of the hulls before quantisation."""
         rows_of_hulls = [
             np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)
@@ -228,13 +227,13 @@ class GlobalTest:
         If the arrays contradict each other.
     """
 
-    labels: NDArray[np.intp]
-    predicted: NDArray[np.intp]
-    features: NDArray[np.float64]
-    prototypes: NDArray[np.float64] | None = None
+    labels: Indices
+    predicted: Indices
+    features: Floats
+    prototypes: Floats | None = None
     space: str = "flat"
     images: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 1, 1, 1), np.uint8))
-    image_labels: NDArray[np.intp] = field(default_factory=lambda: np.zeros(0, np.intp))
+    image_labels: Indices = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __post_init__(self) -> None:
         shapes = {self.labels.shape, self.predicted.shape, (self.labels.size,)}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array
 from curvfed.server_app.directory import TABLES, append, check_table, text_cell, truncate
 from curvfed.server_app.directory.run_lock import RunLock, has_begun
 from curvfed.strategies.base.keys import nested
@@ -221,7 +221,7 @@ class RunDirectory:
             writer.writerow((partition, text_cell(true), text_cell(predicted), examples))
         write_atomically(self.path / CONFUSION, text.getvalue().encode(), private=True)
 
-    def write_model(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
+    def write_model(self, arrays: Mapping[str, Array], metadata: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
         # Sorted, so that a resumed run writes the same bytes.
         content = b"".join(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Booleans, Floats
 from curvfed.server_app.directory import from_text_cell, is_number
 from curvfed.server_app.directory.array_files import GlobalTest, HullFile, read_npz
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
@@ -73,7 +73,7 @@ class RunFiles:
     confusion: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     global_test: GlobalTest | None = None
-    links: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    links: Mapping[str, Array] = field(default_factory=dict)
     hulls: HullFile | None = None
 
     @classmethod
@@ -111,7 +111,7 @@ class RunFiles:
             hulls=hulls or load_optional("classifier.npz", HullFile.read) or None,
         )
 
-    def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def by_client(self, name: str, *phases: str) -> tuple[Floats, Floats]:
         """A column of `clients.csv` by round and client, for some phases, by default `IN_ROUNDS`.
 
         Returns
@@ -131,7 +131,7 @@ class RunFiles:
         values[at_round[finite], at_client[finite]] = cells[finite]
         return rounds, values
 
-    def by_round(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def by_round(self, name: str, *phases: str) -> tuple[Floats, Floats]:
         """Rounds (R,) and a column (R,) of `rounds.csv`, for the rows of some phases that have a
         value."""
         rounds = numbers(self.rounds, "round")
@@ -145,7 +145,7 @@ class RunFiles:
         return [int(partition) for partition in np.unique(self._rows[1])]
 
     @cached_property
-    def _rows(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rows(self) -> tuple[Floats, Floats]:
         """Round and partition of every row of `clients.csv`."""
         return numbers(self.scores, "round"), numbers(self.scores, "partition")
 
@@ -204,7 +204,7 @@ def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
     return counts_by_client
 
 
-def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.float64]]]:
+def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, Floats]]:
     """The mean Forman–Ricci curvature of each client's graph and the curvatures of its space, where
     clients share them."""
     forman: dict[int, Any] = {
@@ -217,14 +217,14 @@ def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.fl
     return of_graphs, {client: course for client, course in finite.items() if len(course)}
 
 
-def numbers(columns: Columns, name: str) -> NDArray[np.float64]:
+def numbers(columns: Columns, name: str) -> Floats:
     """A column as numbers, NaN for missing or invalid cells; a missing column has the length of the
     others."""
     cells = columns.get(name) or ("",) * len(next(iter(columns.values()), ()))
     return np.array([_number(cell) for cell in cells], dtype=np.float64)
 
 
-def _in_phases(columns: Columns, phases: Collection[str]) -> NDArray[np.bool_]:
+def _in_phases(columns: Columns, phases: Collection[str]) -> Booleans:
     return np.array([phase in phases for phase in columns.get("phase", ())], dtype=bool)
 
 

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.report.style import LARGE, PALETTE, SMALLER, SOFT, Look
 from curvfed.server_app.report.units import printable
 
@@ -22,7 +22,6 @@ short."""
 MOST_LINES = 3
 """Lines of a tick's label."""
 
-Array = NDArray[np.float64]
 
 CURVATURE = "sectional curvature (−1: unit ball)"
 FORMAN = "mean Forman–Ricci curvature"
@@ -179,7 +178,7 @@ def _width(axes: Any) -> float:
     return float(axes.figure.get_figwidth() / axes.get_gridspec().ncols - 0.95)
 
 
-def known(values: Array) -> Array:
+def known(values: Floats) -> Floats:
     """Fill every gap with the client's last measured value, as the means of a run do; NaN before
     its first one.
 
@@ -194,13 +193,13 @@ def known(values: Array) -> Array:
     return np.take_along_axis(values, latest, axis=0)
 
 
-def row_means(values: Array) -> Array:
+def row_means(values: Floats) -> Floats:
     """Average the finite values of each row of (R, C); NaN for a row without any."""
-    means: Array = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
+    means: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
     return means
 
 
-def evenly(count: int) -> NDArray[np.intp]:
+def evenly(count: int) -> Indices:
     """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last
     included."""
     return (
@@ -210,12 +209,12 @@ def evenly(count: int) -> NDArray[np.intp]:
     )
 
 
-def largest(sizes: Array, most: int) -> NDArray[np.intp]:
+def largest(sizes: Floats, most: int) -> Indices:
     """Choose the indices of the `most` largest of (N,), ascending; of equal ones the first."""
     return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
-def left_out(drawn: Sequence[Any] | NDArray[np.intp], total: int, nouns: str) -> str:
+def left_out(drawn: Sequence[Any] | Indices, total: int, nouns: str) -> str:
     """A sentence that says how many are drawn, if some are left out."""
     if len(drawn) == total:
         return ""
@@ -236,7 +235,7 @@ def over_rounds(axes: Any, label: str) -> None:
     axes.margins(x=0.02)
 
 
-def stroke(axes: Any, lines: Sequence[Array] | Array, face: Any = None, **style: Any) -> None:
+def stroke(axes: Any, lines: Sequence[Floats] | Floats, face: Any = None, **style: Any) -> None:
     """Draw many lines, each an array (n, 2), as one path, which may be filled."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
@@ -249,7 +248,7 @@ def stroke(axes: Any, lines: Sequence[Array] | Array, face: Any = None, **style:
         axes.add_patch(PathPatch(path, capstyle="round", joinstyle="round", **style))
 
 
-def dots(axes: Any, points: Array, colour: str, size: float, **style: Any) -> None:
+def dots(axes: Any, points: Floats, colour: str, size: float, **style: Any) -> None:
     """Draw points (n, 2) as lines of length 0 with round ends, which take a tenth of the SVG text
     of markers."""
     stroke(axes, points[:, None].repeat(2, axis=1), edgecolor=colour, linewidth=size, **style)
@@ -315,7 +314,7 @@ def diverging() -> Any:
 
 def cells(
     axes: Any,
-    values: Array,
+    values: Floats,
     names: tuple[Sequence[str], Sequence[str]],
     most: int = 30,
     aspect: str = "auto",

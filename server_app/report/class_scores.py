@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Booleans, Floats, Indices
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture
@@ -77,7 +77,7 @@ def class_labels(names: Sequence[str], count: int) -> list[str]:
     return [*names, *map(str, range(len(names), count))]
 
 
-def count_pairs(labels: NDArray[np.intp], predicted: NDArray[np.intp]) -> Counts:
+def count_pairs(labels: Indices, predicted: Indices) -> Counts:
     """The number of examples of each pair of a true and a predicted class, from their numbers
     (n,)."""
     return Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
@@ -171,7 +171,7 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
     return Picture(axes.figure, "Which classes are taken for which", caption.strip())
 
 
-def _draw_confusion(axes: Any, shares: NDArray[np.float64], classes: list[str]) -> None:
+def _draw_confusion(axes: Any, shares: Floats, classes: list[str]) -> None:
     """Draw shares (C, C) of the images of a true class, a row, that are predicted as each class."""
     numbered = len(classes) <= MOST_NUMBERED
     # Roots make small shares visible, all the more where no numbers tell them.
@@ -208,7 +208,7 @@ def bands(file: "HullFile") -> list[Share]:
     if file.classifier is None or not len(file.test.labels):
         return []
     chances = file.classifier.probabilities(file.test.points).max(axis=1)
-    right: NDArray[np.bool_] = file.predicted == file.test.labels
+    right: Booleans = file.predicted == file.test.labels
     shares = []
     for low, high in pairwise(BANDS):
         inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hull import from_klein, to_klein
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
@@ -16,8 +16,6 @@ from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.class_scores import confusion_of, count_pairs
 from curvfed.server_app.report.page import Picture
 from curvfed.server_app.report.units import printable
-
-Array = NDArray[np.float64]
 
 GRID = 160
 """Pixels along a side of the map of decisions."""
@@ -40,7 +38,7 @@ MOST_KEYS = 24
 _SIDE = 340.0  # the disc in points of print, about
 
 
-def view(points: Array) -> tuple[Array, float]:
+def view(points: Floats) -> tuple[Floats, float]:
     """Centre and half the side of a square around all points: the whole disc unless they lie near
     its origin."""
     if float(np.hypot(*points.T).max(initial=0.0 if len(points) else 1.0)) >= NEAR:
@@ -70,7 +68,7 @@ class Disc:
 
     file: HullFile
     axes: Any
-    centre: Array
+    centre: Floats
     half: float
     pixel: float
     bold: float = 1.0
@@ -202,18 +200,18 @@ def root(file: HullFile) -> float:
     return math.sqrt(-file.curvature)
 
 
-def scaled(file: HullFile, points: Array) -> Array:
+def scaled(file: HullFile, points: Floats) -> Floats:
     """Points (n, 2) in the disc scaled to radius 1."""
     return root(file) * points
 
 
-def everything(file: HullFile) -> Array:
+def everything(file: HullFile) -> Floats:
     """All points (n, 2) that must be in view."""
     corners = [*(hull.corners for hull in file.hulls), *(points for _, points in file.true_hulls)]
     return scaled(file, np.concatenate([file.sample.points[:MOST_DOTS], *corners]))
 
 
-def geodesic(start: Array, end: Array, pixel: float) -> Array:
+def geodesic(start: Floats, end: Floats, pixel: float) -> Floats:
     """Points (n, 2) along the geodesic between two points of the closed unit disc, dense enough to
     look like it.
 
@@ -235,7 +233,7 @@ def geodesic(start: Array, end: Array, pixel: float) -> Array:
     return line
 
 
-def outline(corners: Array, pixel: float) -> Array:
+def outline(corners: Floats, pixel: float) -> Floats:
     """The closed line of a polygon; two corners give a line back and forth, one corner a line of
     length 0."""
     sides = [
@@ -245,17 +243,17 @@ def outline(corners: Array, pixel: float) -> Array:
     return np.concatenate([*sides, corners[:1]])
 
 
-def perpendicular(reference: Array, normal: Array, pixel: float) -> Array:
+def perpendicular(reference: Floats, normal: Floats, pixel: float) -> Floats:
     """The geodesic (n, 2) through a point, at right angles to a normal that is not 0."""
     direction = np.array([-normal[1], normal[0]]) / float(np.hypot(*normal))
     return geodesic(_end(reference, -direction), _end(reference, direction), pixel)
 
 
-def _end(point: Array, unit: Array) -> Array:
+def _end(point: Floats, unit: Floats) -> Floats:
     """The end on the boundary of the geodesic from a point along a unit vector: point ⊕ unit."""
     along = 2 * float(point @ unit)
     square = float(point @ point)
-    far: Array = (2 + along) * point + (1 - square) * unit
+    far: Floats = (2 + along) * point + (1 - square) * unit
     return far / float(np.hypot(*far))
 
 

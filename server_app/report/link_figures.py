@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Picture
 
@@ -17,8 +17,6 @@ FEW = 400
 """Entities up to which the dots are large."""
 
 NEIGHBOURS = 5
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ def disc(run: RunFiles) -> Picture | None:
     return Drawing(None, "Entities in the disc", caption, svg=svg)
 
 
-def in_disc(points: Array, is_curved: bool) -> Array:
+def in_disc(points: Floats, is_curved: bool) -> Floats:
     """Points (N, 2) of the unit disc with the lengths of points (N, d), and the directions of their
     two main components; flat points are scaled."""
     if not is_curved:
@@ -92,12 +90,12 @@ def in_disc(points: Array, is_curved: bool) -> Array:
     units = points / np.maximum(length, 1e-30)
     main = np.linalg.svd(units - units.mean(axis=0), full_matrices=False)[2][:2]
     plane = units @ main.T
-    flat: Array = length * plane
+    flat: Floats = length * plane
     flat /= np.maximum(np.linalg.norm(plane, axis=1, keepdims=True), 1e-30)
     return flat
 
 
-def neighbours(points: Array, shown: NDArray[np.intp], is_curved: bool) -> dict[int, list[int]]:
+def neighbours(points: Floats, shown: Indices, is_curved: bool) -> dict[int, list[int]]:
     """The nearest of the shown entities to each of them."""
     rows = points[shown]
     squares = (rows * rows).sum(axis=1)
@@ -110,6 +108,6 @@ def neighbours(points: Array, shown: NDArray[np.intp], is_curved: bool) -> dict[
     return {int(entity): shown[row].tolist() for entity, row in zip(shown, nearest, strict=True)}
 
 
-def _at(point: Array) -> tuple[str, str]:
+def _at(point: Floats) -> tuple[str, str]:
     """The place in the SVG, whose y grows downwards."""
     return f"{1000 * point[0]:.0f}", f"{-1000 * point[1]:.0f}"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
+from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report import charts, class_scores, style
@@ -17,8 +17,6 @@ from curvfed.server_app.report.page import Picture
 from curvfed.server_app.report.units import percent, printable
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
-
-Array = NDArray[np.float64]
 
 MOST_FEATURES = 2000
 """Features that are drawn."""
@@ -51,9 +49,9 @@ class View:
         How they were brought to the plane, in a sentence or two.
     """
 
-    kept: NDArray[np.intp]
-    points: Array
-    prototypes: Array
+    kept: Indices
+    points: Floats
+    prototypes: Floats
     disc: bool
     how: str
 
@@ -111,7 +109,7 @@ def project(test: GlobalTest) -> View | None:
     return View(kept, points, stars, False, how)
 
 
-def _in_disc(kept: NDArray[np.intp], points: Array, stars: Array, how: str) -> View:
+def _in_disc(kept: Indices, points: Floats, stars: Floats, how: str) -> View:
     """The view of tangent vectors (m, 2) and (C, 2); the former are shortened if they would all lie
     on the rim."""
     median = float(np.median(np.linalg.norm(points, axis=1)))
@@ -128,7 +126,7 @@ def _in_disc(kept: NDArray[np.intp], points: Array, stars: Array, how: str) -> V
     return View(kept, points, stars, True, how)
 
 
-def _plane(rows: Array) -> tuple[Array, float]:
+def _plane(rows: Floats) -> tuple[Floats, float]:
     """The plane (d, 2) of the two principal components of rows (m, d), whose largest entries are
     positive, and its share of the sum of squares."""
     basis = _two_columns(np.linalg.eigh(rows.T @ rows)[1][:, ::-1])
@@ -137,7 +135,7 @@ def _plane(rows: Array) -> tuple[Array, float]:
     return basis, float(share)
 
 
-def _two_columns(rows: Array) -> Array:
+def _two_columns(rows: Floats) -> Floats:
     """The first two columns, 0 where there are none."""
     return np.pad(rows[:, :2], ((0, 0), (0, max(2 - rows.shape[1], 0))))
 

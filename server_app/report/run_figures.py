@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory import is_number
 from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, class_scores, style
@@ -15,8 +15,6 @@ from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.method import Network
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
-
-Array = NDArray[np.float64]
 
 MANY_CLIENTS = 30
 """Clients beyond which a band replaces a line for each client, and dots have no labels."""
@@ -183,7 +181,7 @@ def _by_round(run: RunFiles, column: str, label: str, factor: float = 1.0) -> An
     return axes
 
 
-def _draw_clients(axes: Any, rounds: Array, latest: Array, values: Array) -> None:
+def _draw_clients(axes: Any, rounds: Floats, latest: Floats, values: Floats) -> None:
     """Draw a thin line for each of several clients, or a band if there are many; nothing for a
     single one."""
     if values.shape[1] > MANY_CLIENTS:

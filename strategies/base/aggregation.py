@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
@@ -49,7 +49,7 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
 
 
 def split_average(
-    current: Mapping[str, NDArray[Any]],
+    current: Mapping[str, Array],
     updates: Sequence[Statistics],
     weights: Sequence[float] | None = None,
 ) -> Arrays:

@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from curvfed.geometry.arrays import Floats, Indices
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.base.statistics import HEAD, Arrays, in_large_classes
 from curvfed.tasks.errors import SafeError
-
-Array = NDArray[np.float64]
 
 SLACK = 1 + 1e-9
 """Factor that allows for rounding of sums in float64."""
@@ -46,7 +45,7 @@ class FeatureSums(Protocol):
         """Add a batch: features (b, l), an array or a tensor on the CPU without gradient; labels
         (b,), 0 to C - 1."""
 
-    def pack(self) -> Array:
+    def pack(self) -> Floats:
         """All sums in one vector."""
         ...
 
@@ -97,7 +96,7 @@ class Calibration(ABC):
         it."""
         return self.max_length
 
-    def of_client(self, model: Any, task: Any, min_class_size: int) -> tuple[Array, int]:
+    def of_client(self, model: Any, task: Any, min_class_size: int) -> tuple[Floats, int]:
         """A client's sums over the classifier inputs of its training images, without those of
         smaller classes, and the number of images that are counted.
 
@@ -132,13 +131,13 @@ class Calibration(ABC):
         return total, features
 
     @abstractmethod
-    def variances(self, features: int, classes: int) -> Array:
+    def variances(self, features: int, classes: int) -> Floats:
         """Variances of the noise on the entries of differentially private sums, for a noise
         multiplier of 1: an example's entries, squared and divided by them, add up to at most 1.
         """
 
     @abstractmethod
-    def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
+    def private_classifier(self, total: Floats, head: Arrays, noise: float) -> Arrays:
         """`classifier` from differentially private sums.
 
         Parameters
@@ -157,7 +156,7 @@ class Calibration(ABC):
         return len(features)
 
     @abstractmethod
-    def check(self, vector: Array, examples: int, features: int, classes: int) -> object:
+    def check(self, vector: Floats, examples: int, features: int, classes: int) -> object:
         """Refuse a vector that cannot be sums over this number of examples.
 
         Raises
@@ -166,7 +165,7 @@ class Calibration(ABC):
         """
 
     @abstractmethod
-    def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
+    def classifier(self, total: Floats, examples: int, head: Arrays, noise: float) -> Arrays:
         """The classifier's new parameters, by name.
 
         Parameters
@@ -186,7 +185,7 @@ class Calibration(ABC):
         """
 
 
-def check_products(products: Array, noise: float = 0.0) -> None:
+def check_products(products: Floats, noise: float = 0.0) -> None:
     """Refuse a matrix that is not a sum of z zᵀ: negative squares, or products that violate
     Cauchy-Schwarz.
 
@@ -206,7 +205,7 @@ def check_products(products: Array, noise: float = 0.0) -> None:
         )
 
 
-def on_grid(features: ArrayLike, reach: float) -> Array:
+def on_grid(features: ArrayLike, reach: float) -> Floats:
     """Features (n, l) shortened to a length of at most `reach`, and each entry to a multiple of
     `GRID`, towards 0, which makes nothing longer. The sums of their products are then exact: an
     example changes them by its own products alone, in whatever order they are added."""
@@ -217,7 +216,7 @@ def on_grid(features: ArrayLike, reach: float) -> Array:
     return np.asarray(np.trunc(short / GRID) * GRID)
 
 
-def triangle_variances(features: int) -> Array:
+def triangle_variances(features: int) -> Floats:
     """Variances for the products of an example of length 1, packed: 1 for squares, 1/2 for the
     others, each of which stands for two entries of the matrix."""
     return pack_symmetric((1 + np.eye(features)) / 2)
@@ -228,12 +227,12 @@ def triangle(features: int) -> int:
     return features * (features + 1) // 2
 
 
-def pack_symmetric(matrix: Array) -> Array:
+def pack_symmetric(matrix: Floats) -> Floats:
     """The upper triangle of (l, l) by rows."""
     return matrix[_upper(len(matrix))]
 
 
-def unpack_symmetric(packed: Array, features: int) -> Array:
+def unpack_symmetric(packed: Floats, features: int) -> Floats:
     """Inverse of `pack_symmetric`."""
     matrix = np.zeros((features, features))
     matrix[_upper(features)] = packed
@@ -241,11 +240,11 @@ def unpack_symmetric(packed: Array, features: int) -> Array:
 
 
 @lru_cache(maxsize=4)
-def _upper(features: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _upper(features: int) -> tuple[Indices, Indices]:
     return np.triu_indices(features)  # cached: takes longer than using them
 
 
-def check_vector(vector: Array, expected: int) -> None:
+def check_vector(vector: Floats, expected: int) -> None:
     """Refuse anything but a finite float64 vector of the expected length.
 
     Raises
@@ -265,7 +264,7 @@ FAINT = 3.0
 """A class whose number is below this many standard deviations of its noise counts as absent."""
 
 
-def moment_variances(features: int, classes: int, reach: float) -> Array:
+def moment_variances(features: int, classes: int, reach: float) -> Floats:
     """Variances of the noise on (classes, 1 + l + l(l + 1)/2) moments, for a noise multiplier of 1.
 
     A vector of length `reach` adds 1, its entries and their products to one class; each of the
@@ -276,7 +275,7 @@ def moment_variances(features: int, classes: int, reach: float) -> Array:
     return np.tile(3 * row, (classes, 1))
 
 
-def pool_products(moments: Array, features: int) -> Array:
+def pool_products(moments: Floats, features: int) -> Floats:
     """The moments with the products of all classes in the row of the first, and none elsewhere."""
     pooled = moments.copy()
     split = 1 + features
@@ -286,8 +285,8 @@ def pool_products(moments: Array, features: int) -> Array:
 
 
 def plausible_moments(
-    noisy: Array, features: int, noise: float, reach: float, pooled: bool = False
-) -> Array:
+    noisy: Floats, features: int, noise: float, reach: float, pooled: bool = False
+) -> Floats:
     """Moments that vectors of length `reach` can have, near the noisy ones.
 
     Numbers are whole, and 0 for classes that are lost in the noise; means are at most `reach` long;
@@ -321,7 +320,7 @@ def plausible_moments(
     return np.concatenate([numbers[:, None], numbers[:, None] * means, packed], axis=1)
 
 
-def _at_least(matrix: Array, floor: float) -> Array:
+def _at_least(matrix: Floats, floor: float) -> Floats:
     """The symmetric matrix with its eigenvalues raised to the floor."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray(vectors * np.maximum(values, floor) @ vectors.T)

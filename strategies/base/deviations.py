@@ -4,21 +4,19 @@ sums, and lengths, with the bound beyond which an update is left out."""
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
-
-Matrix = NDArray[np.float64]
 
 _COLUMNS = 65_536  # of a block: a small overhead, and short enough for float32 sums
 _ENTRIES = 2**21  # of a block: 8 MB of float32 fit into the cache
 
 
-def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
+def gram(start: Arrays, models: Sequence[Arrays]) -> Floats:
     """Inner products of the deviations model − start over all trained parameters: V in HyperFed's
     Section 4.5.
 
@@ -115,11 +113,11 @@ def weighted_step(start: Arrays, updates: Sequence[Statistics], weights: ArrayLi
     return {name: averages[name] for name in start}
 
 
-def _buffers(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+def _buffers(arrays: Mapping[str, Array]) -> Arrays:
     return {name: array for name, array in arrays.items() if is_buffer(name)}
 
 
-def _trained(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+def _trained(arrays: Mapping[str, Array]) -> Arrays:
     return {name: array for name, array in arrays.items() if not is_buffer(name)}
 
 
@@ -159,7 +157,7 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     return {partition: float((row / medians).max()) for partition, row in lengths.items()}
 
 
-def _square(array: NDArray[Any], start: NDArray[Any] | None) -> float:
+def _square(array: Array, start: Array | None) -> float:
     """Squared length of array − start, in blocks of the array's dtype."""
     flat = array.reshape(-1)
     origin = np.zeros_like(flat) if start is None else start.reshape(-1)

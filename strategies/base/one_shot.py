@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Points, Privacy
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -64,7 +65,7 @@ class Vectors:
     length: int
     bound: float = 0.0
     modulus: int = 0
-    variances: NDArray[np.float64] | None = None
+    variances: Floats | None = None
 
 
 class Half(ABC):
@@ -113,7 +114,7 @@ class Site:
     owns_data: bool
     min_class_size: int
     max_share: float
-    reveal: Callable[[NDArray[np.float64], NDArray[np.float64]], None]
+    reveal: Callable[[Floats, Floats], None]
 
 
 class OneShotClient(Half):
@@ -293,7 +294,7 @@ class OneShotServer(Half):
         no client does."""
         return {}
 
-    def check_evaluation(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def check_evaluation(self, arrays: Mapping[str, Array]) -> None:
         """Refuse impossible arrays of a client's evaluation. Raises MessageError."""
 
     def evaluate(

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.frames import Hyperboloid
 
 
@@ -135,7 +136,7 @@ class SGD(NamedOptimizer):
         return {f"momentum/{name}": buffer for name, buffer in self._buffers.items()}
 
 
-def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
+def gradient_weight(steps: ArrayLike, momentum: float) -> Floats:
     """‖a‖₁ of SGD with momentum ρ from rest, the total weight of τ steps' gradients: [τ − ρ(1 −
     ρ^τ)/(1 − ρ)]/(1 − ρ).
 

@@ -4,9 +4,9 @@ import copy
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.statistics import (
@@ -17,8 +17,6 @@ from curvfed.strategies.base.statistics import (
     split_groups,
 )
 from curvfed.strategies.base.tensors import load_arrays
-
-Matrix = NDArray[np.float64]
 
 CLIENT = "client/"
 """Prefix of the clients' own averages in the state, followed by "partition/name"."""
@@ -37,7 +35,7 @@ class PersonalAverages(Aggregation):
         """The client's own average, or the plain average until it has one."""
         return self._personal.get(partition, self._average)
 
-    def _mix(self, partitions: Iterable[int], models: Sequence[Arrays], weights: Matrix) -> None:
+    def _mix(self, partitions: Iterable[int], models: Sequence[Arrays], weights: Floats) -> None:
         """Give client i of n the average Σ_j weights_ij models_j; weights have shape (n, number of
         models)."""
         averages: dict[int, Arrays] = {partition: {} for partition in partitions}
@@ -60,14 +58,14 @@ class PersonalAverages(Aggregation):
         self._personal = split_groups(state, CLIENT)
 
 
-def cosines(rows: Matrix, columns: Matrix) -> Matrix:
+def cosines(rows: Floats, columns: Floats) -> Floats:
     """Cosine similarity of all pairs of rows, (n, d) and (m, d) -> (n, m); 0 for a vector of
     zeros.
     """
     return _directions(rows) @ _directions(columns).T
 
 
-def _directions(vectors: Matrix) -> Matrix:
+def _directions(vectors: Floats) -> Floats:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
 

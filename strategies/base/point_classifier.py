@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
+from curvfed.geometry.arrays import Array, Booleans, Floats, Integers
 from curvfed.strategies.base.one_shot import (
     Evaluation,
     Figures,
@@ -70,7 +70,7 @@ class ClassifierClient(OneShotClient):
             raise DataError("the data are not points in a disc", key="not-points")
         return self.site.data
 
-    def large_classes(self, labels: NDArray[np.int64], minimum: int) -> NDArray[np.bool_]:
+    def large_classes(self, labels: Integers, minimum: int) -> Booleans:
         """Whether the class of each training point has enough of them to leave the node, (n,)."""
         return in_large_classes(labels, max(minimum, self.site.min_class_size))
 
@@ -124,7 +124,7 @@ class ClassifierClient(OneShotClient):
 class ClassSumsClient(ClassifierClient):
     """The client's half of a method that sums over its points by the federation's classes."""
 
-    def federation_labels(self) -> NDArray[np.int64]:
+    def federation_labels(self) -> Integers:
         """The number (n,) of each training point's class among the federation's.
 
         Raises
@@ -143,11 +143,11 @@ class ClassSumsClient(ClassifierClient):
         positions = [classes.index(name) if name in classes else 0 for name in data.class_names]
         return np.array(positions, np.int64)[data.train_labels]
 
-    def tangents(self) -> NDArray[np.float64]:
+    def tangents(self) -> Floats:
         """log0 of the training points at curvature -1, (n, 2)."""
         data = self.points
         unit = torch.from_numpy(data.train_points * np.sqrt(-data.curvature))
-        tangents: NDArray[np.float64] = poincare.log0(unit, -1.0).numpy()
+        tangents: Floats = poincare.log0(unit, -1.0).numpy()
         return tangents
 
 
@@ -162,7 +162,7 @@ class ClassifierServer(OneShotServer):
             FALLEN: np.zeros(1),
         }
 
-    def check_evaluation(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def check_evaluation(self, arrays: Mapping[str, Array]) -> None:
         """Refuse more than one vote per group or class."""
         check_votes(arrays[VOTES], arrays[FALLEN])
 
@@ -218,14 +218,14 @@ class NamedClassesServer(ClassifierServer):
         return Evaluation(figures, score, names, arrays | point_arrays(points, predicted))
 
 
-def confidence(classifier: Classifier, points: NDArray[np.float64]) -> dict[str, float]:
+def confidence(classifier: Classifier, points: Floats) -> dict[str, float]:
     """The mean probability of the predicted class; empty without points."""
     if not len(points):
         return {}
     return {"confidence": float(classifier.probabilities(points).max(axis=1).mean())}
 
 
-def point_arrays(points: ServerPoints, predicted: NDArray[np.int64]) -> Arrays:
+def point_arrays(points: ServerPoints, predicted: Integers) -> Arrays:
     """The server's points for the report, with the predicted class of each test point."""
     arrays: Arrays = {}
     if points.test is not None:

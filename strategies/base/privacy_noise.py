@@ -18,8 +18,8 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.shared_tables import Privacy
@@ -53,17 +53,13 @@ def discrete_gaussian(variances: Sequence[int], generator: Random) -> list[int]:
     return [_gaussian(variance, generator) for variance in variances]
 
 
-def add_exact(
-    steps: Residues, variances: NDArray[np.float64], modulus: int, generator: Random
-) -> Residues:
+def add_exact(steps: Residues, variances: Floats, modulus: int, generator: Random) -> Residues:
     """Residues plus discrete Gaussian noise of these variances, in squared steps, rounded up."""
     noise = discrete_gaussian([math.ceil(variance) for variance in variances], generator)
     return add(steps, np.array([number % modulus for number in noise], np.uint64), modulus)
 
 
-def add_rounded(
-    steps: Residues, deviations: NDArray[np.float64], modulus: int, noise: Noise
-) -> Residues:
+def add_rounded(steps: Residues, deviations: Floats, modulus: int, noise: Noise) -> Residues:
     """Residues plus Gaussian noise of these standard deviations, in steps, rounded to integers."""
     numbers = np.rint(noise.gaussian(steps.size) * deviations).astype(np.int64)
     return add(steps, np.mod(numbers, modulus).astype(np.uint64), modulus)
@@ -212,7 +208,7 @@ def within(length: float, clip: float) -> Arrays:
     return {WITHIN: np.array([0.5 * clip if length <= clip else -0.5 * clip])}
 
 
-def variances(arrays: Arrays, clip: float) -> NDArray[np.float64]:
+def variances(arrays: Arrays, clip: float) -> Floats:
     """Of the noise on an update of these arrays and `WITHIN`, for a noise multiplier of 1."""
     square = clip**2
     of_update = {name: np.full(array.shape, square / (1 - SHARE)) for name, array in arrays.items()}

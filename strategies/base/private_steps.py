@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.layer_gradients import (
     LayerGradients,
     Sums,
@@ -38,7 +39,7 @@ class Noise:
         """Draw from a generator with this seed from now on."""
         self._seeded = np.random.default_rng(list(entropy))
 
-    def laplace(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    def laplace(self, shape: tuple[int, ...]) -> Floats:
         """Independent numbers with density exp(-|x|)/2 by the inverse distribution function; at
         most 37 in absolute value.
 
@@ -49,11 +50,11 @@ class Noise:
         sizes = -np.log(_uniform(bits))  # another bit gives the sign
         return np.asarray(np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape))
 
-    def uniform(self, num: int) -> NDArray[np.float64]:
+    def uniform(self, num: int) -> Floats:
         """Independent numbers (num,), uniform in (0, 1], on a grid of 2^-53."""
         return _uniform(self._bits(num))
 
-    def gaussian(self, num: int) -> NDArray[np.float64]:
+    def gaussian(self, num: int) -> Floats:
         """Independent standard normal numbers (num,) by Box and Muller (1958); at most 8.6 in
         absolute value, which a number exceeds with a probability of 1e-17."""
         lengths = np.sqrt(-2 * np.log(self.uniform(num - num // 2)))
@@ -66,7 +67,7 @@ class Noise:
         return np.frombuffer(self._seeded.bytes(8 * num), "<u8")
 
 
-def _uniform(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _uniform(bits: NDArray[np.uint64]) -> Floats:
     """Numbers in (0, 1] from the upper 53 bits."""
     return np.asarray(((bits >> np.uint64(11)) + np.uint64(1)) * 2.0**-53)
 

@@ -3,15 +3,14 @@
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, check_names
 from curvfed.strategies.base.aggregation_keys import Robust
-from curvfed.strategies.base.deviations import Matrix, gram, weighted_step
-from curvfed.strategies.base.statistics import Arrays, Statistics, Vector, is_buffer
+from curvfed.strategies.base.deviations import gram, weighted_step
+from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
 BOUND_ROBUST = 5.0
 """The key `update-bound` without a value for robust aggregations: medians of the lengths."""
@@ -57,7 +56,7 @@ class RobustAggregation(Average):
             self.combine(updates, weights)
 
     @abstractmethod
-    def combine(self, updates: Replies, weights: Vector) -> None:
+    def combine(self, updates: Replies, weights: Floats) -> None:
         """Set the model from the updates of clients with examples, and their weights (K,)."""
 
     def weights(self) -> dict[int, float]:
@@ -71,7 +70,7 @@ class TrimmedMean(RobustAggregation):
 
     name = "trimmed-mean"
 
-    def combine(self, updates: Replies, weights: Vector) -> None:
+    def combine(self, updates: Replies, weights: Floats) -> None:
         """Trim."""
         self._arrays = trimmed_average(
             self._arrays, list(updates.values()), weights, self.keys.share * weights.sum()
@@ -83,7 +82,7 @@ class Median(RobustAggregation):
 
     name = "median"
 
-    def combine(self, updates: Replies, weights: Vector) -> None:
+    def combine(self, updates: Replies, weights: Floats) -> None:
         """Take the medians."""
         self._arrays = medians(self._arrays, list(updates.values()), weights)
 
@@ -99,7 +98,7 @@ class _Weighted(RobustAggregation):
     longest = LONGEST
 
     @abstractmethod
-    def shares(self, products: Matrix, weights: Vector) -> Vector:
+    def shares(self, products: Floats, weights: Floats) -> Floats:
         """The weights (K,) of the updates, which sum to 1.
 
         Parameters
@@ -109,7 +108,7 @@ class _Weighted(RobustAggregation):
         weights : array (K,)
         """
 
-    def combine(self, updates: Replies, weights: Vector) -> None:
+    def combine(self, updates: Replies, weights: Floats) -> None:
         """Average.
 
         Raises
@@ -142,7 +141,7 @@ class Krum(_Weighted):
 
     name = "krum"
 
-    def shares(self, products: Matrix, weights: Vector) -> Vector:
+    def shares(self, products: Floats, weights: Floats) -> Floats:
         """The weights of the chosen updates."""
         number = len(weights)
         liars = int(self.keys.share * number)
@@ -165,7 +164,7 @@ class GeometricMedian(_Weighted):
 
     name = "geometric-median"
 
-    def shares(self, products: Matrix, weights: Vector) -> Vector:
+    def shares(self, products: Floats, weights: Floats) -> Floats:
         """The point's weights, as a mean of the updates."""
         distances = distances_from(products, geometric_median(products, weights))
         return geometric_median(products, weights, float(np.median(distances)))
@@ -184,11 +183,11 @@ class NearMean(_Weighted):
     name = "near-mean"
     longest = BOUND_ROBUST
 
-    def shares(self, products: Matrix, weights: Vector) -> Vector:
+    def shares(self, products: Floats, weights: Floats) -> Floats:
         """The weights of the near updates."""
         distances = distances_from(products, geometric_median(products, weights))
         near = weights * (distances <= FARTHEST * np.median(distances))
-        shares: Vector = near / near.sum()
+        shares: Floats = near / near.sum()
         return shares
 
 
@@ -198,15 +197,15 @@ ROBUST: dict[str, type[RobustAggregation]] = {
 """The robust aggregations, by their names in the key `aggregation`."""
 
 
-def distances_from(products: Matrix, shares: Vector) -> Vector:
+def distances_from(products: Floats, shares: Floats) -> Floats:
     """Distances ‖z − xₖ‖ of K points from z = Σ pₖ xₖ, by their inner products and pₖ."""
     projected = products @ shares
     squares = products.diagonal() - 2 * projected + shares @ projected
-    distances: Vector = np.sqrt(np.maximum(squares, 0))
+    distances: Floats = np.sqrt(np.maximum(squares, 0))
     return distances
 
 
-def geometric_median(products: Matrix, weights: Vector, smallest: float = 0.0) -> Vector:
+def geometric_median(products: Floats, weights: Floats, smallest: float = 0.0) -> Floats:
     """Weights of the mean that minimises Σ wₖ h(‖z − xₖ‖), by Weiszfeld's iteration; h(d) = d, and
     for d below ν h(d) = d²/2ν + ν/2.
 
@@ -233,7 +232,7 @@ def geometric_median(products: Matrix, weights: Vector, smallest: float = 0.0) -
     """
     resolved = 1e-4 * math.sqrt(products.diagonal().max())
     smallest = max(smallest, resolved, np.finfo(np.float64).tiny)
-    shares: Vector = weights / weights.sum()
+    shares: Floats = weights / weights.sum()
     objective = math.inf
     for _ in range(_STEPS):
         distances = distances_from(products, shares)
@@ -247,9 +246,7 @@ def geometric_median(products: Matrix, weights: Vector, smallest: float = 0.0) -
     return shares
 
 
-def medians(
-    like: Mapping[str, NDArray[Any]], updates: Sequence[Statistics], weights: Vector
-) -> Arrays:
+def medians(like: Mapping[str, Array], updates: Sequence[Statistics], weights: Floats) -> Arrays:
     """Weighted median of every entry; the mean of the two middle values if the weight is halved
     between them."""
     # Whole numbers: a quarter on both sides of the middle touches the one or two middle values.
@@ -257,7 +254,7 @@ def medians(
 
 
 def trimmed_average(
-    like: Mapping[str, NDArray[Any]], updates: Sequence[Statistics], weights: Vector, trim: float
+    like: Mapping[str, Array], updates: Sequence[Statistics], weights: Floats, trim: float
 ) -> Arrays:
     """Trimmed mean (`trimmed_mean`) of every entry.
 
@@ -279,7 +276,7 @@ def trimmed_average(
     return averages
 
 
-def trimmed_mean(values: Matrix, weights: Vector, trim: float) -> Vector:
+def trimmed_mean(values: Floats, weights: Floats, trim: float) -> Floats:
     """Weighted mean of each column without a weight of `trim` at either end.
 
     Parameters
@@ -301,5 +298,5 @@ def trimmed_mean(values: Matrix, weights: Vector, trim: float) -> Vector:
     counted = np.minimum(ends, weights.sum() - trim) - np.maximum(begins, trim)
     counted = np.maximum(counted, 0)
     total = (counted * np.take_along_axis(values, order, axis=0)).sum(axis=0)
-    means: Vector = total / counted.sum(axis=0)
+    means: Floats = total / counted.sum(axis=0)
     return means

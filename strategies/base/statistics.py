@@ -4,20 +4,19 @@ arrays by name: those of a model, and those with a prefix, such as "client/3/hea
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+
+from curvfed.geometry.arrays import Array, Booleans, Floats, Integers
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-Arrays = dict[str, NDArray[Any]]
-
-Vector = NDArray[np.float64]
+Arrays = dict[str, Array]
 
 
-def in_large_classes(labels: NDArray[np.int64], minimum: int) -> NDArray[np.bool_]:
+def in_large_classes(labels: Integers, minimum: int) -> Booleans:
     """Whether the class of each example has at least this many examples, (n,)."""
     return np.asarray(np.bincount(labels)[labels] >= minimum)
 
@@ -82,19 +81,19 @@ class Statistics:
             noise=noise,
         )
 
-    def flatten(self) -> Vector:
+    def flatten(self) -> Floats:
         """All entries in one float64 vector, in the order of the arrays' names: a checkpoint has
         another order than a model."""
         pieces = [np.ravel(array).astype(np.float64) for _, array in sorted(self.arrays.items())]
         return np.concatenate([np.zeros(0), *pieces])
 
-    def unflatten(self, vector: Vector) -> "Statistics":
+    def unflatten(self, vector: Floats) -> "Statistics":
         """The entries of a vector in arrays of the names and shapes of this contribution's, in
         float64; the inverse of `flatten`."""
         return replace(self, arrays=dict(_split(vector, self.arrays)))
 
 
-def _split(vector: Vector, like: Mapping[str, NDArray[Any]]) -> Iterator[tuple[str, Vector]]:
+def _split(vector: Floats, like: Mapping[str, Array]) -> Iterator[tuple[str, Floats]]:
     begin = 0
     for name, array in sorted(like.items()):
         yield name, vector[begin : begin + array.size].reshape(array.shape)
@@ -154,12 +153,12 @@ def rounded_names(model: "nn.Module") -> frozenset[str]:
     )
 
 
-def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+def add_prefix(prefix: str, arrays: Mapping[str, Array]) -> Arrays:
     """The arrays with a prefix before each name."""
     return {f"{prefix}{name}": array for name, array in arrays.items()}
 
 
-def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
+def select_prefix(arrays: Mapping[str, Array], prefix: str) -> Arrays:
     """The arrays whose names begin with a prefix; the prefix is removed."""
     return {
         name.removeprefix(prefix): array
@@ -176,7 +175,7 @@ def join_groups(prefix: str, groups: Mapping[int, Arrays]) -> Arrays:
     return joined
 
 
-def split_groups(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[int, Arrays]:
+def split_groups(arrays: Mapping[str, Array], prefix: str) -> dict[int, Arrays]:
     """Inverse of `join_groups`; arrays without the prefix are left out."""
     groups: dict[int, Arrays] = {}
     for key, array in select_prefix(arrays, prefix).items():

@@ -1,16 +1,16 @@
 """Copies of tensors, and into them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
+
+from curvfed.geometry.arrays import Array
 
 
 @torch.no_grad()
-def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
+def load_arrays(arrays: Mapping[str, Array], tensors: Mapping[str, Tensor]) -> None:
     """Copy arrays into the tensors of the same names.
 
     Examples

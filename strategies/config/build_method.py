@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import nn
 
+from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.aggregation_keys import FLOWER
 from curvfed.strategies.base.keys import AUTO
@@ -158,7 +158,7 @@ def is_fixed(config: RunConfig, name: str) -> bool:
     return name in _FIXED and config.network.head_from == "server"
 
 
-def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
+def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, Array]:
     """The parameters of an image model's fixed head, by their names in the model; empty for other
     models."""
     from curvfed.tasks.heads import head_start
@@ -181,7 +181,7 @@ def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
     return fixed_head(model_spec(config, facts), config.seed)
 
 
-def client_head(spec: "AnyModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
+def client_head(spec: "AnyModelSpec", seed: int, partition: int) -> dict[str, Array]:
     """The parameters of one client's own fixed head."""
     # Torch's generator uses 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))

@@ -3,11 +3,11 @@ which clients are summed; and a client's vector: its values, its weight and figu
 client. The server sees only sums of these vectors."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
@@ -102,8 +102,6 @@ MAX_EXAMPLES = 2**20
 ROUNDING = 1e-6
 """Tolerated relative error of a length in float32."""
 
-Vector = NDArray[np.float64]
-
 
 def decoded(
     residues: NDArray[np.uint64], encoding: FixedPoint, like: Arrays
@@ -146,8 +144,8 @@ def vector_length(values: int) -> int:
 
 
 def client_vector(
-    values: Vector, weight: int, figures: Mapping[str, float], bound: float
-) -> Vector:
+    values: Floats, weight: int, figures: Mapping[str, float], bound: float
+) -> Floats:
     """A client's vector: values, weight, figures, and for each figure whether it is reported.
 
     Raises
@@ -173,11 +171,11 @@ def client_vector(
 
 
 def weighted_update(
-    arrays: Mapping[str, NDArray[Any]],
-    received: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, Array],
+    received: Mapping[str, Array],
     weight: int,
     limit: float,
-) -> tuple[Vector, float]:
+) -> tuple[Floats, float]:
     """A client's change of the received parameters, in the order of their names, times its weight.
 
     A change longer than `limit` is shortened to `limit`, which bounds how far one client moves the
@@ -201,7 +199,7 @@ def weighted_update(
     return Statistics(change).flatten(), norm
 
 
-def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
+def parameters(received: Mapping[str, Array]) -> Arrays:
     """The model's parameters among the arrays; other arrays, such as SCAFFOLD's variates, have a
     prefix."""
     return {name: array for name, array in received.items() if "/" not in name}

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.linear_classifiers import (
     Log0Logistic,
     LorentzLogistic,
@@ -21,8 +22,6 @@ from curvfed.geometry.svm import PoincareSVM
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.grouped_hulls import Outlines
 
-Array = NDArray[np.float64]
-Groups = NDArray[np.int64]
 Kind = Literal["poincare", "logistic", "plane", "lorentz", "depth", "quadratic"]
 Model = PoincareSVM | Log0Logistic | MedianDepth
 
@@ -124,7 +123,7 @@ class Classifier:
         return cls(kind, float(curvature), make(cost).fit(inside, groups))
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, Floats]) -> Self:
         """Inverse of `arrays`.
 
         Raises
@@ -166,7 +165,7 @@ class Classifier:
             )
         return cls(kind, curvature, model, temperature, outlines)
 
-    def arrays(self) -> dict[str, Array]:
+    def arrays(self) -> dict[str, Floats]:
         """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters
         of m lines.
 
@@ -194,22 +193,22 @@ class Classifier:
         return self.model.C
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> Integers:
         """(J,), in ascending order."""
         return self.model.classes_
 
     @property
-    def references(self) -> Array:
+    def references(self) -> Floats:
         """Reference points of the geodesics, (m, 2); (0, 2) if the kind has none."""
         return self.model.references_ if isinstance(self.model, PoincareSVM) else np.empty((0, 2))
 
     @property
-    def normals(self) -> Array:
+    def normals(self) -> Floats:
         """Normals of the lines, (m, 2). Those of "poincare" are tangent vectors at the reference
         points."""
         return np.empty((0, 2)) if isinstance(self.model, MedianDepth) else self.model.normals_
 
-    def predict(self, points: ArrayLike) -> Groups:
+    def predict(self, points: ArrayLike) -> Integers:
         """Groups (n,) of points (n, 2).
 
         Raises
@@ -217,10 +216,10 @@ class Classifier:
         ValueError
             If the points are not of shape (n, 2), finite and inside the disc.
         """
-        groups: Groups = self.model.predict(checked_points(points, self.curvature))
+        groups: Integers = self.model.predict(checked_points(points, self.curvature))
         return groups
 
-    def probabilities(self, points: ArrayLike) -> Array:
+    def probabilities(self, points: ArrayLike) -> Floats:
         """Probabilities (n, J) of the groups in ascending order. Raises as `predict`."""
         chances = self.model.predict_proba(checked_points(points, self.curvature))
         if self.temperature == 1:
@@ -228,7 +227,7 @@ class Classifier:
         shares = (chances / chances.max(axis=1, keepdims=True)) ** (1 / self.temperature)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
-    def unknown(self, points: ArrayLike) -> NDArray[np.bool_]:
+    def unknown(self, points: ArrayLike) -> Booleans:
         """Whether points (n, 2) lie outside the outlines of all groups: (n,). Raises as
         `predict`.
         """
@@ -243,7 +242,7 @@ def _make(kind: Kind, curvature: float, c: float) -> Any:
     return PoincareSVM(curvature, c) if kind == "poincare" else _LOGISTIC[kind](curvature, c)
 
 
-def _read(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
+def _read(arrays: Mapping[str, Floats], name: str, shape: tuple[int, ...]) -> Floats:
     """A stored array of a given shape, where -1 allows any length."""
     array = arrays.get(name)
     if array is None:
@@ -266,8 +265,8 @@ NONE = -1
 
 
 def name_groups(
-    predicted: NDArray[np.int64], labels: NDArray[np.int64], num_groups: int, num_classes: int
-) -> NDArray[np.int64]:
+    predicted: Integers, labels: Integers, num_groups: int, num_classes: int
+) -> Integers:
     """The class of each group.
 
     Parameters
@@ -291,11 +290,11 @@ def name_groups(
 
 
 def client_votes(
-    names: NDArray[np.int64],
-    predicted: NDArray[np.int64],
+    names: Integers,
+    predicted: Integers,
     client_classes: Sequence[str],
     public: Sequence[str],
-) -> NDArray[np.float64]:
+) -> Floats:
     """A client's votes, (groups, public classes): 1 for each group that has some of its points and
     a name at the client.
 
@@ -313,7 +312,7 @@ def client_votes(
     return votes
 
 
-def elect_names(votes: NDArray[np.float64]) -> NDArray[np.int64]:
+def elect_names(votes: Floats) -> Integers:
     """The class of each group by the clients' votes (groups, classes): the assignment with the most
     votes; `NONE` without votes."""
     from scipy.optimize import linear_sum_assignment
@@ -324,9 +323,7 @@ def elect_names(votes: NDArray[np.float64]) -> NDArray[np.int64]:
     return names
 
 
-def names_by_votes(
-    votes: NDArray[np.float64], classes: Sequence[str]
-) -> tuple[tuple[str, ...], float | None]:
+def names_by_votes(votes: Floats, classes: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
     """The names of the groups by the clients' votes (groups, classes), "" without votes, and the
     share of votes for these names."""
     elected = elect_names(votes)
@@ -337,9 +334,7 @@ def names_by_votes(
     return names, float(votes[chosen, elected[chosen]].sum() / votes.sum())
 
 
-def accuracy(
-    predicted: NDArray[np.int64], labels: NDArray[np.int64], names: NDArray[np.int64]
-) -> float | None:
+def accuracy(predicted: Integers, labels: Integers, names: Integers) -> float | None:
     """The share of points whose predicted group has the name of their class; None without
     points.
     """

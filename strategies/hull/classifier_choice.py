@@ -10,11 +10,12 @@ from operator import itemgetter
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.hull import points_within
 from curvfed.geometry.linear_classifiers import GRID
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.depth import MedianDepth
-from curvfed.strategies.hull.grouped_hulls import Array, Booleans, GroupedHulls, Integers, Outlines
+from curvfed.strategies.hull.grouped_hulls import GroupedHulls, Outlines
 
 log = logging.getLogger("curvfed")
 
@@ -114,7 +115,7 @@ def warn_at_edge(c: float, grid: tuple[float, ...]) -> None:
     )
 
 
-def draw_points(bodies: GroupedHulls, seed: int) -> tuple[Array, Integers]:
+def draw_points(bodies: GroupedHulls, seed: int) -> tuple[Floats, Integers]:
     """Points (n, 2) drawn like test points, the same number within each hull, and the number (n,)
     of their hull."""
     rng = np.random.default_rng(seed)
@@ -124,7 +125,7 @@ def draw_points(bodies: GroupedHulls, seed: int) -> tuple[Array, Integers]:
 
 
 def predictions(
-    bodies: GroupedHulls, points: Array, hull_of: Integers, c: float, seed: int
+    bodies: GroupedHulls, points: Floats, hull_of: Integers, c: float, seed: int
 ) -> dict[Model, Integers]:
     """Groups (n,) that each kind and C predicts for points drawn within hulls, trained without the
     clients of these hulls.
@@ -167,7 +168,7 @@ def rank(groups: Mapping[Model, Integers], labels: Integers, clients: Integers) 
     return Comparison(choices, float((answers != answers[0]).any(axis=0).mean()))
 
 
-def _standard_error(values: Array, clients: Integers) -> float:
+def _standard_error(values: Floats, clients: Integers) -> float:
     """Standard error of the mean of values (n,), clustered by their clients (n,)."""
     _, numbers = np.unique(clients, return_inverse=True)
     sums = np.bincount(numbers, values - values.mean())

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Integers
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.errors import HullError, undecodable
@@ -162,7 +163,7 @@ class DecodedHulls(NamedTuple):
     """
 
     bins: list[Words]
-    clients: NDArray[np.int64]
+    clients: Integers
 
     @classmethod
     def of(cls, clients: Iterable[list[list[int]]]) -> Self:

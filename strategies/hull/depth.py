@@ -7,15 +7,14 @@ updates (Yin et al., 2018). There is no parameter, and clients with many and wit
 equally.
 """
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from curvfed.geometry.arrays import Array, Floats, Integers
 from curvfed.geometry.hull import convex_hull, to_klein
 from curvfed.geometry.linear_classifiers import checked_points
-
-Array = NDArray[np.float64]
 
 _CHUNK = 2_000_000  # pairs of points and edges at once: 100 MB
 
@@ -36,11 +35,11 @@ class MedianDepth:
     """
 
     C = float("inf")
-    corners_: Array
-    owners_: Array
-    classes_: NDArray[Any]
+    corners_: Floats
+    owners_: Floats
+    classes_: Array
 
-    def fit(self, vertices: list[Array], groups: NDArray[np.int64], curvature: float) -> Self:
+    def fit(self, vertices: list[Floats], groups: Integers, curvature: float) -> Self:
         """Use the hulls with these corners, (m, 2) each, and these groups (h,)."""
         sizes = list(map(len, vertices))
         self.corners_ = np.concatenate(vertices)
@@ -72,16 +71,16 @@ class MedianDepth:
         self._scale = np.sqrt(-curvature)
         return self
 
-    def depths(self, points: ArrayLike) -> Array:
+    def depths(self, points: ArrayLike) -> Floats:
         """Median depth of points (n, 2) in the hulls of each group: (n, J)."""
         of_hull = hull_depths(self.hulls, to_klein(np.asarray(points) * self._scale))
         return group_depths(of_hull, self.groups, self.classes_)
 
-    def predict(self, points: ArrayLike) -> NDArray[Any]:
+    def predict(self, points: ArrayLike) -> Array:
         """Groups (n,); the first of equally deep groups."""
         return np.asarray(self.classes_[self.depths(points).argmax(axis=1)])
 
-    def predict_proba(self, points: ArrayLike) -> Array:
+    def predict_proba(self, points: ArrayLike) -> Floats:
         """Shares (n, J) by the exponentials of the depths; a temperature makes them
         probabilities.
         """
@@ -89,7 +88,7 @@ class MedianDepth:
         return np.ascontiguousarray(shares / shares.sum(axis=1, keepdims=True))
 
 
-def group_depths(of_hull: Array, groups: NDArray[Any], classes: NDArray[Any]) -> Array:
+def group_depths(of_hull: Floats, groups: Array, classes: Array) -> Floats:
     """Medians (n, J) over the hulls of each group, of depths (n, h); -inf for a group without
     hulls."""
     medians = np.full((len(of_hull), len(classes)), -np.inf)
@@ -99,7 +98,7 @@ def group_depths(of_hull: Array, groups: NDArray[Any], classes: NDArray[Any]) ->
     return medians
 
 
-def hull_depths(hulls: list[Array], points: Array) -> Array:
+def hull_depths(hulls: list[Floats], points: Floats) -> Floats:
     """Signed Euclidean distance of points from the border of convex polygons, positive inside.
 
     Parameters

@@ -8,12 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.hull import convex_hull, from_klein, to_klein
 from curvfed.strategies.hull.depth import group_depths, hull_depths
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
 
 FAR_BELOW = 0.6
 """A client is outlying if the share of its corners that lie deepest in their own group is below
@@ -52,13 +49,13 @@ class GroupedHulls:
     curvature : float
     """
 
-    vertices: list[Array]
+    vertices: list[Floats]
     groups: Integers
     clients: Integers
     curvature: float
 
     @cached_property
-    def points(self) -> Array:
+    def points(self) -> Floats:
         """All corners, (n, 2)."""
         return np.concatenate(self.vertices)
 
@@ -73,7 +70,7 @@ class GroupedHulls:
         return self.groups[self.hull_of]
 
     @cached_property
-    def klein(self) -> list[Array]:
+    def klein(self) -> list[Floats]:
         """The hulls as polygons of the Klein model of the unit disc, counter-clockwise."""
         scale = np.sqrt(-self.curvature)
         return [
@@ -82,7 +79,7 @@ class GroupedHulls:
         ]
 
     @cached_property
-    def corner_depths(self) -> Array:
+    def corner_depths(self) -> Floats:
         """Depth of every corner in every hull, (n, h)."""
         return hull_depths(self.klein, to_klein(self.points * np.sqrt(-self.curvature)))
 
@@ -95,7 +92,7 @@ class GroupedHulls:
         ]
         return type(self)(vertices, self.groups[selected], self.clients[selected], self.curvature)
 
-    def depths_without(self, hidden: Booleans) -> Array:
+    def depths_without(self, hidden: Booleans) -> Floats:
         """Median depths (n', J) of the corners of the hidden hulls (h,) in the other hulls of each
         group."""
         rows = self.corner_depths[hidden[self.hull_of]][:, ~hidden]
@@ -149,7 +146,7 @@ def turned_clients(bodies: GroupedHulls) -> Integers:
     return np.asarray(clients[is_turned & (counts > 1)])
 
 
-def _distances_of_turns(points: NDArray[np.complex128], places: NDArray[np.complex128]) -> Array:
+def _distances_of_turns(points: NDArray[np.complex128], places: NDArray[np.complex128]) -> Floats:
     """Mean hyperbolic distance of points (n,) from different places (m,) of the Klein model, the
     nearest ones together, without and with a reflection at each rotation: (2, TURNS)."""
     from scipy.optimize import linear_sum_assignment
@@ -197,8 +194,8 @@ class Outlines:
         The outline's distance from the centre, along geodesics at equal angles from the x axis on.
     """
 
-    centres: Array = field(default_factory=lambda: np.empty((0, 2)))
-    radii: Array = field(default_factory=lambda: np.empty((0, 0)))
+    centres: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    radii: Floats = field(default_factory=lambda: np.empty((0, 0)))
 
     @classmethod
     def of(cls, bodies: GroupedHulls) -> Self:
@@ -226,7 +223,7 @@ class Outlines:
         farthest = float(np.quantile(np.concatenate(ratios), 1 - FAINT))
         return cls(np.array(centres), np.array(radii) * max(1.0, farthest))
 
-    def outside(self, points: Array) -> NDArray[np.bool_]:
+    def outside(self, points: Floats) -> Booleans:
         """Whether points (n, 2) lie outside all outlines; False without outlines."""
         outside = np.full(len(points), bool(self.radii.size))
         for centre, radii in zip(self.centres, self.radii, strict=True):
@@ -234,7 +231,7 @@ class Outlines:
         return outside
 
 
-def _ratios(points: Array, centre: Array, radii: Array) -> Array:
+def _ratios(points: Floats, centre: Floats, radii: Floats) -> Floats:
     """Distances of points (n, 2) from a centre, in units of the outline's in their direction."""
     relative = _translate(points @ np.array([1, 1j]), -complex(*centre))
     place = np.mod(np.angle(relative) / (2 * np.pi), 1) * len(radii)

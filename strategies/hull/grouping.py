@@ -11,10 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-Matrix = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from curvfed.geometry.arrays import Floats, Integers
 
 METHODS = ("assignment", "kernighan-lin", "spectral")
 
@@ -29,13 +27,13 @@ _MAX_SWEEPS = 100  # over all clients, per start; 2 to 4 are usual
 
 
 def group_hulls(
-    hulls: Sequence[Matrix],
-    clients: Indices,
+    hulls: Sequence[Floats],
+    clients: Integers,
     num_groups: int,
     curvature: float,
     method: str = "assignment",
     seed: int = 0,
-) -> Indices:
+) -> Integers:
     """Put every hull in a group, by the average hyperbolic distances between hulls.
 
     Parameters
@@ -100,7 +98,7 @@ def group_hulls(
     return np.argsort(np.argsort(first))[inverse]
 
 
-def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
+def average_distances(hulls: Sequence[Floats], curvature: float) -> Floats:
     """Average hyperbolic distance between the points of any two hulls (Eq. 8).
 
     Parameters
@@ -138,7 +136,7 @@ def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
     return 2 / root * sums / np.outer(sizes, sizes)
 
 
-def _assignment(distances: Matrix, clients: Indices, num_groups: int) -> Indices:
+def _assignment(distances: Floats, clients: Integers, num_groups: int) -> Integers:
     members = [np.flatnonzero(clients == client) for client in np.unique(clients)]
     members.sort(key=lambda hulls: (-len(hulls), distances[hulls].mean()))
     best = _Groups(distances, num_groups)
@@ -155,7 +153,7 @@ class _Groups:
     """A grouping under construction; `cost` is Σ_g Σ_{u,v ∈ g} d(u, v) / |g|, infinite until all
     hulls have a group."""
 
-    def __init__(self, distances: Matrix, num_groups: int) -> None:
+    def __init__(self, distances: Floats, num_groups: int) -> None:
         self.distances = distances
         self.within = distances.diagonal()
         self.group = np.full(len(distances), -1)
@@ -171,7 +169,7 @@ class _Groups:
             return math.inf
         return float((self.sums / self.members.sum(axis=0)).sum())
 
-    def open(self, hulls: Indices) -> None:
+    def open(self, hulls: Integers) -> None:
         """Open a group for each of these hulls, then for those that are furthest from all open
         groups."""
         opening = hulls.tolist()
@@ -182,14 +180,14 @@ class _Groups:
             opening.append(int(np.argmax(nearest)))
         self._add(np.array(opening), np.arange(len(opening)))
 
-    def sweep(self, clients: Sequence[Indices]) -> None:
+    def sweep(self, clients: Sequence[Integers]) -> None:
         """Assign every client's hulls in turn, with the others fixed, until nothing improves."""
         for _ in range(_MAX_SWEEPS):
             moved = [self._assign(hulls) for hulls in clients]
             if not any(moved):
                 return
 
-    def _assign(self, hulls: Indices) -> bool:
+    def _assign(self, hulls: Integers) -> bool:
         """Move a client's hulls to the groups to which they add the least cost; return whether they
         moved."""
         from scipy.optimize import linear_sum_assignment
@@ -208,36 +206,36 @@ class _Groups:
         self._add(hulls, after if gained else before)
         return bool(gained)
 
-    def _add(self, hulls: Indices, groups: Indices) -> None:
+    def _add(self, hulls: Integers, groups: Integers) -> None:
         """Add each hull to its own group."""
         self.sums[groups] += self._weights(hulls, groups)
         self.group[hulls] = groups
         self.members[hulls, groups] = 1
 
-    def _remove(self, hulls: Indices) -> None:
+    def _remove(self, hulls: Integers) -> None:
         """Remove hulls from their groups, which must be different."""
         groups = self.group[hulls]
         self.members[hulls, groups] = 0
         self.group[hulls] = -1
         self.sums[groups] -= self._weights(hulls, groups)
 
-    def _weights(self, hulls: Indices, groups: Indices) -> Matrix:
+    def _weights(self, hulls: Integers, groups: Integers) -> Floats:
         """What each hull adds to the sum of its group."""
         towards = (self.distances[hulls] * self.members[:, groups].T).sum(axis=1)
-        weights: Matrix = 2 * towards + self.within[hulls]
+        weights: Floats = 2 * towards + self.within[hulls]
         return weights
 
 
-def _weights(distances: Matrix) -> Matrix:
+def _weights(distances: Floats) -> Floats:
     """Edge weights 1/d(u, v) (Eq. 8), bounded for hulls that are the same point."""
-    weights: Matrix = 1 / np.maximum(
+    weights: Floats = 1 / np.maximum(
         distances, max(1e-9 * float(distances.max()), np.finfo(np.float64).tiny)
     )
     weights /= weights.max()
     return weights
 
 
-def _kernighan_lin(distances: Matrix, num_groups: int, seed: int) -> Indices:
+def _kernighan_lin(distances: Floats, num_groups: int, seed: int) -> Integers:
     import networkx
     from networkx.algorithms.community import kernighan_lin_bisection
 
@@ -256,7 +254,7 @@ def _kernighan_lin(distances: Matrix, num_groups: int, seed: int) -> Indices:
     return np.array([hull in second for hull in range(len(weights))], np.int64)
 
 
-def _spectral(distances: Matrix, clients: Indices, num_groups: int, seed: int) -> Indices:
+def _spectral(distances: Floats, clients: Integers, num_groups: int, seed: int) -> Integers:
     from sklearn.cluster import SpectralClustering
 
     if num_groups in (1, len(distances)):  # no choice, and too few eigenvectors for the solver

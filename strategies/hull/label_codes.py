@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Booleans, Integers
 from curvfed.strategies.errors import HullError, undecodable
 
 Sums = NDArray[np.uint64]
-Members = NDArray[np.bool_]
 
 MAX_BITS = 62
 """Largest size of a sum of labels, and of a bin. The prime above both is below 2⁶³: two residues
@@ -49,7 +49,7 @@ class BinaryCode:
         width)."""
         return 1 << slot % self.width
 
-    def members(self, sums: Sums) -> Members:
+    def members(self, sums: Sums) -> Booleans:
         """The slots of a word that each sum consists of.
 
         Parameters
@@ -69,8 +69,6 @@ class BinaryCode:
             raise undecodable("the number in a bin is not a sum of labels")
         return (sums[:, None] >> np.arange(self.width, dtype=np.uint64) & np.uint64(1)).astype(bool)
 
-
-Rows = NDArray[np.int64]
 
 MAX_LABELS = 2000
 """Largest number of slots."""
@@ -139,7 +137,7 @@ class BoseChowla:
         """The label of a slot."""
         return (self.numbers[slot] << self._counter) + 1
 
-    def members(self, sums: Sums) -> Members:
+    def members(self, sums: Sums) -> Booleans:
         """As `BinaryCode.members`. Also raises if a sum has more labels than the code can
         separate."""
         distinct, where = np.unique(sums, return_inverse=True)
@@ -201,7 +199,7 @@ def _primitive_polynomial(prime: int, degree: int) -> Any:
     raise AssertionError("every finite field has a primitive polynomial")
 
 
-def _logarithms(field: Any, elements: Rows) -> list[int]:
+def _logarithms(field: Any, elements: Integers) -> list[int]:
     """Discrete logarithms of elements, given as rows of coefficients (m, h), by the algorithm of
     Pohlig and Hellman."""
     from flint import fmpz
@@ -264,19 +262,19 @@ def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
     return logarithms.tolist()
 
 
-def _times(field: Any, element: Any) -> Rows:
+def _times(field: Any, element: Any) -> Integers:
     """Multiplication by an element as a matrix for rows of coefficients."""
     degree = int(field.degree())
     return _coefficients([element * field.gen() ** power for power in range(degree)], degree)
 
 
-def _coefficients(elements: list[Any], degree: int) -> Rows:
+def _coefficients(elements: list[Any], degree: int) -> Integers:
     """Coefficients (n, degree), the constant first."""
     rows = [list(map(int, element.to_list())) for element in elements]
     return np.array(rows, dtype=np.int64).reshape(-1, degree)
 
 
-def _values(polynomials: Rows, points: Rows, prime: int) -> Rows:
+def _values(polynomials: Integers, points: Integers, prime: int) -> Integers:
     """Values (n, m) of n polynomials, given as rows of coefficients, at m points."""
     values = np.zeros((len(polynomials), len(points)), dtype=np.int64)
     for column in polynomials.T[::-1]:

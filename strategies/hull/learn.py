@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Floats, Integers
 from curvfed.strategies.hull.classifier import Classifier, Kind, accuracy, name_groups
 from curvfed.strategies.hull.classifier_choice import (
     Comparison,
@@ -67,15 +67,15 @@ class Learned:
     """
 
     hulls: DecodedHulls
-    groups: NDArray[np.int64]
-    points: NDArray[np.float64]
+    groups: Integers
+    points: Floats
     classifier: Classifier
-    outlying: NDArray[np.int64]
-    turned: NDArray[np.int64]
+    outlying: Integers
+    turned: Integers
     effect: float
     comparison: Comparison = field(default_factory=Comparison)
 
-    def per_vertex(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def per_vertex(self, values: Integers) -> Integers:
         """Values (h,) of the hulls, repeated for every vertex: (n,)."""
         return np.repeat(values, list(map(len, self.hulls.bins)))
 
@@ -131,7 +131,7 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
 
 
 def _effect(
-    bodies: GroupedHulls, outlying: NDArray[np.int64], classifier: Classifier, settings: Settings
+    bodies: GroupedHulls, outlying: Integers, classifier: Classifier, settings: Settings
 ) -> float:
     """`Learned.effect`, for this kind of classifier."""
     others = without_clients(bodies, outlying)
@@ -170,7 +170,7 @@ def against_clients_hulls(
     return {"hulls_exact": True, "grouping_accuracy": accuracy(learned.groups, classes, names)}
 
 
-def drawn_hulls(learned: Learned, public: PublicParameters) -> dict[str, NDArray[Any]]:
+def drawn_hulls(learned: Learned, public: PublicParameters) -> dict[str, Array]:
     """The hulls and the classifier's geodesics, for the report."""
     hulls = learned.hulls
     references = learned.classifier.references
@@ -189,11 +189,9 @@ def drawn_hulls(learned: Learned, public: PublicParameters) -> dict[str, NDArray
     return arrays
 
 
-def drawn_true_hulls(
-    clients: Iterable[ClientPoints], public: PublicParameters
-) -> dict[str, NDArray[Any]]:
+def drawn_true_hulls(clients: Iterable[ClientPoints], public: PublicParameters) -> dict[str, Array]:
     """The clients' hulls in a simulation, before quantisation."""
-    vertices: list[NDArray[Any]] = []
+    vertices: list[Array] = []
     classes: list[int] = []
     for client in clients:
         hulls = _local(client, public)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.geometry.hull import convex_hull, thin
 from curvfed.strategies.errors import HullError
 from curvfed.strategies.hull.codec import PublicParameters
@@ -38,7 +39,7 @@ class LocalHulls:
 
     hulls: tuple[Bins, ...]
     classes: tuple[int, ...]
-    vertices: tuple[NDArray[np.float64], ...]
+    vertices: tuple[Floats, ...]
     num_points: int
     moved: int
     thinned: int
@@ -48,7 +49,7 @@ class LocalHulls:
         """Number of vertices that leave the client, each as its bin."""
         return sum(len(hull) for hull in self.hulls)
 
-    def revealed(self, public: PublicParameters) -> NDArray[np.float64]:
+    def revealed(self, public: PublicParameters) -> Floats:
         """The points that leave the client, (m, 2): the hulls' vertices in the bins that are
         sent."""
         points = [np.zeros((0, 2))]
@@ -68,9 +69,7 @@ class LocalHulls:
         return max(map(len, self.hulls), default=0)
 
 
-def local_hulls(
-    points: NDArray[np.float64], labels: NDArray[np.int64], public: PublicParameters
-) -> LocalHulls:
+def local_hulls(points: Floats, labels: Integers, public: PublicParameters) -> LocalHulls:
     """For each class: the hull, its quantisation, and the hull of the result (Definition 3),
     thinned to the public cap.
 

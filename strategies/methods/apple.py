@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
@@ -117,7 +117,7 @@ class AppleServer(Aggregation):
             chosen.add(peers[order[place]])
         return sorted(chosen)
 
-    def _shares(self) -> NDArray[np.float64]:
+    def _shares(self) -> Floats:
         """p₀ (m,)."""
         sizes = np.array(list(self._sizes.values()), np.float64)
         is_reported = sizes != UNKNOWN

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from torch.nn.functional import cross_entropy
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.strategies.base.calibration import (
     SLACK,
-    Array,
     Calibration,
     CalibrationError,
     check_products,
@@ -56,9 +56,9 @@ class ClassSums:
         Upper triangles, by rows.
     """
 
-    counts: Array
-    sums: Array
-    moments: Array
+    counts: Floats
+    sums: Floats
+    moments: Floats
 
     @classmethod
     def zeros(cls, features: int, classes: int) -> "ClassSums":
@@ -79,12 +79,12 @@ class ClassSums:
             self.sums[label] += features_of_class.sum(axis=0)
             self.moments[label] += pack_symmetric(features_of_class.T @ features_of_class)
 
-    def pack(self) -> Array:
+    def pack(self) -> Floats:
         """Counts, sums and moments in one vector: (`length`,)."""
         return np.concatenate([self.counts, self.sums.ravel(), self.moments.ravel()])
 
     @classmethod
-    def unpack(cls, vector: Array, features: int, classes: int, noise: float = 0.0) -> "ClassSums":
+    def unpack(cls, vector: Floats, features: int, classes: int, noise: float = 0.0) -> "ClassSums":
         """Inverse of `pack`; views of the vector. `noise` is a bound on the absolute error of its
         entries.
 
@@ -116,7 +116,7 @@ class ClassSums:
                 )
         return class_sums
 
-    def gaussian(self, label: int) -> tuple[Array, Array]:
+    def gaussian(self, label: int) -> tuple[Floats, Floats]:
         """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a
         single example.
 
@@ -136,15 +136,13 @@ def length(features: int, classes: int) -> int:
     return classes * (1 + features + triangle(features))
 
 
-def _by_kind(moments: Array, features: int) -> Array:
+def _by_kind(moments: Floats, features: int) -> Floats:
     """Moments (C, 1 + l + l(l + 1)/2) in the order of `ClassSums.pack`."""
     pieces = np.split(moments, [1, 1 + features], axis=1)
     return np.concatenate([piece.ravel() for piece in pieces])
 
 
-def sample(
-    sums: ClassSums, per_class: int, seed: int
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float32], Integers]:
     """Virtual features of all classes with examples.
 
     Parameters
@@ -180,7 +178,7 @@ def retrain(
     weight: NDArray[np.float32],
     bias: NDArray[np.float32],
     features: NDArray[np.float32],
-    labels: NDArray[np.int64],
+    labels: Integers,
     learning_rate: float,
     epochs: int,
     batch_size: int,
@@ -234,7 +232,7 @@ class VirtualFeatures(Calibration):
     counts_classes = True
 
     def check(
-        self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0
+        self, vector: Floats, examples: int, features: int, classes: int, noise: float = 0.0
     ) -> ClassSums:
         """The sums by class, if they are possible for this number of examples."""
         sums = ClassSums.unpack(vector, features, classes, noise)
@@ -244,16 +242,16 @@ class VirtualFeatures(Calibration):
             )
         return sums
 
-    def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
+    def classifier(self, total: Floats, examples: int, head: Arrays, noise: float) -> Arrays:
         """Weight and bias, trained further on features drawn from the Gaussians of the classes."""
         classes, dim = head["weight"].shape
         return self._retrained(self.check(total, examples, dim, classes, noise), head)
 
-    def variances(self, features: int, classes: int) -> Array:
+    def variances(self, features: int, classes: int) -> Floats:
         """As `moment_variances`."""
         return _by_kind(moment_variances(features, classes, self.reach), features)
 
-    def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
+    def private_classifier(self, total: Floats, head: Arrays, noise: float) -> Arrays:
         """As `classifier`, from plausible moments."""
         classes, dim = head["weight"].shape
         pieces = np.split(total, [classes, classes * (1 + dim)])

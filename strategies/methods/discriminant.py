@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.geometry.linear_classifiers import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import (
     moment_variances,
@@ -33,8 +33,6 @@ from curvfed.strategies.base.point_classifier import (
 )
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.hull.classifier import Classifier, Kind
-
-Array = NDArray[np.float64]
 
 
 class Keys(Table):
@@ -61,9 +59,7 @@ def length(features: int, classes: int) -> int:
     return classes * (1 + features + triangle(features))
 
 
-def class_moments(
-    tangents: Array, labels: NDArray[np.int64], classes: int, reach: float = REACH
-) -> Array:
+def class_moments(tangents: Floats, labels: Integers, classes: int, reach: float = REACH) -> Floats:
     """For each class the number of points, their sum and their products (upper triangle): one
     vector (`length`,).
 
@@ -78,14 +74,14 @@ def class_moments(
     """
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
     short = tangents * np.minimum(1, reach / np.maximum(norms, min(reach, 1)))
-    moments: list[Array] = []
+    moments: list[Floats] = []
     for label in range(classes):
         points = short[labels == label]
         moments += [np.array([len(points)]), points.sum(axis=0), pack_symmetric(points.T @ points)]
     return np.concatenate(moments)
 
 
-def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], Array, Array, Array]:
+def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, Floats, Floats]:
     """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a
     constant.
 
@@ -137,7 +133,7 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     return classes, -0.5 * inverse * (kind == "qda"), w, b
 
 
-def discriminant(total: Array, kind: str, curvature: float) -> Classifier:
+def discriminant(total: Floats, kind: str, curvature: float) -> Classifier:
     """The classifier from the `class_moments` of all clients together, in two dimensions.
 
     Parameters

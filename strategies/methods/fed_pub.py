@@ -7,11 +7,12 @@ import numpy as np
 from pydantic import Field
 from torch import nn
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, Method, Network
-from curvfed.strategies.base.personal import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.personal import PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
@@ -72,7 +73,7 @@ class FedPubServer(PersonalAverages):
         self._mix(replies, trained, mixing_weights(embeddings, sources, self.keys.scale))
 
 
-def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
+def mixing_weights(embeddings: Floats, sources: Floats, scale: float) -> Floats:
     """Softmax of scale times the cosine over the sources: row i has the weights of client i's
     average.
 

@@ -1,12 +1,10 @@
 """FedGNN (Wu et al., 2021; Nature Communications, 2022): updates are clipped and get noise before
 they leave a client."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
@@ -95,7 +93,7 @@ class FedGnnClient(Learner):
         """θ_k."""
         return self._sent
 
-    def _hide(self, name: str, trained: NDArray[Any]) -> NDArray[Any]:
+    def _hide(self, name: str, trained: Array) -> Array:
         keys = self.keys
         rate = self.local.optimizer.learning_rate
         start = self._received[name].astype(np.float64)

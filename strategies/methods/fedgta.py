@@ -7,15 +7,15 @@ from typing import Any, cast
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.personal import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.personal import PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.client_task import NodeTask
@@ -143,7 +143,7 @@ class FedGtaServer(PersonalAverages):
         return {"models_per_start": self._sources}
 
 
-def shares(alike: NDArray[np.bool_], confidence: Matrix, examples: Matrix) -> Matrix:
+def shares(alike: Booleans, confidence: Floats, examples: Floats) -> Floats:
     """Weights of the averages, (n, m), rows sum to 1: similar clients by confidence, or all by
     examples if none is similar.
 

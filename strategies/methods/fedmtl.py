@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
@@ -38,8 +38,6 @@ class Keys(Table):
     ridge: Rate = Field(default=0.0, ge=0)
     """lambda_2, the coefficient of half the squared weights, beside weight-decay"""
 
-
-Matrix = NDArray[np.float64]
 
 PULL = "pull/"
 WEIGHT = "pull-weight"
@@ -135,7 +133,7 @@ class FedMtlServer(Aggregation):
         self._sent_to_idle = idle
         self._sent = dict(zip(trained, messages, strict=True))
 
-    def _omega(self, models: Sequence[Arrays]) -> Matrix:
+    def _omega(self, models: Sequence[Arrays]) -> Floats:
         if self.keys.relations == "mean":
             return mean_relations(len(models))
         if not self._models:
@@ -162,13 +160,13 @@ class FedMtlServer(Aggregation):
         self._couple()
 
 
-def mean_relations(count: int) -> Matrix:
+def mean_relations(count: int) -> Floats:
     """Ω = (I − 11ᵀ/m)² (m, m), which is I − 11ᵀ/m: the coupling is Σ_k ‖w_k − w̄‖²/2 (Appendix
     B.1)."""
     return np.asarray(np.eye(count) - np.full((count, count), 1 / max(count, 1)))
 
 
-def learned_relations(gram: Matrix) -> Matrix:
+def learned_relations(gram: Floats) -> Floats:
     """Ω (m, m) that minimises tr(W Ω Wᵀ) under tr(Ω⁻¹) = 1: Ω⁻¹ = (WᵀW)^½/tr (WᵀW)^½ (Zhang &
     Yeung, 2010).
 
@@ -190,7 +188,7 @@ def learned_relations(gram: Matrix) -> Matrix:
     return np.asarray((vectors * (roots.sum() / roots)) @ vectors.T)
 
 
-def _columns(name: str, models: Sequence[Arrays]) -> Matrix:
+def _columns(name: str, models: Sequence[Arrays]) -> Floats:
     """One array of all models, (m, size)."""
     columns = [model[name].ravel() for model in models]
     return np.stack(columns).astype(np.float64) if columns else np.zeros((0, 0))

@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.keys import Rate
 from curvfed.strategies.base.method import IMAGES, Method
@@ -107,14 +107,14 @@ class FedTgpServer(fedproto.FedProtoServer):
             self._generator[name] = torch.tensor(array, requires_grad=True)
 
 
-def client_means(arrays: Arrays) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def client_means(arrays: Arrays) -> tuple[Floats, Integers]:
     """A client's mean features (n, d) of its classes, and the classes (n,)."""
     labels = np.flatnonzero(arrays[COUNTS] > 0)
     sums = arrays[SUMS][labels].astype(np.float64)
     return sums / arrays[COUNTS][labels, None], labels
 
 
-def largest_gap(means: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def largest_gap(means: Floats, labels: Integers) -> float:
     """The largest distance of a class's mean over the clients from that of the nearest other class;
     0 for a single class."""
     centres = np.stack([means[labels == label].mean(axis=0) for label in np.unique(labels)])

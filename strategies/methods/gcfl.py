@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
@@ -39,9 +39,6 @@ class Keys(Table):
         return ("", "") if self.eps1 <= self.eps2 else ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
 
 
-Matrix = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class Updates:
     """Statistics of the updates of n clients of one cluster.
@@ -54,7 +51,7 @@ class Updates:
         Norm of their unweighted mean.
     """
 
-    products: Matrix
+    products: Floats
     mean_norm: float
 
     @classmethod
@@ -80,16 +77,16 @@ class Updates:
         return cls(products, math.sqrt(square))
 
     @property
-    def norms(self) -> Matrix:
+    def norms(self) -> Floats:
         """Norms of the updates, (n,)."""
         return np.sqrt(self.products.diagonal())
 
-    def weights(self) -> Matrix:
+    def weights(self) -> Floats:
         """Edge weights of GCFL, (n, n), in [0, 2]: 1 + cosine of two updates; with an update of 0
         it is 1."""
         scale = self.norms[:, None] * self.norms
         cosines = np.divide(self.products, scale, out=np.zeros_like(scale), where=scale > 0)
-        weights: Matrix = np.maximum(1 + cosines, 0)  # of opposite updates, after rounding
+        weights: Floats = np.maximum(1 + cosines, 0)  # of opposite updates, after rounding
         return weights
 
 
@@ -220,7 +217,7 @@ class GcflServer(Aggregation):
         }
 
 
-def sequence_weights(sequences: Sequence[Sequence[float]]) -> Matrix:
+def sequence_weights(sequences: Sequence[Sequence[float]]) -> Floats:
     """Edge weights of GCFL+, (n, n): the largest distance by dynamic time warping minus that of the
     two sequences."""
     distances = np.zeros((len(sequences), len(sequences)))
@@ -244,7 +241,7 @@ def time_warping(first: Sequence[float], second: Sequence[float]) -> float:
     return math.sqrt(row[-1])
 
 
-def min_cut(weights: Matrix) -> tuple[list[int], list[int]]:
+def min_cut(weights: Floats) -> tuple[list[int], list[int]]:
     """Minimum cut of the complete graph (Stoer & Wagner, 1997).
 
     Parameters

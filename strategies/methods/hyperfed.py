@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.min_norm import frank_wolfe_point, min_norm_point
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram, weighted_step
@@ -63,8 +63,6 @@ class Keys(Table):
             return "hyperfed.steps hyperfed.solver", "hyperfed.solver = frank-wolfe"
         return "", ""
 
-
-Vector = NDArray[np.float64]
 
 _STILL = 1e-2  # deviations up to this share of the longest do not affect the choice of weights
 _SHORTEST = 1e-15  # nor do shorter ones, whose squares underflow in float32
@@ -138,7 +136,7 @@ class Consistent(Average):
             "aggregation_note": note,
         }
 
-    def _step(self, weights: Vector, prior: Vector, ratio: float | None) -> Vector:
+    def _step(self, weights: Floats, prior: Floats, ratio: float | None) -> Floats:
         """The weights of the step with the direction and the length that are asked for; as it is
         where either is 0."""
         direction = self.keys.direction
@@ -156,8 +154,8 @@ class Consistent(Average):
 
 
 def consistent_weights(
-    products: Vector, prior: Vector, radius: float, unit: bool, steps: int = 0
-) -> tuple[Vector, str]:
+    products: Floats, prior: Floats, radius: float, unit: bool, steps: int = 0
+) -> tuple[Floats, str]:
     """The weights of a round, and a note on how they were chosen.
 
     Parameters
@@ -204,7 +202,7 @@ def consistent_weights(
     return weights, ""
 
 
-def norm_ratio(products: Vector, weights: Vector, prior: Vector) -> float | None:
+def norm_ratio(products: Floats, weights: Floats, prior: Floats) -> float | None:
     """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None if the average does not move.
 
     At most 1, up to rounding, if the weights were chosen for the raw deviations; can be above 1
@@ -218,7 +216,7 @@ def norm_ratio(products: Vector, weights: Vector, prior: Vector) -> float | None
     return _norm(products, weights) / before
 
 
-def _norm(products: Vector, weights: Vector) -> float:
+def _norm(products: Floats, weights: Floats) -> float:
     return math.sqrt(max(float(weights @ products @ weights), 0.0))
 
 

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
+from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
@@ -164,7 +164,7 @@ class LinksServer(Average):
             for name, old in self._arrays.items()
         }
 
-    def _moved(self, name: str, old: NDArray[Any], means: Arrays) -> NDArray[Any]:
+    def _moved(self, name: str, old: Array, means: Arrays) -> Array:
         """The rows that some client has at their means; the others as they were."""
         weights = means[COUNTS + name]
         divisors = np.maximum(weights, np.finfo(old.dtype).tiny)
@@ -180,7 +180,7 @@ class LinksServer(Average):
         return CURVED.get(str(self.run.model)) if name == "entities" else None
 
 
-def _is_by_row(name: str, array: NDArray[Any]) -> bool:
+def _is_by_row(name: str, array: Array) -> bool:
     return name in BY_ROW and array.ndim == 2
 
 

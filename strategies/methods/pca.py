@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import POINTS, OneShot
@@ -30,8 +30,6 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.class_names import names_in
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import MAX_LOGARITHM, ClientCells, client_cells
-
-Array = NDArray[np.float64]
 
 
 class Keys(Table):
@@ -77,14 +75,14 @@ def length(genes: int) -> int:
     return genes + triangle(genes)
 
 
-def moments(values: Array) -> Array:
+def moments(values: Floats) -> Floats:
     """Sums of expression (n, g) and of its products (upper triangle): one vector (`length`,)."""
     return np.concatenate([values.sum(axis=0), pack_symmetric(values.T @ values)])
 
 
 def reference(
-    total: Array, cells: int, genes: int, components: int
-) -> tuple[dict[str, Array], float]:
+    total: Floats, cells: int, genes: int, components: int
+) -> tuple[dict[str, Floats], float]:
     """Principal components of standardised expression, from the sum of all clients' moments.
 
     Returns
@@ -112,7 +110,7 @@ def reference(
     return arrays, float(variances[varies].sum() / np.trace(correlation))
 
 
-def principal(gram: Array, count: int) -> tuple[Array, Array]:
+def principal(gram: Floats, count: int) -> tuple[Floats, Floats]:
     """The largest eigenvalues (c,), descending, and axes (g, c), each with a positive largest
     entry, of a matrix (g, g)."""
     from scipy.linalg import eigh

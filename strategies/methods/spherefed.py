@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 from torch import Tensor
 
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import (
     SLACK,
-    Array,
     Calibration,
     CalibrationError,
     check_products,
@@ -82,8 +82,8 @@ class Sums:
         U.
     """
 
-    gram: Array
-    targets: Array
+    gram: Floats
+    targets: Floats
 
     has_bias: ClassVar[bool] = False
     """Whether a last feature of 1 is added, whose weight is the bias."""
@@ -110,12 +110,12 @@ class Sums:
         self.gram[:] += z.T @ z
         self.targets[:] += z.T @ np.eye(self.targets.shape[1])[np.asarray(labels)]
 
-    def pack(self) -> Array:
+    def pack(self) -> Floats:
         """The upper triangle of V by rows, then U by rows: (`length`,)."""
         return np.concatenate([pack_symmetric(self.gram), self.targets.ravel()])
 
     @classmethod
-    def unpack(cls, vector: Array, features: int, classes: int, noise: float = 0.0) -> "Sums":
+    def unpack(cls, vector: Floats, features: int, classes: int, noise: float = 0.0) -> "Sums":
         """Inverse of `pack`; `noise` bounds the absolute error of the entries.
 
         Raises
@@ -161,7 +161,7 @@ def length(features: int, classes: int) -> int:
     return triangle(features) + features * classes
 
 
-def check_trace(gram: Array, examples: int) -> None:
+def check_trace(gram: Floats, examples: int) -> None:
     """Refuse a V that is not a sum over N features of unit length: trace(V) = N.
 
     The tolerance allows for features normalised in float32. A sum of l squares in any order has a
@@ -180,7 +180,7 @@ def check_trace(gram: Array, examples: int) -> None:
         )
 
 
-def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Array:
+def solve(gram: Floats, targets: Floats, ridge: float, noise: float = 0.0) -> Floats:
     """The head with the least squared error (Eqs. 10 and 12): the transpose of (V + ridge·I)⁻¹U.
 
     W minimises Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 has ridge = λ; Eq. 11, a mean over N
@@ -259,14 +259,14 @@ class ClosedForm(Calibration):
         """Maximum square of the length of an example's features, with the one for the bias."""
         return self.reach**2 + self.sums.has_bias
 
-    def variances(self, features: int, classes: int) -> Array:
+    def variances(self, features: int, classes: int) -> Floats:
         """The products of an example are at most as long as `square`, its other entries as the root
         of it; either has half of the budget."""
         size = features + self.sums.has_bias
         squares = 2 * self.square**2 * triangle_variances(size)
         return np.concatenate([squares, np.full(size * classes, 2 * self.square)])
 
-    def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
+    def private_classifier(self, total: Floats, head: Arrays, noise: float) -> Arrays:
         """With the largest eigenvalue of V's noise as a ridge, 2·√l standard deviations: smaller
         eigenvalues of V are noise. Negative ones count as 0. λ counts V's trace in place of the
         examples, whose number the sums do not say; they are equal for features of length 1."""
@@ -280,7 +280,7 @@ class ClosedForm(Calibration):
         return self._parameters(solve(gram, targets, ridge), head)
 
     def check(
-        self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0
+        self, vector: Floats, examples: int, features: int, classes: int, noise: float = 0.0
     ) -> Sums:
         """V and U, if they are possible for this number of examples."""
         sums = self.sums.unpack(vector, features, classes, noise)
@@ -289,13 +289,13 @@ class ClosedForm(Calibration):
             check_trace(sums.gram, examples)
         return sums
 
-    def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
+    def classifier(self, total: Floats, examples: int, head: Arrays, noise: float) -> Arrays:
         """The weight, and the bias if there is one; the sphere's classifier has none."""
         classes, dim = head["weight"].shape
         sums = self.check(total, examples, dim, classes, noise)
         return self._parameters(solve(sums.gram, sums.targets, self.ridge * examples, noise), head)
 
-    def _parameters(self, solution: Array, head: Arrays) -> Arrays:
+    def _parameters(self, solution: Floats, head: Arrays) -> Arrays:
         """The classifier's parameters by name, from their columns."""
         dtype = head["weight"].dtype
         if not self.sums.has_bias:

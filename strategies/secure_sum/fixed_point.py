@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.strategies.errors import SecureSumError
 
 Residues = NDArray[np.uint64]
@@ -153,7 +154,7 @@ class FixedPoint:
         steps = np.rint(np.clip(numbers, -self.limit, self.limit) * self.scale).astype(np.int64)
         return np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64)
 
-    def decode(self, total: Residues) -> NDArray[np.float64]:
+    def decode(self, total: Residues) -> Floats:
         """The sum of the numbers from the sum of their residues.
 
         Parameters
@@ -167,7 +168,7 @@ class FixedPoint:
             Its error is at most `error`, plus 2⁻⁵³ of the value, from rounding to float64.
         """
         steps = total.astype(np.int64)
-        signed: NDArray[np.int64] = np.where(steps > self.modulus // 2, steps - self.modulus, steps)
+        signed: Integers = np.where(steps > self.modulus // 2, steps - self.modulus, steps)
         return signed.astype(np.float64) / self.scale
 
     def _exponent(self) -> int:

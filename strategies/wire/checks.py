@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array
 from curvfed.tasks.errors import MAX_TEXT, SafeError
 from curvfed.tasks.kinds import KINDS
 
@@ -39,7 +39,7 @@ MAX_PARTITIONS = 1_000_000
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
 
 
-def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
+def check_arrays(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
     """Refuse arrays that have other names, shapes or dtypes than expected, or are not finite.
 
     Raises
@@ -65,7 +65,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDAr
             raise MessageError(f"{name} has values that are not finite", key="not-finite")
 
 
-def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
+def check_votes(votes: Array, fallen: Array) -> None:
     """Refuse votes (groups, classes) with more than one vote per group or class, and a flag that is
     not 0 or 1.
 
@@ -134,7 +134,7 @@ def check_confusion(counts: Any, num_classes: int, num_test: int) -> None:
         )
 
 
-def check_variances(arrays: Mapping[str, NDArray[Any]]) -> None:
+def check_variances(arrays: Mapping[str, Array]) -> None:
     """Refuse negative running variances; a single one would spoil the average.
 
     Raises

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array
 from curvfed.strategies.wire.checks import MessageError
 
 DESCRIBE = "describe"
@@ -230,7 +230,7 @@ class Reply:
     error: str = ""
     description: Description | None = None
     num_examples: int = 0
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    arrays: Mapping[str, Array] = field(default_factory=dict)
     metrics: Mapping[str, float] = field(default_factory=dict)
     parts: Parts = field(default_factory=dict)
     restored: int | None = None

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
+from curvfed.geometry.arrays import Array
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.stored_files import (
     FORMAT,
@@ -50,7 +50,7 @@ class FormatError(ValueError):
     """An undamaged file of a format that this version does not read."""
 
 
-def file_parts(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
+def file_parts(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> list[memoryview]:
     """The parts of a file: its header after the header's length, and views of the arrays."""
     contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     entries: dict[str, Any] = {
@@ -71,7 +71,7 @@ def file_parts(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) 
     return [memoryview(sealed(len(header).to_bytes(8, "little") + header, *views)), *views]
 
 
-def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+def read(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """Arrays, sorted by name, and metadata of a file.
 
     Raises
@@ -129,7 +129,7 @@ class Store:
     def save(
         self,
         stamp: int,
-        arrays: Mapping[str, NDArray[Any]],
+        arrays: Mapping[str, Array],
         metadata: Mapping[str, Any],
         base: int = 0,
         durable: bool = False,
@@ -194,7 +194,7 @@ class Store:
                 self._path(later).unlink(missing_ok=True)
         self._known = None
 
-    def load(self, stamp: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def load(self, stamp: int) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and metadata of one stamp.
 
         Raises

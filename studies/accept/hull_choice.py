@@ -20,6 +20,7 @@ from unittest import mock
 
 import numpy as np
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.geometry.hull import from_klein
 from curvfed.strategies.hull.classifier import Classifier, accuracy, name_groups
 from curvfed.strategies.hull.classifier_choice import (
@@ -37,15 +38,7 @@ from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.methods.hull.server import DISAGREEMENT
 from studies.accept.hull_more import Table
 from studies.accept.lab import Lab, Outcome
-from studies.accept.point_sets import (
-    HELD_OUT,
-    SETS,
-    Floats,
-    Integers,
-    Labelled,
-    Split,
-    olsson_split,
-)
+from studies.accept.point_sets import HELD_OUT, SETS, Labelled, Split, olsson_split
 
 SEEDS, FEW_SEEDS = range(10), range(3)
 CAP = 8

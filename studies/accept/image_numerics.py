@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from curvfed.geometry import normal_coordinates, poincare
+from curvfed.geometry.arrays import Floats
 from curvfed.geometry.min_norm import duality_gap, min_norm_point
 from curvfed.geometry.prototypes import uniform
 from curvfed.tasks.images.clients import ImageSpec
@@ -22,7 +22,6 @@ from curvfed.tasks.images.dataset import ImageDataset
 from studies.accept.images import CLIENTS, MILD
 from studies.accept.lab import Lab, Outcome
 
-Vector = NDArray[np.float64]
 Table = Callable[[Lab], Iterator[Outcome]]
 
 CLOSED_FORMS = {
@@ -149,7 +148,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
 
     ImageDataset(ImageSpec("mnist", lab.data)).locate()
     run = TrainedRun.read(lab.run(MILD | {"method": "spherefed", "seed": 0}))
-    vectors: dict[int, Vector] = {}
+    vectors: dict[int, Floats] = {}
     features: list[Tensor] = []
     labels: list[Tensor] = []
     for number in run.clients:
@@ -222,7 +221,7 @@ def _spread(num: int, dim: int) -> tuple[float, float]:
     return (points @ points.T - 2 * torch.eye(num)).max().item(), seconds
 
 
-def _interior_point(products: Vector, radius: float | None) -> Vector:
+def _interior_point(products: Floats, radius: float | None) -> Floats:
     """Weights by Clarabel: minimise w'Gw, the sum 1, all within radius/K of 1/K and not
     negative.
     """

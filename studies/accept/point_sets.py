@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.tasks.generated import two_classes
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Labelled = tuple[Floats, Integers]
 Draw = Callable[[int, np.random.Generator], Labelled]
 Split = Callable[[int], tuple[list[Labelled], Labelled]]

@@ -17,14 +17,13 @@ from unittest import mock
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.geometry import poincare
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.robust import Median, trimmed_mean
-from curvfed.strategies.base.statistics import Vector
 from studies.accept.false_updates import CLIENTS, METHODS, global_accuracy
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -35,10 +34,8 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
 
 SEEDS = (0, 1)
 
-Array = NDArray[np.float64]
 
-
-def _points(method: str, coordinates: Array) -> Tensor:
+def _points(method: str, coordinates: Floats) -> Tensor:
     """Points of the ball."""
     tensor = torch.from_numpy(coordinates)
     if method == "flatland":  # space coordinates on the hyperboloid
@@ -46,16 +43,16 @@ def _points(method: str, coordinates: Array) -> Tensor:
     return poincare.exp0(tensor, -1.0)
 
 
-def _coordinates(method: str, points: Tensor) -> Array:
+def _coordinates(method: str, points: Tensor) -> Floats:
     """Inverse of `_points`."""
     if method == "flatland":
-        coordinates: Array = (2 * points / (1 - points.square().sum(-1, keepdim=True))).numpy()
+        coordinates: Floats = (2 * points / (1 - points.square().sum(-1, keepdim=True))).numpy()
     else:
         coordinates = poincare.log0(points, -1.0).numpy()
     return coordinates
 
 
-def _at_old(method: str, old: Array, rows: Array, weights: Vector, trim: float) -> Array:
+def _at_old(method: str, old: Floats, rows: Floats, weights: Floats, trim: float) -> Floats:
     """The trimmed mean of coordinates (K, n, d) in the tangent space at the old ones (n, d)."""
     base = _points(method, old)
     tangents = poincare.log(base.expand(len(rows), *base.shape), _points(method, rows), -1.0)
@@ -71,7 +68,7 @@ def _run(method: str, seed: int, in_tangents: bool) -> tuple[float, list[list[fl
     distances: list[list[float]] = []
     combine = Median.combine
 
-    def compare(self: Median, updates: Replies, weights: Vector) -> None:
+    def compare(self: Median, updates: Replies, weights: Floats) -> None:
         old = self._arrays[parameter].astype(np.float64)
         rows = np.stack([update.arrays[parameter] for update in updates.values()])
         rows = rows.astype(np.float64)

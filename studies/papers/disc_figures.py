@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.hull_figures import Disc, everything, perpendicular, view
@@ -29,8 +29,6 @@ BOLD = 1.5
 
 RED = "#c00000"
 
-Array = NDArray[np.float64]
-
 
 class Shown(NamedTuple):
     """A panel: its place, its data set, the hulls of its first seed, and the true hyperplane (2, 2)
@@ -39,7 +37,7 @@ class Shown(NamedTuple):
     place: Place
     dataset: str
     file: HullFile
-    truth: Array
+    truth: Floats
 
 
 def draw(spec: Spec, runs: Sequence[Run]) -> Any:
@@ -101,7 +99,7 @@ def _shown(spec: Spec, runs: Sequence[Run], wanted: set[str]) -> list[Shown]:
     return list(places.values())
 
 
-def _truth(run: Run, source: str) -> Array:
+def _truth(run: Run, source: str) -> Floats:
     """Reference point and normal (2, 2) of what labels the data set `uniform`, made again from the
     configuration."""
     if run.value("dataset") not in ("uniform", "auto"):

@@ -4,14 +4,14 @@ and the graph with them; and the joint training of their generator and a classif
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from torch import Tensor, nn
 
+from curvfed.geometry.arrays import Array
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import dropout, start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
@@ -215,9 +215,9 @@ MISSING = "missing"
 neighbours of each."""
 
 
-def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[str, NDArray[Any]]:
+def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[str, Array]:
     """A package of zeros: fGen and `sample` of its inputs, in the shapes that a client sends."""
-    package: dict[str, NDArray[Any]] = {
+    package: dict[str, Array] = {
         name: np.zeros(tuple(parameter.shape), dtype)
         for name, parameter in FeatureGenerator(spec).named_parameters()
     }
@@ -226,7 +226,7 @@ def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[st
     return package
 
 
-def generator_part(package: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def generator_part(package: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of a package that are parameters of fGen."""
     return {
         name: array for name, array in package.items() if name not in (REPRESENTATIONS, MISSING)

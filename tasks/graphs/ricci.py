@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from curvfed.geometry.arrays import Floats
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.partition import components, largest
@@ -217,9 +217,7 @@ def _fitted(graph: ClientGraph) -> float:
     return min(fit(distances, DIMENSIONS).curvature, 0.0)
 
 
-def sampled_distances(
-    graph: ClientGraph, max_nodes: int, seed: int = 0
-) -> tuple[NDArray[np.float64], int]:
+def sampled_distances(graph: ClientGraph, max_nodes: int, seed: int = 0) -> tuple[Floats, int]:
     """Numbers of edges between nodes of the largest connected component.
 
     Parameters

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from curvfed.geometry.arrays import Booleans
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 from curvfed.tasks.graphs.data.partition import (
-    Booleans,
     masks_of,
     membership_digest,
     random_split,

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.stats import norm
 
 from curvfed.geometry import poincare
+from curvfed.geometry.arrays import Floats, Integers
 from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
 from curvfed.strategies.base.point_classifier import ClassSumsClient, NamedClassesServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -52,7 +52,7 @@ class Cells(Half):
         length = len(self.setting.class_names) * self.side**2
         return Vectors(length, 1.0, variances=np.ones(length))
 
-    def cells_of(self, tangents: NDArray[np.float64]) -> NDArray[np.int64]:
+    def cells_of(self, tangents: Floats) -> Integers:
         """The cells (n,) of tangent vectors (n, 2) at curvature -1."""
         norms = np.linalg.norm(tangents, axis=1, keepdims=True)
         short = tangents * np.minimum(1, REACH / np.maximum(norms, REACH))
@@ -60,7 +60,7 @@ class Cells(Half):
         places = np.minimum(places, self.side - 1)
         return np.asarray(places[:, 0] * self.side + places[:, 1])
 
-    def centres(self, cells: NDArray[np.int64]) -> NDArray[np.float64]:
+    def centres(self, cells: Integers) -> Floats:
         """The centres (n, 2) of cells, in the disc."""
         places = np.stack(np.divmod(cells, self.side), axis=1)
         tangents = (places + 0.5) * self.keys.cell - REACH

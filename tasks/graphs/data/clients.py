@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from curvfed.geometry.arrays import Integers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
 from curvfed.tasks.graphs.data import SOURCES
@@ -21,7 +22,6 @@ from curvfed.tasks.graphs.data.graph_spec import (
 )
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
-    Integers,
     clean_edges,
     components,
     induced,

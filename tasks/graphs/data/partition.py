@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
+from curvfed.geometry.arrays import Booleans, Integers
+
 Floats = NDArray[np.float32]
 
 

@@ -3,17 +3,16 @@
 import re
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.graphs.data import REQUIRED
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
-from curvfed.tasks.graphs.data.partition import Integers, clean_edges
+from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes, unused
 
 OPTIONAL = ("node_labels", "node_attributes")
@@ -117,9 +116,7 @@ def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
     )
 
 
-def _table(
-    path: Path, dtype: type, rows: int | None = None, columns: int | None = None
-) -> NDArray[Any]:
+def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None = None) -> Array:
     """The numbers of a file, (rows, columns)."""
     kind = "whole numbers" if np.issubdtype(dtype, np.integer) else "numbers"
     try:
@@ -127,7 +124,7 @@ def _table(
             # Older versions of NumPy warn of a fraction among integers.
             warnings.simplefilter("error", DeprecationWarning)
             warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
-            table: NDArray[Any] = np.loadtxt(
+            table: Array = np.loadtxt(
                 path, dtype=dtype, delimiter=",", comments=None, ndmin=2, encoding="utf-8-sig"
             )
     except OSError as error:
