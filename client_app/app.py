@@ -26,7 +26,7 @@ from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_request, encode_reply
 from curvfed.strategies.wire.messages import (
@@ -111,7 +111,6 @@ def _num_partitions(client: Client) -> int:
 SLOT = 4.0
 """Seconds between the times at which woken clients reply: longer than starting two of them."""
 
-log = logging.getLogger("curvfed")
 
 app = ClientApp()
 

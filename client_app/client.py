@@ -1,6 +1,5 @@
 """A client in its process: data and model are set up once, the personal state has a known round."""
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -30,6 +29,7 @@ from curvfed.strategies.config.build_method import client_head, is_fixed, learne
 from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, Facts
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.client_app.private_rounds import PrivateRounds
 
-log = logging.getLogger("curvfed")
 
 ROUND = 0
 FINE_TUNING = 1

@@ -1,6 +1,5 @@
 """A client's masked reply: the server sees only the sum over the cohort."""
 
-import logging
 from dataclasses import replace
 from functools import partial
 from random import Random, SystemRandom
@@ -24,11 +23,10 @@ from curvfed.strategies.config.secure_phases import (
     weighted_update,
 )
 from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.wire.messages import TRAIN, Request
-
-log = logging.getLogger("curvfed")
 
 
 def masked_contribution(

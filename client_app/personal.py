@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import logging
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +13,10 @@ from torch import Tensor
 from curvfed.client_app.node import PREVIOUS, REFUSE, Node
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.optimizer import NamedOptimizer, copy_into
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read
 from curvfed.tasks.stored_files import make_private, write_atomically
-
-log = logging.getLogger("curvfed")
 
 PARAMETER = "parameter/"
 OPTIMIZER = "optimizer/"

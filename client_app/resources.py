@@ -2,7 +2,6 @@
 out."""
 
 import contextlib
-import logging
 import resource
 import sys
 from collections.abc import Iterator
@@ -20,11 +19,11 @@ from curvfed.strategies.config.build_method import build_model
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 
 if TYPE_CHECKING:
     from curvfed.strategies.config.build_method import AnyModelSpec
 
-log = logging.getLogger("curvfed")
 
 REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 

@@ -1,7 +1,6 @@
 """A client's replies in a secure sum. Each message may reach a new process; `Context.state`
 connects them."""
 
-import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from curvfed.strategies.config.masked import TARGETS, basis_of
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import PeerError, SecureSumError
 from curvfed.strategies.hull.local import draw_order_number
+from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Session, checksum, crypto
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, masked_basis
@@ -32,8 +32,6 @@ from curvfed.strategies.secure_sum.messages import (
 )
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import HULLS, Request
-
-log = logging.getLogger("curvfed")
 
 COUNT_BYTES = 4
 """Bytes with which a real node states its number of examples to its peers."""

@@ -6,7 +6,6 @@ the configuration of a run.
 of a method and of torch, which take seconds, wait until the words are read.
 """
 
-import logging
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,6 @@ from curvfed.tasks.registry import is_file_name, is_named, num_sets, path_text, 
 
 Value = bool | int | float | str
 
-log = logging.getLogger("curvfed")
 
 NUM_SUPERNODES = 10
 """Clients of a simulation by default."""

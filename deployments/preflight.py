@@ -1,7 +1,6 @@
 """Checks on this machine before a run: its name, its device, its data and those of a client."""
 
 import contextlib
-import logging
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_reply, encode_reply
 from curvfed.strategies.wire.exchange import FederationError
@@ -29,8 +29,6 @@ from curvfed.tasks.dataset import Place
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import OWN, is_named, source_of
-
-log = logging.getLogger("curvfed")
 
 
 def preflight(request: Request) -> Request:

@@ -30,11 +30,9 @@ from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.strategies.methods import foreign_methods, is_built_in
-from curvfed.strategies.run_log import log_to_stdout, logged_from
+from curvfed.strategies.run_log import log, log_to_stdout, logged_from
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN
-
-_log = logging.getLogger("curvfed")
 
 __all__ = ["Run", "load", "simulate"]
 
@@ -269,14 +267,14 @@ def _round_bar() -> Iterator[None]:
         yield
         return
     bar = _Bar()
-    lines = _log.handlers.copy()
+    lines = log.handlers.copy()
     for handler in lines:
         handler.addFilter(_is_other)
-    _log.addHandler(bar)
+    log.addHandler(bar)
     try:
         yield
     finally:
-        _log.removeHandler(bar)
+        log.removeHandler(bar)
         for handler in lines:
             handler.removeFilter(_is_other)
 

@@ -33,10 +33,8 @@ from curvfed.deployments.processes import Line, Parcel
 from curvfed.deployments.resources import usable_cores
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.exchange import FederationError
-
-log = logging.getLogger("curvfed")
 
 AHEAD = 2
 """Messages at a worker: the next one waits while it works."""

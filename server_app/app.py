@@ -1,7 +1,6 @@
 """The ServerApp: configuration -> method -> rounds -> run directory."""
 
 import contextlib
-import logging
 import signal
 import threading
 import traceback
@@ -26,10 +25,8 @@ from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.tasks.errors import KeyedError
-
-log = logging.getLogger("curvfed")
 
 app = ServerApp()
 

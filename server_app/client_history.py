@@ -1,7 +1,6 @@
 """What a run notes of its clients, round by round, for its warnings: steps, losses, falls, long
 updates, absences and lost state."""
 
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
-
-log = logging.getLogger("curvfed")
+from curvfed.strategies.run_log import log
 
 FALL = 0.3
 BACK = 0.05

@@ -4,7 +4,6 @@ In `curvfed.server_app.secure.masked_cohort` the server sees only sums. The loop
 uses the contributions does not know which it was.
 """
 
-import logging
 import math
 import time
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ from curvfed.server_app.run import PHASE_SILENCE, Run, check_enough
 from curvfed.strategies.base.figures import check_sent
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import (
     MessageError,
     check_arrays,
@@ -42,8 +42,6 @@ from curvfed.strategies.wire.messages import (
 )
 from curvfed.tasks.class_names import titles
 from curvfed.tasks.kinds import KINDS
-
-log = logging.getLogger("curvfed")
 
 Check = Callable[[Reply], None]
 """Refuses a bad reply with a MessageError."""

@@ -1,16 +1,14 @@
 """Whether the data of a run's clients fit together, and the facts that all clients get about
 them."""
 
-import logging
 from collections import Counter
 
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.tasks.kinds import KINDS
-
-log = logging.getLogger("curvfed")
 
 DIFFERENT_PARTITION = (
     "its part belongs to another partition of the public data set: num-partitions and the data"

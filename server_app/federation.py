@@ -1,7 +1,6 @@
 """The start of a run: the connected nodes that take part, their descriptions, and the test data of
 the server, which must fit them."""
 
-import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -21,11 +20,10 @@ from curvfed.strategies.config.build_method import (
 )
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import DESCRIBE, START, Description, Facts, Header, Request
 from curvfed.tasks.errors import DataError
-
-log = logging.getLogger("curvfed")
 
 _SELF = re.compile(r"(partition-id \d+): ")
 

@@ -1,7 +1,6 @@
 """The global model of a run on images, points or links at the server, scored on test data that no
 client has."""
 
-import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.run_log import log
 from curvfed.tasks.heads import PoincareHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
@@ -32,7 +32,6 @@ from curvfed.tasks.task import predictions
 if TYPE_CHECKING:
     from curvfed.tasks.points import ClientPoints
 
-log = logging.getLogger("curvfed")
 
 SHOWN_FEATURES = 2000
 """Number of test images whose features the report draws."""

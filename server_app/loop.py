@@ -3,7 +3,6 @@ them; callbacks do the rest, such as evaluation and checkpoints. And the model t
 from: seeded, stored in a file, or that of a checkpoint."""
 
 import json
-import logging
 import time
 from dataclasses import replace
 from functools import partial
@@ -29,12 +28,11 @@ from curvfed.strategies.config.build_method import (
 )
 from curvfed.strategies.config.masked import start_digest
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, TRAIN
 from curvfed.tasks.stored_files import check_whole, is_whole, metadata_of
-
-log = logging.getLogger("curvfed")
 
 
 def run_rounds(run: Run) -> None:

@@ -1,7 +1,6 @@
 """A one-shot run: one secure sum, a model that the server learns from it, and the clients' scores
 of the model. It has no rounds."""
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -30,6 +29,7 @@ from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import DataError, KeyedError
@@ -37,7 +37,6 @@ from curvfed.tasks.errors import DataError, KeyedError
 if TYPE_CHECKING:
     from curvfed.tasks.points import ClientPoints
 
-log = logging.getLogger("curvfed")
 
 PROTOCOL = 0
 EVALUATION = 1

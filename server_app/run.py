@@ -1,7 +1,6 @@
 """The parts of every run: connecting the clients, sending and recording phases, figures for the
 summary."""
 
-import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     CONFIRM,
@@ -35,8 +35,6 @@ from curvfed.strategies.wire.messages import (
     Header,
 )
 from curvfed.tasks.errors import KeyedError
-
-log = logging.getLogger("curvfed")
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""

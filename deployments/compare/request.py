@@ -1,7 +1,6 @@
 """Read a comparison from `key=value` arguments, and refuse it if no machine can make it."""
 
 import itertools
-import logging
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,10 +22,9 @@ from curvfed.server_app.report import SUPERNODES, known_name
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_log import log
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_points_file, source_of
-
-log = logging.getLogger("curvfed")
 
 COMMAND = Path("compare")
 """The source of the runs in error texts; relative paths are relative to the working folder."""

@@ -18,8 +18,7 @@ from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
 from curvfed.deployments.workers import run_simulation
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
-
-log = logging.getLogger("curvfed")
+from curvfed.strategies.run_log import log
 
 CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
 """Errors of a run that ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these

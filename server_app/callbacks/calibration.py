@@ -1,7 +1,6 @@
 """The score of the global model on the server's own test data, and a new classifier from sums over
 the clients' features."""
 
-import logging
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics, total
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.kinds import KINDS
@@ -23,7 +23,6 @@ from curvfed.tasks.kinds import KINDS
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalLinks, GlobalModel, GlobalPoints
 
-log = logging.getLogger("curvfed")
 
 SUMS = "sums"
 """Name of the array that a client sends."""

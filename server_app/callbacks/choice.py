@@ -1,6 +1,5 @@
 """The callbacks of a run, in the order in which they are called, and the short ones."""
 
-import logging
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -19,11 +18,10 @@ from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.statistics import HEAD, Statistics
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-
-log = logging.getLogger("curvfed")
 
 WEIGHT = f"{HEAD}weight"
 

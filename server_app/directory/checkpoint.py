@@ -1,6 +1,5 @@
 """The state of a run between rounds, and its checkpoints."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import Facts, lists_to_tuples
 from curvfed.strategies.wire.store import Store, StoreError
 
@@ -31,8 +31,6 @@ BY_PARTITION = (
     "long_updates",
 )
 """Fields of the state whose keys are partitions; JSON has texts."""
-
-log = logging.getLogger("curvfed")
 
 
 @dataclass

@@ -2,18 +2,16 @@
 
 import errno
 import fcntl
-import logging
 import os
 import time
 from pathlib import Path
 
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 
 PATIENCE = 60.0
 """Seconds to wait for an earlier server of the run, which may learn only by Flower's next heartbeat
 that it must end."""
-
-log = logging.getLogger("curvfed")
 
 
 class RunLock:

@@ -1,7 +1,6 @@
 """The clients of a run under secure sums: the server sees only sums over them, in training,
 evaluation and calibration."""
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -31,12 +30,11 @@ from curvfed.strategies.config.secure_phases import (
     vector_length,
 )
 from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
-
-log = logging.getLogger("curvfed")
 
 SumGroup = Callable[..., tuple[Answer, NDArray[np.uint64]]]
 """Sums a vector of each client of a group: `secure_sum`, given all but the group, the modulus and

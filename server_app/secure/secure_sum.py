@@ -1,7 +1,6 @@
 """A secure sum in a run: its phases, public keys, encrypted shares, masked inputs, signatures,
 unmasking."""
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -14,6 +13,7 @@ from curvfed.server_app.cohort import Check
 from curvfed.server_app.secure import SumsOfRun
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum.messages import (
     Advertisement,
     Basis,
@@ -37,8 +37,6 @@ from curvfed.strategies.wire.messages import (
     Parts,
     Reply,
 )
-
-log = logging.getLogger("curvfed")
 
 ATTEMPTS = 5
 """Maximum number of attempts at a sum. Each leaves out the clients whose messages do not verify."""

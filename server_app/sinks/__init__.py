@@ -9,7 +9,6 @@ is the last call. An exception ends the sink, not the run.
 
 import csv
 import importlib.util
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -22,8 +21,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar, dotted
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.errors import ConfigError
-
-log = logging.getLogger("curvfed")
+from curvfed.strategies.run_log import log
 
 FLUSH = 10
 """Maximum number of seconds before a figure is in the file."""

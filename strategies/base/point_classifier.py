@@ -1,6 +1,5 @@
 """The halves of one-shot methods whose model is a classifier of points in the disc."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,11 +25,10 @@ from curvfed.strategies.hull.classifier import (
     elect_names,
     name_groups,
 )
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError, check_votes
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points import ClientPoints
-
-log = logging.getLogger("curvfed")
 
 VOTES = "votes"
 FALLEN = "fallen"

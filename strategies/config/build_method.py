@@ -2,7 +2,6 @@
 and the client's learner."""
 
 import fnmatch
-import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from curvfed.strategies.config.run_config import (
 )
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     AnyModelSpec = ModelSpec | ImageModelSpec | PointModelSpec | LinkModelSpec
 
-log = logging.getLogger("curvfed")
 
 _FIXED = (f"{HEAD}weight", f"{HEAD}bias")
 """The parameters of a fixed head that the server sends."""

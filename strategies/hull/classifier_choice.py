@@ -1,7 +1,6 @@
 """The choice of the classifier on the clients' hulls, and its calibration, both by hulls of
 left-out clients."""
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, product
@@ -16,8 +15,7 @@ from curvfed.geometry.linear_classifiers import GRID
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls, Outlines
-
-log = logging.getLogger("curvfed")
+from curvfed.strategies.run_log import log
 
 Model = tuple[Kind, float]
 """A kind of classifier and its C."""

@@ -2,7 +2,6 @@
 ablations.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -16,9 +15,8 @@ from curvfed.strategies.base.keys import Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.run_log import log
 from curvfed.tasks.errors import DataError
-
-log = logging.getLogger("curvfed")
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """The personal parameters: the columns m that multiply time coordinates, the gates, and k and its

@@ -12,7 +12,6 @@ node's clock: the SuperNode looks for replies every half second and sends all th
 after sending both it is no longer behind. A node that is only slow does no extra work.
 """
 
-import logging
 import queue
 import re
 import threading
@@ -24,6 +23,7 @@ import numpy as np
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import EXACT, Precision, decode_reply, encode_request
 from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, WAKE_UP, Reply, Request
@@ -54,8 +54,6 @@ def wake_up(grid: Grid, nodes: Iterable[int], ttl: float) -> None:
         [Message(RecordDict(), node, WAKE_UP, ttl=ttl) for node in nodes for _ in range(2)]
     )
 
-
-log = logging.getLogger("curvfed")
 
 FIRST_POLL = 0.005
 LAST_POLL = 0.2

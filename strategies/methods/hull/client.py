@@ -1,6 +1,5 @@
 """The client's half: its quantised convex hulls, and what they would reveal."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -13,11 +12,10 @@ from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, client_position, draw_slots, local_hulls
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import Parts
 from curvfed.tasks.errors import DataError
-
-log = logging.getLogger("curvfed")
 
 MAX_SHARE = 0.1
 """A client warns if a larger share of its points would leave it."""

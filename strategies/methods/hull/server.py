@@ -1,7 +1,6 @@
 """The server's half: it decodes the hulls, groups them, and trains a classifier on them."""
 
 import itertools
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -45,9 +44,8 @@ from curvfed.strategies.hull.learn import (
 )
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.methods.hull.client import HullHalf, check_hull_counts
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import Description, Parts
-
-log = logging.getLogger("curvfed")
 
 MIN_GROUP = 3
 """Minimum number of clients in a group: each of two can compute the other's vector from the sum."""
