@@ -148,8 +148,7 @@ def make_task(
     DataError
         If a class of the client is not among `class_names`.
     """
-    task: Task = dataset_class(data.task).task(config, data, class_names, device, model)
-    return task
+    return dataset_class(data.task).task(config, data, class_names, device, model)
 
 
 def has_small_class(class_sizes: Iterable[int], node: Node) -> bool:

@@ -154,7 +154,7 @@ class WorkerGrid(InProcessGrid):
             raise reply
         message = worker.sent.pop(reply.metadata.reply_to_message_id)
         self._contexts[message.metadata.dst_node_id].state = state
-        return reply  # type: ignore[no-any-return]
+        return reply
 
     def _replace(self, worker: _Worker) -> None:
         """Give the nodes of a worker that has ended to the others.

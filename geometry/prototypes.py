@@ -114,8 +114,7 @@ def orthonormal(num: int, dim: int, seed: int) -> Tensor:
             " uniform"
         )
     basis, triangle = torch.linalg.qr(_gaussian(dim, num, seed))
-    rows: Tensor = (basis * triangle.diagonal().sign()).T.contiguous()
-    return rows
+    return (basis * triangle.diagonal().sign()).T.contiguous()
 
 
 @lru_cache(maxsize=16)
@@ -141,8 +140,7 @@ def _simplex(num: int) -> Tensor:
     mean = torch.ones(num, 1, dtype=torch.float64)
     axes = torch.eye(num, num - 1, dtype=torch.float64)
     basis = torch.linalg.qr(torch.cat([mean, axes], dim=1)).Q
-    corners: Tensor = basis[:, 1:] * math.sqrt(num / (num - 1))
-    return corners
+    return basis[:, 1:] * math.sqrt(num / (num - 1))
 
 
 def _search(num: int, dim: int, seed: int) -> Tensor:

@@ -32,8 +32,7 @@ def norm(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     if x.shape[-1] > 64:
         return norm_square(x, dtype).sqrt_()
     # One pass, which adds in a few long chains: at d = 1000 its error would be 18·eps.
-    length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=dtype)
-    return length
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=dtype)
 
 
 def _wide_square(x: Tensor) -> tuple[Tensor]:
@@ -258,15 +257,13 @@ def through_norms(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tens
     wide_x = x.expand(*shape, *x.shape[-2:])
     wide_y = y.expand(*shape, *y.shape[-2:])
     through = _ThroughNorms.apply if under_torch_func() else _cdist_backward
-    by_x: Tensor = through(gradient, wide_x, wide_y, apart)
-    return by_x
+    return through(gradient, wide_x, wide_y, apart)
 
 
 def _cdist_backward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
-    by_x: Tensor = torch.ops.aten._cdist_backward(
+    return torch.ops.aten._cdist_backward(
         gradient.contiguous(), x.contiguous(), y.contiguous(), 2.0, apart.contiguous()
     )
-    return by_x
 
 
 class _ThroughNorms(torch.autograd.Function):

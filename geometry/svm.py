@@ -212,8 +212,7 @@ class PoincareSVM(OneVsRest):
         return np.stack([start[i], end[j]], axis=1)
 
     def _defect(self, points: Floats) -> Floats:
-        defect: Floats = 1 + self.curvature * np.square(points).sum(axis=-1)
-        return defect
+        return 1 + self.curvature * np.square(points).sum(axis=-1)
 
     def _features(self, points: Floats, references: Floats) -> Floats:
         origin = torch.tensor(references).unsqueeze(-2)
@@ -227,8 +226,7 @@ class PoincareSVM(OneVsRest):
 
     def _scores(self, points: Floats) -> Floats:
         self.check_fitted()
-        scores: Floats = (self.normals_[:, None] @ self._features(points, self.references_))[:, 0]
-        return scores
+        return (self.normals_[:, None] @ self._features(points, self.references_))[:, 0]
 
 
 class EuclideanSVM(OneVsRest):
@@ -272,5 +270,4 @@ class EuclideanSVM(OneVsRest):
 
     def _scores(self, points: Floats) -> Floats:
         self.check_fitted()
-        scores: Floats = self.normals_ @ points.T + self.intercepts_[:, None]
-        return scores
+        return self.normals_ @ points.T + self.intercepts_[:, None]

@@ -312,8 +312,7 @@ class Dataset(ABC):
 def dataset_class(task: str) -> type[Dataset]:
     """The implementation for a task, imported where a run has such data."""
     module = import_module(f"curvfed.tasks.{KINDS[task].package}.dataset")
-    kind: type[Dataset] = module.DATASET
-    return kind
+    return module.DATASET
 
 
 def _folders_of(files: Sequence[Path]) -> str:

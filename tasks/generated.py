@@ -174,15 +174,13 @@ class Hyperplane:
         numerator = defect * u - k * (u * u).sum(axis=-1, keepdims=True) * p
         denominator = defect * _defect(points, k) * np.hypot(*w)
         height = 2 * math.sqrt(k) * (numerator @ w) / denominator
-        distance: Floats = np.arcsinh(height) / math.sqrt(k)
-        return distance
+        return np.arcsinh(height) / math.sqrt(k)
 
 
 def _defect(points: Floats, k: float) -> Floats:
     """1 − k‖x‖² as a product, which has no cancellation near the boundary."""
     norm = math.sqrt(k) * np.hypot(points[..., 0], points[..., 1])
-    defect: Floats = (1 - norm) * (1 + norm)
-    return defect
+    return (1 - norm) * (1 + norm)
 
 
 def uniform_points(num: int, radius: float, curvature: float, rng: np.random.Generator) -> Floats:

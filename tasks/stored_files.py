@@ -100,8 +100,7 @@ def metadata_of(data: bytes) -> dict[str, str]:
     """The metadata of a safetensors file, which begins with the length of its header and the
     header, in JSON."""
     length = int.from_bytes(data[:8], "little")
-    metadata: dict[str, str] = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-    return metadata
+    return json.loads(data[8 : 8 + length]).get("__metadata__", {})
 
 
 def check_whole(data: bytes) -> None:

@@ -129,8 +129,7 @@ def serve(folder: Path, parent: int) -> None:
 def _flower_program() -> Callable[[], object]:
     """Flower's own program."""
     (program,) = entry_points(group="console_scripts", name=PROGRAM)
-    run: Callable[[], object] = program.load()
-    return run
+    return program.load()
 
 
 def run_guarded(run: Callable[[], object], arguments: Sequence[str]) -> None:

@@ -203,8 +203,7 @@ def _app_of(bundle: bytes, digest: str) -> App:
     folder = install_from_fab(bundle, place, skip_prompt=True)
     reference = get_project_config(folder)["tool"]["flwr"]["app"]["components"]["clientapp"]
     _forget_installed()
-    app: App = load_app(reference, LoadClientAppError, folder)
-    return app
+    return load_app(reference, LoadClientAppError, folder)
 
 
 def _forget_installed() -> None:

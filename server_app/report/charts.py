@@ -195,8 +195,7 @@ def known(values: Floats) -> Floats:
 
 def row_means(values: Floats) -> Floats:
     """Average the finite values of each row of (R, C); NaN for a row without any."""
-    means: Floats = np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
-    return means
+    return np.ma.masked_invalid(values).mean(axis=1).filled(np.nan)
 
 
 def evenly(count: int) -> Indices:

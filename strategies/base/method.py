@@ -164,8 +164,7 @@ class Method:
             return "average"
         if isinstance(self.server, str):
             return self.server.rpartition(":")[2].lower()
-        name: str = self.server.name  # type: ignore[union-attr]
-        return name
+        return self.server.name  # type: ignore[union-attr]
 
     @property
     def summed_clients(self) -> str:

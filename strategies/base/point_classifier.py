@@ -145,8 +145,7 @@ class ClassSumsClient(ClassifierClient):
         """log0 of the training points at curvature -1, (n, 2)."""
         data = self.points
         unit = torch.from_numpy(data.train_points * np.sqrt(-data.curvature))
-        tangents: Floats = poincare.log0(unit, -1.0).numpy()
-        return tangents
+        return poincare.log0(unit, -1.0).numpy()
 
 
 class ClassifierServer(OneShotServer):

@@ -214,8 +214,7 @@ class ExampleGradients:
             self.chunk = min(self.chunk, MAX_GRAPHS)
 
         def example_loss(values: dict[str, Tensor], inputs: Any, label: Tensor) -> Tensor:
-            value: Tensor = functional_call(whole, values, (inputs, label))
-            return value
+            return functional_call(whole, values, (inputs, label))
 
         self._gradients: Callable[..., dict[str, Tensor]] = vmap(
             grad(example_loss), in_dims=(None, 0, 0), randomness="different"

@@ -187,8 +187,7 @@ class NearMean(_Weighted):
         """The weights of the near updates."""
         distances = distances_from(products, geometric_median(products, weights))
         near = weights * (distances <= FARTHEST * np.median(distances))
-        shares: Floats = near / near.sum()
-        return shares
+        return near / near.sum()
 
 
 ROBUST: dict[str, type[RobustAggregation]] = {
@@ -201,8 +200,7 @@ def distances_from(products: Floats, shares: Floats) -> Floats:
     """Distances ‖z − xₖ‖ of K points from z = Σ pₖ xₖ, by their inner products and pₖ."""
     projected = products @ shares
     squares = products.diagonal() - 2 * projected + shares @ projected
-    distances: Floats = np.sqrt(np.maximum(squares, 0))
-    return distances
+    return np.sqrt(np.maximum(squares, 0))
 
 
 def geometric_median(products: Floats, weights: Floats, smallest: float = 0.0) -> Floats:
@@ -298,5 +296,4 @@ def trimmed_mean(values: Floats, weights: Floats, trim: float) -> Floats:
     counted = np.minimum(ends, weights.sum() - trim) - np.maximum(begins, trim)
     counted = np.maximum(counted, 0)
     total = (counted * np.take_along_axis(values, order, axis=0)).sum(axis=0)
-    means: Floats = total / counted.sum(axis=0)
-    return means
+    return total / counted.sum(axis=0)

@@ -63,7 +63,7 @@ def move_to_device(model: nn.Module, device: torch.device) -> nn.Module:
     """The model on its device; on a GPU in the channels-last layout, in which convolutions are
     faster."""
     if device.type == "cuda":
-        return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+        return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model.to(device)
 
 

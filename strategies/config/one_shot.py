@@ -9,14 +9,12 @@ from curvfed.strategies.config.run_config import RunConfig
 
 def client_half(config: RunConfig, class_names: tuple[str, ...], site: Site) -> OneShotClient:
     """The client's half; `config` has its defaults resolved."""
-    half: OneShotClient = client_class(config)(_setting(config, class_names), site)
-    return half
+    return client_class(config)(_setting(config, class_names), site)
 
 
 def server_half(config: RunConfig, class_names: tuple[str, ...]) -> OneShotServer:
     """The server's half; `config` has its defaults resolved."""
-    half: OneShotServer = server_class(config)(_setting(config, class_names))
-    return half
+    return server_class(config)(_setting(config, class_names))
 
 
 def client_class(config: RunConfig) -> Any:

@@ -97,14 +97,12 @@ class RunConfig(RunKeys):
         if key not in values:
             table, _, name = key.partition(".")
             return default_tables()[table][name]
-        value: Scalar = values[key]
-        return value
+        return values[key]
 
     def keys_of(self, method: Method) -> Table:
         """The first table of a method, which both halves receive; empty for a method without
         keys."""
-        keys: Table = self.table(next(iter(method.keys))) if method.keys else Table()
-        return keys
+        return self.table(next(iter(method.keys))) if method.keys else Table()
 
     def table(self, name: str) -> Any:
         """The table of this name; a table without changed keys is imported, with its defaults."""
@@ -143,8 +141,7 @@ class RunConfig(RunKeys):
     @property
     def num_public_classes(self) -> int | None:
         """The public number of classes; None if the clients name their classes."""
-        number: int | None = self.table("hull").num_classes
-        return number
+        return self.table("hull").num_classes
 
     @property
     def update_clip(self) -> float:

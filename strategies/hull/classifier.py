@@ -216,8 +216,7 @@ class Classifier:
         ValueError
             If the points are not of shape (n, 2), finite and inside the disc.
         """
-        groups: Integers = self.model.predict(checked_points(points, self.curvature))
-        return groups
+        return self.model.predict(checked_points(points, self.curvature))
 
     def probabilities(self, points: ArrayLike) -> Floats:
         """Probabilities (n, J) of the groups in ascending order. Raises as `predict`."""

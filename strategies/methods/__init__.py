@@ -61,8 +61,7 @@ def is_built_in(method: str) -> bool:
 
 def rows_of(file: str) -> dict[str, Method]:
     """The rows in a file, which is imported."""
-    rows: dict[str, Method] = importlib.import_module(f"{__name__}.{file}").METHODS
-    return rows
+    return importlib.import_module(f"{__name__}.{file}").METHODS
 
 
 @cache

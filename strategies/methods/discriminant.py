@@ -171,8 +171,7 @@ class MomentsOfClasses(Half):
     @property
     def reach(self) -> float:
         """See `Keys`."""
-        reach: float = self.keys.reach or (PRIVATE_REACH if self.is_private else REACH)
-        return reach
+        return self.keys.reach or (PRIVATE_REACH if self.is_private else REACH)
 
     def vectors(self, clients: int) -> Vectors:
         """Vectors of real numbers."""

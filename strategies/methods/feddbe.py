@@ -159,8 +159,7 @@ class ShiftedHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
-        logits: Tensor = self.head(features + self.offset)
-        return logits
+        return self.head(features + self.offset)
 
 
 METHODS = {

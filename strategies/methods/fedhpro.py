@@ -211,8 +211,7 @@ def contrast(
 def alignment(features: Tensor, labels: Tensor, prototypes: Tensor) -> Tensor:
     """The alignment, the mean over a batch."""
     centres = F.normalize(prototypes.mean(1))[labels]
-    loss: Tensor = F.smooth_l1_loss(F.normalize(features), centres)
-    return loss
+    return F.smooth_l1_loss(F.normalize(features), centres)
 
 
 METHODS = {

@@ -107,8 +107,7 @@ class BothHeads(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
-        logits: Tensor = self.generic(features) + self.own(features)
-        return logits
+        return self.generic(features) + self.own(features)
 
 
 def with_head(model: nn.Module, head: nn.Module) -> nn.Module:
@@ -120,8 +119,7 @@ def with_head(model: nn.Module, head: nn.Module) -> nn.Module:
 
 def _own_head(model: nn.Module) -> nn.Module:
     """A classifier of the same kind, a copy of the model's."""
-    head: nn.Module = copy.deepcopy(model.head)  # type: ignore[assignment]
-    return head
+    return copy.deepcopy(model.head)  # type: ignore[return-value]
 
 
 METHODS = {

@@ -86,8 +86,7 @@ class Updates:
         it is 1."""
         scale = self.norms[:, None] * self.norms
         cosines = np.divide(self.products, scale, out=np.zeros_like(scale), where=scale > 0)
-        weights: Floats = np.maximum(1 + cosines, 0)  # of opposite updates, after rounding
-        return weights
+        return np.maximum(1 + cosines, 0)  # of opposite updates, after rounding
 
 
 CLUSTER = "cluster/"

@@ -224,8 +224,7 @@ class GraphDataset(Dataset):
                 return partition_graphs(raw, spec, num_partitions)
             return partition_graph(raw, spec, num_partitions)
 
-        part: ClientGraph = self.prepared(located, partition_id, settings, prepare)
-        return part
+        return self.prepared(located, partition_id, settings, prepare)
 
     def _part_of_sets(
         self, names: tuple[str, ...], partition_id: int, num_partitions: int
@@ -269,8 +268,7 @@ class GraphDataset(Dataset):
                 located.read(), spec, num_partitions // len(names), digest, space
             )
 
-        part: ClientGraph = self.prepared(located, share, settings, prepare)
-        return part
+        return self.prepared(located, share, settings, prepare)
 
     def own_settings(self) -> dict[str, Any]:
         """All settings but those of the data set."""

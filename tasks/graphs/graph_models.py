@@ -69,8 +69,7 @@ class FlatGraphNet(nn.Module):
 
     def forward(self, inputs: Graphs) -> Tensor:
         """Logits (G, C)."""
-        logits: Tensor = self.head(self.encode(inputs))
-        return logits
+        return self.head(self.encode(inputs))
 
 
 class GINLayer(nn.Module):
@@ -135,8 +134,7 @@ class LorentzGIN(CurvedNet):
         space = self.input(_points(inputs, radius), radius)
         for layer in self.layers:
             space = layer(space, inputs, radius)
-        logits: Tensor = self.head(inputs.members @ space, radius)
-        return logits
+        return self.head(inputs.members @ space, radius)
 
 
 def _points(inputs: Graphs, radius: Tensor) -> Tensor:
@@ -178,8 +176,7 @@ class _LorentzHead(nn.Module):
     def forward(self, space: Tensor, radius: Tensor) -> Tensor:
         """Logits (G, C)."""
         hidden = dropout(F.relu(self.hidden(space, radius)), self.dropout, self.training)
-        logits: Tensor = self.out(hidden, radius)
-        return logits
+        return self.out(hidden, radius)
 
 
 class PooledLorentzGCN(CurvedNet):
@@ -207,8 +204,7 @@ class PooledLorentzGCN(CurvedNet):
         for layer in (self.input, *self.layers):
             product = space @ layer.weight.t()
             space, square = layer.convolved(product, square, inputs.adjacency, radius)
-        logits: Tensor = self.head(centroids(space, inputs.members, radius), radius)
-        return logits
+        return self.head(centroids(space, inputs.members, radius), radius)
 
 
 class GCN(nn.Module):
@@ -237,8 +233,7 @@ class GCN(nn.Module):
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
-        logits: Tensor = self.head(F.relu(self.encode(inputs)))
-        return logits
+        return self.head(F.relu(self.encode(inputs)))
 
 
 class LorentzGCN(CurvedNet):
@@ -265,8 +260,7 @@ class LorentzGCN(CurvedNet):
         space, _ = self.second.convolved(
             space @ self.second.weight.t(), square, inputs.adjacency, radius
         )
-        logits: Tensor = self.head(space, radius)
-        return logits
+        return self.head(space, radius)
 
 
 class GatedGCN(GCN):
@@ -346,8 +340,7 @@ class SplitGCN(nn.Module):
         hidden = F.relu(
             self.second(hidden[:, 1:] @ self.second.matrix(), hidden[:, :1], inputs.adjacency)
         )
-        logits: Tensor = self.head(hidden[:, 1:]) + hidden[:, :1] * self.head.time
-        return logits
+        return self.head(hidden[:, 1:]) + hidden[:, :1] * self.head.time
 
 
 def _mix(gate: Tensor, low: Tensor, rows: Tensor) -> Tensor:

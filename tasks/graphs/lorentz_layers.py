@@ -39,8 +39,7 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
     if is_transformed():
         x = (norms * radius.rsqrt()).clamp(min=floor(norms.dtype))
         return x.clamp(max=max_radius(norms.dtype)).sinh() / x
-    factor: Tensor = _Exp0Factor.apply(norms, radius)
-    return factor
+    return _Exp0Factor.apply(norms, radius)
 
 
 def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
@@ -90,8 +89,7 @@ def lorentz_linear(
     if is_transformed():
         time = (row_dot(space, space) + radius).sqrt()
         return space @ weight.t() + time * column + bias
-    out: Tensor = _LorentzLinear.apply(space, weight, bias, column, radius)
-    return out
+    return _LorentzLinear.apply(space, weight, bias, column, radius)
 
 
 def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
@@ -117,8 +115,7 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor
         times = (row_dot(space, space) + radius).sqrt()
         centre_times = (row_dot(centres, centres) + radius).sqrt()
         return 2 * (radius + space @ centres.t() - times @ centre_times.t()) + bias
-    logits: Tensor = _DistanceLogits.apply(space, centres, bias, radius)
-    return logits
+    return _DistanceLogits.apply(space, centres, bias, radius)
 
 
 def refuse_autocast(x: Tensor) -> None:

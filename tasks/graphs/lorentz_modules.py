@@ -328,5 +328,4 @@ def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Consta
         pairs = torch.unique(torch.cat([rows * num_nodes + columns, columns * num_nodes + rows]))
         both = torch.stack([pairs // num_nodes, pairs % num_nodes])
         _adjacencies[edge_index] = about, normalized_adjacency(both, num_nodes, dtype)
-    adjacency: Constant = _adjacencies[edge_index][1]
-    return adjacency
+    return _adjacencies[edge_index][1]

@@ -157,8 +157,7 @@ class ModelSpec:
     def _built_in(self) -> nn.Module:
         module = import_module(f"{__package__}.{FILES.get(self.kind, 'graph_models')}")
         make, *layers = (getattr(module, name) for name in MODELS[self.task][self.kind])
-        model: nn.Module = make(self, *layers)
-        return model
+        return make(self, *layers)
 
     def _from_package(self) -> nn.Module:
         """The model of another package, with arguments x, edge_index and, for whole graphs, batch.

@@ -91,8 +91,7 @@ class NeighbourGenerator(nn.Module):
         The authors' code cuts them off at 0, where the gradient vanishes; `mended` adds no
         neighbour for a negative number.
         """
-        counts: Tensor = self.count(representations).squeeze(1)
-        return counts
+        return self.count(representations).squeeze(1)
 
 
 class Varying(Constant):
@@ -268,8 +267,7 @@ class MendedModel(nn.Module):
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C) of the graph's own nodes."""
-        logits: Tensor = self.model(self._mend(inputs))[: inputs.num_nodes]
-        return logits
+        return self.model(self._mend(inputs))[: inputs.num_nodes]
 
 
 def mend(generator: NeighbourGenerator, inputs: GraphInputs, seed: int) -> GraphInputs:

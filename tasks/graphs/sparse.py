@@ -38,8 +38,7 @@ class Constant:
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Product (N, M) @ (M, d) -> (N, d)."""
-        product: Tensor = _Product.apply(self.matrix, self.transpose, x)
-        return product
+        return _Product.apply(self.matrix, self.transpose, x)
 
     def to(self, device: torch.device) -> "Constant":
         """The same matrix on another device."""
@@ -228,8 +227,7 @@ def row_norms(matrix: Tensor) -> Tensor:
     """Euclidean norms (N, 1) of the rows of a dense or CSR matrix; CSR rows become dense in blocks
     of `BLOCK` entries."""
     if matrix.layout != torch.sparse_csr:
-        norms: Tensor = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
-        return norms
+        return torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
     numbers = torch.arange(len(matrix), device=matrix.device)
     blocks = torch.split(numbers, max(1, BLOCK // matrix.shape[1]))
     return torch.cat([row_norms(select_rows(matrix, rows).to_dense()) for rows in blocks])

@@ -27,10 +27,7 @@ class HullHalf(Half):
     def public(self, clients: int) -> PublicParameters:
         """The public parameters, from this side's own configuration."""
         setting = self.setting
-        public: PublicParameters = self.keys.public(
-            setting.points, len(setting.class_names), clients
-        )
-        return public
+        return self.keys.public(setting.points, len(setting.class_names), clients)
 
     def vectors(self, clients: int) -> Vectors:
         """Vectors of residues."""

@@ -54,10 +54,7 @@ def _parts(name: str, field: Any, slices: Any) -> Sequence[object]:
     """Each graph's part of a field; a list has an entry per graph."""
     if isinstance(field, list):
         return field
-    parts: Sequence[object] = torch.split(
-        field, slices.diff().tolist(), dim=1 if name == "edge_index" else 0
-    )
-    return parts
+    return torch.split(field, slices.diff().tolist(), dim=1 if name == "edge_index" else 0)
 
 
 def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
