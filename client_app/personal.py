@@ -13,6 +13,7 @@ from torch import Tensor
 from curvfed.client_app.node import PREVIOUS, REFUSE, Node
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.optimizer import NamedOptimizer, copy_into
+from curvfed.strategies.base.statistics import add_prefix, select_prefix
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read
@@ -55,11 +56,9 @@ def collect_state(
     personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
 ) -> dict[str, Array]:
     """The personal parameters and the state of the optimiser, if there is one, by name."""
-    tensors: dict[str, Tensor] = {
-        f"{PARAMETER}{name}": parameter for name, parameter in personal.items()
-    }
+    tensors: dict[str, Tensor] = add_prefix(PARAMETER, personal)
     if optimizer is not None:
-        tensors |= {f"{OPTIMIZER}{key}": value for key, value in optimizer.state().items()}
+        tensors |= add_prefix(OPTIMIZER, optimizer.state())
     return {key: tensor.numpy(force=True) for key, tensor in tensors.items()}
 
 
@@ -78,16 +77,9 @@ def restore_state(
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
     try:
         with torch.no_grad():
-            copy_into(
-                {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}, tensors
-            )
+            copy_into(add_prefix(PARAMETER, personal), tensors)
         if optimizer is not None:
-            moments = {
-                key.removeprefix(OPTIMIZER): value
-                for key, value in tensors.items()
-                if key.startswith(OPTIMIZER)
-            }
-            optimizer.load(moments)
+            optimizer.load(select_prefix(tensors, OPTIMIZER))
     except (KeyError, ValueError) as error:
         raise StoreError(
             f"the stored personal state belongs to another model ({error}): {STATE_HINT}",

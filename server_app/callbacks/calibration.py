@@ -14,7 +14,14 @@ from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
-from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics, total
+from curvfed.strategies.base.statistics import (
+    HEAD,
+    Arrays,
+    Statistics,
+    add_prefix,
+    select_prefix,
+    total,
+)
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.tasks.errors import SafeError
@@ -147,9 +154,7 @@ class CalibrationCallback(Callback):
             raise CalibrationError(
                 f"{name}: no client that answered has training data", key="no-training-data"
             )
-        head = {
-            key.removeprefix(HEAD): array for key, array in model.items() if key.startswith(HEAD)
-        }
+        head = select_prefix(model, HEAD)
         sums = summed.arrays[SUMS]
         if calibration.is_private:
             classifier = calibration.private_classifier(sums, head, summed.noise)
@@ -171,4 +176,4 @@ def _checked(name: str, classifier: Arrays) -> Arrays:
         raise CalibrationError(
             f"{name}: the classifier computed from the sums is not finite", key="not-finite"
         )
-    return {f"{HEAD}{key}": array for key, array in classifier.items()}
+    return add_prefix(HEAD, classifier)

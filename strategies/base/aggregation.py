@@ -292,6 +292,7 @@ class Average(Aggregation):
     def begin(self, arrays: Arrays) -> None:
         """Start from the initial parameters."""
         self._arrays = arrays
+        self._weights: dict[int, float] = {}
 
     def sent_to(self, partition: int) -> Arrays:
         """The average, the same for every client."""
@@ -304,6 +305,10 @@ class Average(Aggregation):
     def aggregate(self, replies: Replies) -> None:
         """Average the replies."""
         self._arrays = split_average(self._arrays, list(replies.values()))
+
+    def weights(self) -> dict[int, float]:
+        """The weights that a subclass has set in the last round."""
+        return self._weights
 
     def state(self) -> Arrays:
         """The average."""

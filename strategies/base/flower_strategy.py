@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, strategy
 
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, split_average
 from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN
-from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
+from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer, split_prefix
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import encode_arrays
 
@@ -145,13 +145,13 @@ class FlowerStrategy(Average):
                 " from it; start a new run with another run-name",
                 key="checkpoint",
             )
-        super().load({name: array for name, array in state.items() if not name.startswith(STORED)})
-        self._steps = int(state[STEPS])
+        model, attributes = split_prefix(state, STORED)
+        super().load(model)
+        self._steps = int(attributes.pop("steps"))
         stored: dict[tuple[str, str], Arrays] = {}
-        for name, array in state.items():
-            if name.startswith(STORED) and name != STEPS:
-                kind, attribute, item = name.removeprefix(STORED).split("/", 2)
-                stored.setdefault((kind, attribute), {})[item] = array
+        for name, array in attributes.items():
+            kind, attribute, item = name.split("/", 2)
+            stored.setdefault((kind, attribute), {})[item] = array
         for (kind, attribute), items in stored.items():
             in_place = (
                 [items[str(place)] for place in range(len(items))] if kind == "list" else items

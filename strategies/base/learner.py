@@ -11,7 +11,7 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.private_steps import Noise, PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import HEAD, Arrays
+from curvfed.strategies.base.statistics import HEAD, Arrays, add_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
@@ -319,4 +319,4 @@ def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor
     """
     if config.optimizer_state != "kept":
         return {}
-    return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()}
+    return add_prefix("moments/", optimizer.state())

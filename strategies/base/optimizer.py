@@ -13,6 +13,7 @@ from torch.optim.sgd import sgd
 
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.frames import Hyperboloid
+from curvfed.strategies.base.statistics import add_prefix
 
 
 def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
@@ -133,7 +134,7 @@ class SGD(NamedOptimizer):
 
     def state(self) -> dict[str, Tensor]:
         """Momentum as "momentum/name"; the tensors in use, not copies."""
-        return {f"momentum/{name}": buffer for name, buffer in self._buffers.items()}
+        return add_prefix("momentum/", self._buffers)
 
 
 def gradient_weight(steps: ArrayLike, momentum: float) -> Floats:

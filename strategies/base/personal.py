@@ -11,10 +11,12 @@ from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.statistics import (
     Arrays,
+    add_prefix,
     join_groups,
     named_state,
     select_prefix,
     split_groups,
+    split_prefix,
 )
 from curvfed.strategies.base.tensors import load_arrays
 
@@ -52,9 +54,7 @@ class PersonalAverages(Aggregation):
 
     def load(self, state: Arrays) -> None:
         """Continue from stored averages."""
-        self._average = {
-            name: array for name, array in state.items() if not name.startswith(CLIENT)
-        }
+        self._average, _ = split_prefix(state, CLIENT)
         self._personal = split_groups(state, CLIENT)
 
 
@@ -93,7 +93,7 @@ class OwnModel(Learner):
 
     def local_state(self) -> dict[str, Tensor]:
         """Parameters and running statistics of the personal model."""
-        return {f"{OWN}{name}": tensor for name, tensor in self.own_state.items()}
+        return add_prefix(OWN, self.own_state)
 
     @property
     def scored(self) -> nn.Module:

@@ -40,11 +40,6 @@ class RobustAggregation(Average):
     keys: Robust
     bound = BOUND_ROBUST
 
-    def begin(self, arrays: Arrays) -> None:
-        """Start without weights."""
-        super().begin(arrays)
-        self._weights: dict[int, float] = {}
-
     def aggregate(self, replies: Replies) -> None:
         """Combine the replies."""
         for update in replies.values():
@@ -58,10 +53,6 @@ class RobustAggregation(Average):
     @abstractmethod
     def combine(self, updates: Replies, weights: Floats) -> None:
         """Set the model from the updates of clients with examples, and their weights (K,)."""
-
-    def weights(self) -> dict[int, float]:
-        """The weights of the clients' updates in the last round, if there are any."""
-        return self._weights
 
 
 class TrimmedMean(RobustAggregation):

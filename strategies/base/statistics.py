@@ -4,7 +4,7 @@ arrays by name: those of a model, and those with a prefix, such as "client/3/hea
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Arrays = dict[str, Array]
+Value = TypeVar("Value")
 
 
 def in_large_classes(labels: Integers, minimum: int) -> Booleans:
@@ -153,18 +154,26 @@ def rounded_names(model: "nn.Module") -> frozenset[str]:
     )
 
 
-def add_prefix(prefix: str, arrays: Mapping[str, Array]) -> Arrays:
-    """The arrays with a prefix before each name."""
-    return {f"{prefix}{name}": array for name, array in arrays.items()}
+def add_prefix(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    """The values, such as arrays or tensors, with a prefix before each name."""
+    return {f"{prefix}{name}": value for name, value in values.items()}
 
 
-def select_prefix(arrays: Mapping[str, Array], prefix: str) -> Arrays:
-    """The arrays whose names begin with a prefix; the prefix is removed."""
+def select_prefix(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
+    """The values whose names begin with a prefix; the prefix is removed."""
     return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
+        name.removeprefix(prefix): value
+        for name, value in values.items()
         if name.startswith(prefix)
     }
+
+
+def split_prefix(
+    values: Mapping[str, Value], prefix: str
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """The values whose names do not begin with a prefix, and those of `select_prefix`."""
+    others = {name: value for name, value in values.items() if not name.startswith(prefix)}
+    return others, select_prefix(values, prefix)
 
 
 def join_groups(prefix: str, groups: Mapping[int, Arrays]) -> Arrays:

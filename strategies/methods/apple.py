@@ -16,7 +16,13 @@ from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.personal import OWN, OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays, is_buffer, join_groups, split_groups
+from curvfed.strategies.base.statistics import (
+    Arrays,
+    add_prefix,
+    is_buffer,
+    join_groups,
+    split_groups,
+)
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Trained, make_optimizer, train
 from curvfed.strategies.errors import ConfigError
@@ -207,8 +213,8 @@ class AppleClient(Learner):
     def local_state(self) -> dict[str, Tensor]:
         """p_i − p_0 (m,), θ, and with `apple.cores` the others' cores (m, …)."""
         state: dict[str, Tensor] = {"relations": self.relations}
-        state |= {f"{OWN}{name}": tensor for name, tensor in self.local.tensors.items()}
-        state |= {f"{LAST}{name}": cores for name, cores in self._last.items()}
+        state |= add_prefix(OWN, self.local.tensors)
+        state |= add_prefix(LAST, self._last)
         return state
 
     def receive(self, arrays: Arrays) -> None:

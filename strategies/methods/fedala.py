@@ -13,6 +13,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.personal import OwnModel
+from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.base.training import Trained, check_finite, training_only
 
@@ -68,7 +69,7 @@ class FedAlaClient(OwnModel):
 
     def local_state(self) -> dict[str, Tensor]:
         """v, the weights, and whether there are any."""
-        weights = {f"weight/{name}": weight for name, weight in self._weights.items()}
+        weights = add_prefix("weight/", self._weights)
         return super().local_state() | weights | {"stage": self._stage}
 
     def train(self) -> Trained:

@@ -12,7 +12,7 @@ from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
-from curvfed.strategies.base.statistics import Arrays, add_prefix, is_buffer, select_prefix
+from curvfed.strategies.base.statistics import Arrays, add_prefix, is_buffer, split_prefix
 from curvfed.strategies.base.tensors import clones
 from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 
@@ -79,8 +79,7 @@ class FedDynServer(Average):
 
     def load(self, state: Arrays) -> None:
         """Continue from a stored model and drift."""
-        self._arrays = {name: array for name, array in state.items() if not name.startswith(DRIFT)}
-        self._drift = select_prefix(state, DRIFT)
+        self._arrays, self._drift = split_prefix(state, DRIFT)
 
 
 class FedDynClient(Learner):
@@ -112,7 +111,7 @@ class FedDynClient(Learner):
 
     def local_state(self) -> dict[str, Tensor]:
         """lₖ."""
-        return {f"{DRIFT}{name}": tensor for name, tensor in self._drift.items()}
+        return add_prefix(DRIFT, self._drift)
 
     def train(self) -> Trained:
         """The round's steps; adds their drift to lₖ."""

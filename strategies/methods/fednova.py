@@ -39,13 +39,9 @@ class FedNovaServer(Average):
 
     summed_clients = "own"
 
-    def begin(self, arrays: Arrays) -> None:
-        """Start without weights."""
-        super().begin(arrays)
-        self._weights: dict[int, float] = {}
-
     def aggregate(self, replies: Replies) -> None:
-        """Add the weighted sum of the normalised deviations."""
+        """Add the weighted sum of the normalised deviations; `weights` are the factors τ_eff
+        pₖ/‖aₖ‖₁ of the deviations."""
         if any(
             LENGTH in update.arrays for update in replies.values()
         ):  # of a secure sum: the mean of θ + dₖ, and τ_eff
@@ -72,10 +68,6 @@ class FedNovaServer(Average):
         return {name: array.astype(np.float64) for name, array in self._arrays.items()} | {
             LENGTH: np.zeros(1)
         }
-
-    def weights(self) -> dict[int, float]:
-        """τ_eff pₖ/‖aₖ‖₁, the factors of the deviations in the last round."""
-        return self._weights
 
 
 class FedNovaClient(Learner):

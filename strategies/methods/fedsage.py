@@ -237,7 +237,7 @@ class FedSageClient(Learner):
     def local_state(self) -> dict[str, Tensor]:
         """The generator, and the number of rounds that trained it."""
         state = dict(self._generator.named_parameters()) | {"rounds": self._rounds}
-        return {f"{KEPT}{name}": tensor for name, tensor in state.items()}
+        return add_prefix(KEPT, state)
 
     def receive(self, arrays: Arrays) -> None:
         """θ; while generators are trained also the gradient for the client's fGen and the others'

@@ -100,9 +100,8 @@ class Consistent(Average):
     keys: Keys
 
     def begin(self, arrays: Arrays) -> None:
-        """Start without weights."""
+        """Start without figures."""
         super().begin(arrays)
-        self._weights: dict[int, float] = {}
         self._figures: dict[str, Any] = {}
 
     def aggregate(self, replies: Replies) -> None:
@@ -147,10 +146,6 @@ class Consistent(Average):
     def round_figures(self) -> dict[str, Any]:
         """The weights p, their L1 distance from the shares p0, the ratio of norms, and the note."""
         return self._figures
-
-    def weights(self) -> dict[int, float]:
-        """The weights p of the last round."""
-        return self._weights
 
 
 def consistent_weights(

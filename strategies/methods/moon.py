@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method, Network
-from curvfed.strategies.base.statistics import named_state
+from curvfed.strategies.base.statistics import add_prefix, named_state
 from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.base.training import Trained
 from curvfed.tasks.task import Batch
@@ -68,7 +68,7 @@ class MoonClient(Learner):
 
     def local_state(self) -> dict[str, Tensor]:
         """Parameters and running statistics of the previous model."""
-        return {f"{PREVIOUS}{name}": tensor for name, tensor in named_state(self._previous).items()}
+        return add_prefix(PREVIOUS, named_state(self._previous))
 
     def train(self) -> Trained:
         """The round's steps; the received model is copied before them, the trained model after

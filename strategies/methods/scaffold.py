@@ -20,6 +20,7 @@ from curvfed.strategies.base.statistics import (
     add_prefix,
     is_buffer,
     select_prefix,
+    split_prefix,
 )
 from curvfed.strategies.base.tensors import clones, load_arrays
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
@@ -95,10 +96,7 @@ class ScaffoldServer(Average):
 
     def load(self, state: Arrays) -> None:
         """Continue from stored parameters and variates."""
-        self._arrays = {
-            name: array for name, array in state.items() if not name.startswith(VARIATE)
-        }
-        self._variate = select_prefix(state, VARIATE)
+        self._arrays, self._variate = split_prefix(state, VARIATE)
         self._sent = self.state()
 
 
@@ -137,7 +135,7 @@ class ScaffoldClient(Learner):
 
     def local_state(self) -> dict[str, Tensor]:
         """cᵢ."""
-        return {f"{OWN_VARIATE}{name}": tensor for name, tensor in self._own.items()}
+        return add_prefix(OWN_VARIATE, self._own)
 
     def receive(self, arrays: Arrays) -> None:
         """x and c."""
