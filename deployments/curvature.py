@@ -13,17 +13,8 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
-from curvfed.server_app.report import (
-    Cell,
-    Page,
-    Picture,
-    Table,
-    charts,
-    html_page,
-    number,
-    percent,
-    style,
-)
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, number, percent
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.ricci import mean_ricci, sampled_distances

@@ -145,7 +145,7 @@ class Run:
     @turn("report", may_nest=True)
     def report(self) -> Path:
         """The path of `report.html`, which is written if it is missing."""
-        from curvfed.server_app.report import write_report
+        from curvfed.server_app.report.run_page import write_report
 
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
@@ -164,7 +164,7 @@ class Run:
         ValueError
             If the run has neither: a run of rounds needs scores of two rounds.
         """
-        from curvfed.server_app.report import run_figure
+        from curvfed.server_app.report.run_figures import run_figure
 
         return run_figure(self.path)
 

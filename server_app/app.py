@@ -222,7 +222,7 @@ def _report(directory: RunDirectory) -> bool:
     """Draw the report; whether it succeeded."""
 
     def write() -> None:
-        from curvfed.server_app.report import write_report
+        from curvfed.server_app.report.run_page import write_report
 
         write_report(directory.path)
 

@@ -55,7 +55,7 @@ def sweep(
     from curvfed.deployments.sweep import data_places, find, read_plan
     from curvfed.deployments.sweep.results import FILE, default_results
     from curvfed.deployments.sweep.runner import run_sweep
-    from curvfed.server_app.report import check_page
+    from curvfed.server_app.report.sweep_page import check_page
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -100,7 +100,7 @@ def report(
     # These imports take seconds, and help shows at once.
     from curvfed.deployments.sweep import find, read_plan
     from curvfed.deployments.sweep.results import Results, default_results
-    from curvfed.server_app.report import make_page, write_page
+    from curvfed.server_app.report.sweep_page import make_page, write_page
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)

@@ -18,7 +18,8 @@ from curvfed.deployments.compare import (
 )
 from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.sweep import DEFAULTS, combinations, data_places, plan_run
-from curvfed.server_app.report import SUPERNODES, known_name
+from curvfed.server_app.report.selection import known_name
+from curvfed.server_app.report.study import SUPERNODES
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS

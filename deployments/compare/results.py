@@ -17,19 +17,18 @@ from curvfed.deployments.compare import SCORES
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.compare.tuning import Choice
 from curvfed.server_app.directory import frame_csv
-from curvfed.server_app.report import (
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.page import (
     Cell,
     Page,
     Picture,
-    Run,
     Table,
-    charts,
     html_page,
     markdown_page,
     number,
-    run_notes,
-    style,
 )
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.sweep_page import run_notes
 from curvfed.strategies.base.figures import BEST, VALIDATION, find
 from curvfed.tasks.stored_files import write_atomically
 

@@ -19,7 +19,8 @@ from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import run_sweep
-from curvfed.server_app.report import Plan, Planned, Run
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.study import Plan, Planned
 from curvfed.strategies.base.figures import BEST, VALIDATION
 from curvfed.tasks.stored_files import write_atomically
 

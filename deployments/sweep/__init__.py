@@ -39,7 +39,7 @@ from curvfed.deployments.arguments import (
 )
 from curvfed.deployments.package_files import SWEEPS, name_hint, package_files
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
-from curvfed.server_app.report import SUPERNODES, Plan, Planned
+from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.keys import dotted, python_value
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten

@@ -19,7 +19,8 @@ from rich.text import Text
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep import DEFAULTS
-from curvfed.server_app.report import SUPERNODES, Plan, Planned, Run
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.keys import dotted, toml_text
 from curvfed.strategies.base.run_keys import home
 

@@ -20,7 +20,7 @@ from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.processes import socket_folder
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.results import TOKEN_FILE, Ended, Progress, Results
-from curvfed.server_app.report import SUPERNODES, Plan, Planned
+from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 
 STARTS = 3
 """Attempts to start Ray."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Floats, Indices
+from curvfed.server_app.report.page import printable
 from curvfed.server_app.report.style import LARGE, PALETTE, SMALLER, SOFT, Look
-from curvfed.server_app.report.units import printable
 
 SMALL = LARGE * SMALLER
 

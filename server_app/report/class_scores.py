@@ -11,8 +11,7 @@ import numpy as np
 from curvfed.geometry.arrays import Booleans, Floats, Indices
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.page import Picture
-from curvfed.server_app.report.units import printable
+from curvfed.server_app.report.page import Picture, printable
 
 if TYPE_CHECKING:  # which needs torch
     from curvfed.server_app.directory.array_files import HullFile

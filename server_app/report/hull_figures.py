@@ -14,8 +14,7 @@ from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.class_scores import confusion_of, count_pairs
-from curvfed.server_app.report.page import Picture
-from curvfed.server_app.report.units import printable
+from curvfed.server_app.report.page import Picture, printable
 
 GRID = 160
 """Pixels along a side of the map of decisions."""

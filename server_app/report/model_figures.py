@@ -13,8 +13,7 @@ from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report import charts, class_scores, style
-from curvfed.server_app.report.page import Picture
-from curvfed.server_app.report.units import percent, printable
+from curvfed.server_app.report.page import Picture, percent, printable
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 

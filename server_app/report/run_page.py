@@ -8,9 +8,8 @@ from typing import Any
 
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import run_tables
-from curvfed.server_app.report.page import Cell, Page, Table, html_page
+from curvfed.server_app.report.page import Cell, Page, Table, amount, html_page
 from curvfed.server_app.report.run_figures import run_pictures
-from curvfed.server_app.report.units import amount
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class, defaults, plain

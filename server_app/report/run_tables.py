@@ -9,8 +9,7 @@ import numpy as np
 from curvfed.server_app.directory import is_number, mean_interval
 from curvfed.server_app.directory.run_files import RunFiles, numbers
 from curvfed.server_app.report import charts, class_scores
-from curvfed.server_app.report.page import Cell, Table
-from curvfed.server_app.report.units import duration, number, percent, printable, size
+from curvfed.server_app.report.page import Cell, Table, duration, number, percent, printable, size
 from curvfed.strategies.base.figures import (
     BEST,
     DETAIL,
