@@ -15,7 +15,7 @@ ABOUT = """\
         --out docs/measured/peers.json --page docs/measured/peers.md
 
 write this page. [Beside other libraries](../parity.md) says what is compared and how. A row has the mean ± standard
-deviation over its seeds.
+deviation over its seeds. Our times of FedALA and FedDBE are from a busier machine than theirs.
 """
 HEADS = (
     "peer",
