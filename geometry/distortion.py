@@ -197,7 +197,7 @@ def _classical_scaling(matrix: Floats, dim: int) -> Floats:
     rows = squares.mean(axis=1)
     gram = -(squares - rows[:, None] - rows + squares.mean()) / 2
     values, vectors = eigh(gram, subset_by_index=[len(matrix) - dim, len(matrix) - 1])
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0)))
+    return vectors * np.sqrt(np.maximum(values, 0))
 
 
 def _sphere(matrix: Floats, dim: int, curvature: float) -> Floats:
@@ -209,4 +209,4 @@ def _sphere(matrix: Floats, dim: int, curvature: float) -> Floats:
     points = vectors * np.sqrt(np.maximum(values, 0))
     lengths = np.linalg.norm(points, axis=1)
     unit = points / np.where(lengths > 0, lengths, 1)[:, None]
-    return np.asarray(np.clip(unit @ unit.T, -1, 1))
+    return np.clip(unit @ unit.T, -1, 1)

@@ -189,7 +189,7 @@ def to_klein(disc: Points) -> Points:
     Relative error of every coordinate ≤ 4·eps.
     """
     stretch = 2 / (1 + _square(disc))
-    return np.asarray(disc * stretch[:, None])
+    return disc * stretch[:, None]
 
 
 def from_klein(klein: Points) -> Points:
@@ -199,7 +199,7 @@ def from_klein(klein: Points) -> Points:
     Relative error of every coordinate ≤ 4·cosh(r)·eps, r the distance from the origin.
     """
     root = np.sqrt(np.maximum(1 - _square(klein), 0))
-    return np.asarray(klein / (1 + root)[:, None])
+    return klein / (1 + root)[:, None]
 
 
 def _checked(points: ArrayLike, curvature: float) -> Points:
@@ -229,7 +229,7 @@ def _checked(points: ArrayLike, curvature: float) -> Points:
 def _square(points: Points) -> Points:
     """‖x‖² per row. Unlike a matrix product, this rounds equal rows equally."""
     x, y = points.T
-    return np.asarray(x * x + y * y)
+    return x * x + y * y
 
 
 def _chains(points: Points) -> tuple[Indices, Indices]:
@@ -280,7 +280,7 @@ def _candidates(points: Points) -> Indices:
     except QhullError:  # all points are nearly on one line
         return among
     on_hull = np.concatenate([hull.vertices, hull.coplanar[:, 0]])
-    return np.asarray(among[on_hull])
+    return among[on_hull]
 
 
 def _between(points: Points, lower: Points, upper: Points) -> Booleans:
@@ -301,14 +301,14 @@ def _between(points: Points, lower: Points, upper: Points) -> Booleans:
     negative_ceiling = _top(-np.interp(grid, *upper[::-1].T))
     above = y > floor[cell] + rounding
     below = y < -negative_ceiling[cell] - rounding
-    return np.asarray(above & below)
+    return above & below
 
 
 def _top(heights: Points) -> Points:
     """Maximum of a convex function over each cell and its neighbours, infinite outside the
     grid."""
     padded = np.pad(heights, 2, constant_values=np.inf)
-    return np.asarray(np.maximum(padded[:-3], padded[3:]))
+    return np.maximum(padded[:-3], padded[3:])
 
 
 Size = Callable[[Points, Points, Points], Points]
@@ -347,7 +347,7 @@ def _prominence(before: Points, corner: Points, after: Points) -> Points:
     share = np.divide(along, square, out=np.zeros_like(square), where=square > 0)
     nearest = np.clip(share, 0, 1)[:, None] * side
     apart = edge - nearest
-    return np.asarray(np.hypot(*apart.T))
+    return np.hypot(*apart.T)
 
 
 def _area(before: Points, corner: Points, after: Points) -> Points:
@@ -357,7 +357,7 @@ def _area(before: Points, corner: Points, after: Points) -> Points:
     difference of π and the three angles would lose the area of small triangles to rounding.
     """
     product = np.conj(_translated(after, corner)) * _translated(before, corner)
-    return np.asarray(2 * np.arctan2(product.imag, 1 - product.real))
+    return 2 * np.arctan2(product.imag, 1 - product.real)
 
 
 def _translated(points: Points, origin: Points) -> NDArray[np.complex128]:
@@ -370,7 +370,7 @@ def _translated(points: Points, origin: Points) -> NDArray[np.complex128]:
     # 1 − āz = 1 − |a|² − ā(z − a), without cancellation near the boundary; 1 − |a|² is as exact as
     # the coordinates.
     divisor = 1 - _square(origin) - np.conj(a) * apart
-    return np.asarray(apart / divisor)
+    return apart / divisor
 
 
 def _coordinates(points: NDArray[np.complex128]) -> Points:

@@ -83,4 +83,4 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> Floats
     length = np.linalg.norm(space, axis=1)
     unit = space / np.where(length > 0, length, 1)[:, None]
     inside = np.minimum(radius, 1 - 1e-12)
-    return np.asarray(unit * inside[:, None] / math.sqrt(-curvature))
+    return unit * inside[:, None] / math.sqrt(-curvature)

@@ -88,7 +88,7 @@ class LinearClassifier(ABC):
             if len(scores) == 1
             else self._logs(scores).argmax(axis=0)
         )
-        return np.asarray(self.classes_[winners])
+        return self.classes_[winners]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Probabilities (n, J). Those of an SVM are Platt's, for more than two classes divided by
@@ -241,7 +241,7 @@ class LorentzLogistic(Log0Logistic):
     def _features(self, points: Floats) -> Floats:
         unit = points * np.sqrt(-self.curvature)
         squares = np.square(unit).sum(axis=1, keepdims=True)
-        return np.asarray(np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares))
+        return np.concatenate([1 + squares, 2 * unit], axis=1) / (1 - squares)
 
 
 class QuadraticLogistic(Log0Logistic):

@@ -119,7 +119,7 @@ def fit_platt(scores: Floats, positive: Booleans) -> Floats:
 
     start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
     minimum = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
-    return np.asarray(minimum / np.concatenate([unit, np.ones_like(unit)], axis=1))
+    return minimum / np.concatenate([unit, np.ones_like(unit)], axis=1)
 
 
 def log_platt(scores: Floats, platt: Floats) -> Floats:
@@ -247,7 +247,7 @@ def hard_margin(products: Floats) -> Floats:
         raise NotSeparableError(
             "the classes cannot be separated by a hyperplane through the reference point"
         )
-    return np.asarray(nearest / norm**2 / longest)
+    return nearest / norm**2 / longest
 
 
 def _inside(vectors: Floats, chosen: list[int], weights: Floats) -> tuple[list[int], Floats]:

@@ -314,7 +314,7 @@ class _ActiveSet:
         ease = self.ease
 
         def clipped(t: float) -> Floats:
-            return np.asarray(np.clip(point - t * ease, lower, upper))
+            return np.clip(point - t * ease, lower, upper)
 
         knots: list[float] = np.sort(
             np.concatenate([(point - upper) / ease, (point - lower) / ease])

@@ -188,7 +188,7 @@ class PoincareQuantizer:
         sector_centre = sector.astype(np.float64) + 0.5
         angle = sector_centre / self.num_sectors * (2 * math.pi)
         direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-        return np.asarray(norm[:, None] * direction)
+        return norm[:, None] * direction
 
     def clamp(self, points: ArrayLike) -> tuple[Points, int]:
         """Move points of the disc beyond the radius back to it, along their rays.

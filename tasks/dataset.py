@@ -107,9 +107,9 @@ class Dataset(ABC):
         """The files of a public data set, or None if they are absent."""
 
     @property
-    @abstractmethod
     def is_there(self) -> Callable[[Path], bool]:
-        """Whether a path exists, as a file or a folder, whichever the data set is."""
+        """Whether a path exists; by default as a file or a folder of another tool."""
+        return Path.exists
 
     @abstractmethod
     def locate_files(self, path: Path) -> Located[Any]:

@@ -243,4 +243,4 @@ def _outside(components: Floats, new: Floats) -> Flags:
 
     near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
     distances = near.kneighbors()[0][:, -1]  # a cell is no neighbour of itself
-    return np.asarray(near.kneighbors(new)[0][:, -1] > np.quantile(distances, WITHIN))
+    return near.kneighbors(new)[0][:, -1] > np.quantile(distances, WITHIN)

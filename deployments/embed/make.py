@@ -97,7 +97,7 @@ def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
 
 def misfit(scaled: Floats, axes: Floats) -> Floats:
     """Mean square (n,) over the genes of the residual of standardised expression (n, g)."""
-    return np.asarray(np.square(scaled - scaled @ axes @ axes.T).mean(axis=1))
+    return np.square(scaled - scaled @ axes @ axes.T).mean(axis=1)
 
 
 def _largest_misfit(scaled: Floats, count: int) -> float:
@@ -124,7 +124,7 @@ def path_lengths(components: Floats) -> Floats:
     near = np.argpartition(direct, count, axis=1)[:, : count + 1]
     rows = np.arange(len(direct))[:, None]
     tree[rows, near] = direct[rows, near]
-    return np.asarray(shortest_path(tree, directed=False))
+    return shortest_path(tree, directed=False)
 
 
 def distortion(points: Floats, paths: Floats, scale: float) -> float:

@@ -79,7 +79,7 @@ def export(
         write = _onnx_program
     program, answers, metadata = _program(run, client, state_path, calibrated)
     generator = torch.Generator().manual_seed(0)
-    facts = run.facts if client is None else run.facts_of(client)
+    facts = run.facts_of(client)
     program.eval().requires_grad_(False)  # some operations write where no gradient may be
     samples = [program.sample(facts, run.config, size, generator) for size in SIZES]
     try:
@@ -145,7 +145,7 @@ def _program(
             return [numbers, classifier.probabilities(points), classifier.unknown(points)]
 
         return model, answers_of_classifier, metadata | {"inputs": model.words}
-    facts = run.facts if client is None else run.facts_of(client)
+    facts = run.facts_of(client)
 
     def examples(inputs: Inputs) -> Any:
         raw = check_data("the sample", PROGRAMS[kind].in_memory(*inputs), facts.class_names)

@@ -46,7 +46,7 @@ def model_of(
         classifier = classifier_of(run)
         return ClassifierProgram(classifier).eval(), f"the classifier ({classifier.kind})"
     learner = learner_class(method)
-    facts = run.facts if client is None else run.facts_of(client)
+    facts = run.facts_of(client)
     model = build_model(model_spec(run.config, facts), run.config.seed)
     tensors = named_state(model)
     tuned = None if client is None else tuned_state(run, client, state_path)

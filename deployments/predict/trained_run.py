@@ -158,9 +158,9 @@ class TrainedRun:
         that has joined."""
         return _in_words(self.clients.keys() & self.stamps.keys() or self.clients)
 
-    def facts_of(self, client: int) -> Facts:
-        """The facts of this client's model."""
-        record = self.clients.get(client)
+    def facts_of(self, client: int | None) -> Facts:
+        """The facts of this client's model; of the global model without a client."""
+        record = None if client is None else self.clients.get(client)
         if not self.facts.own_ends or record is None:
             return self.facts
         return replace(self.facts, num_features=record.num_features, class_names=record.class_names)

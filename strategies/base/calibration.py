@@ -213,7 +213,7 @@ def on_grid(features: ArrayLike, reach: float) -> Floats:
     lengths = np.linalg.norm(z, axis=1, keepdims=True)
     # The last factor is more than the rounding of all the lengths and squares.
     short = z * np.minimum(1, reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40))
-    return np.asarray(np.trunc(short / GRID) * GRID)
+    return np.trunc(short / GRID) * GRID
 
 
 def triangle_variances(features: int) -> Floats:
@@ -323,4 +323,4 @@ def plausible_moments(
 def _at_least(matrix: Floats, floor: float) -> Floats:
     """The symmetric matrix with its eigenvalues raised to the floor."""
     values, vectors = np.linalg.eigh(matrix)
-    return np.asarray(vectors * np.maximum(values, floor) @ vectors.T)
+    return vectors * np.maximum(values, floor) @ vectors.T

@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDic
 from flwr.serverapp import Grid, strategy
 
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, split_average
-from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer, split_prefix
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import encode_arrays

@@ -67,7 +67,7 @@ def cosines(rows: Floats, columns: Floats) -> Floats:
 
 def _directions(vectors: Floats) -> Floats:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0))
+    return np.divide(vectors, norms, out=np.zeros_like(vectors), where=norms > 0)
 
 
 OWN = "own/"

@@ -48,7 +48,7 @@ class Noise:
         """
         bits = self._bits(int(np.prod(shape, dtype=np.int64)))
         sizes = -np.log(_uniform(bits))  # another bit gives the sign
-        return np.asarray(np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape))
+        return np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape)
 
     def uniform(self, num: int) -> Floats:
         """Independent numbers (num,), uniform in (0, 1], on a grid of 2^-53."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, check_names
-from curvfed.strategies.base.aggregation_keys import Robust
 from curvfed.strategies.base.deviations import gram, weighted_step
+from curvfed.strategies.base.shared_tables import Robust
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
 BOUND_ROBUST = 5.0

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation_keys import FlowerName, RobustName
 from curvfed.strategies.base.keys import CHOSEN, Form, Proximity, Rate, Table
+from curvfed.strategies.base.shared_tables import FlowerName, RobustName
 
 RunName = Annotated[
     str,

@@ -1,13 +1,44 @@
-"""The tables of keys that methods share, but those of aggregations, and all of them by name."""
+"""The tables of keys that methods share, those of aggregations too, and all of them by name."""
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation_keys import Flower, Robust
 from curvfed.strategies.base.keys import Form, Rate, Table
 
 Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
+
+RobustName = Literal["median", "trimmed-mean", "krum", "geometric-median", "near-mean", "robust"]
+
+FlowerName = Literal[
+    "flower:FedAdagrad",
+    "flower:FedAdam",
+    "flower:FedAvgM",
+    "flower:FedYogi",
+    "flower:FedMedian",
+    "flower:FedTrimmedAvg",
+    "flower:Krum",
+    "flower:MultiKrum",
+    "flower:Bulyan",
+    "flower:QFedAvg",
+]
+
+FLOWER: dict[str, tuple[str, ...]] = {
+    "flower:FedAdagrad": ("eta", "tau"),
+    "flower:FedAdam": ("eta", "beta_1", "beta_2", "tau"),
+    "flower:FedAvgM": ("server_learning_rate", "server_momentum"),
+    "flower:FedYogi": ("eta", "beta_1", "beta_2", "tau"),
+    "flower:FedMedian": (),
+    "flower:FedTrimmedAvg": ("beta",),
+    "flower:Krum": ("num_malicious_nodes",),
+    "flower:MultiKrum": ("num_malicious_nodes", "num_nodes_to_select"),
+    "flower:Bulyan": ("num_malicious_nodes",),
+    "flower:QFedAvg": ("client_learning_rate", "q"),
+}
+"""Arguments of each strategy's class that are keys here, by the strategy's name."""
+
+NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi")
+"""The strategies that use only the mean of the clients' parameters."""
 
 
 class Images(Table):
@@ -119,6 +150,43 @@ class WandB(Table):
     mode: Literal["offline", "online"] = "offline"
     """offline: figures stay in the run directory until `wandb sync` sends them; online: they are
     sent during the run, to the account that is logged in at the server"""
+
+
+class Flower(Table):
+    """Keys of Flower's strategies, named after their arguments; auto is Flower's default."""
+
+    eta: Rate | None = Field(default=None, gt=0)
+    """the server's learning rate, for FedAdagrad, FedAdam and FedYogi; auto: Flower's default"""
+    beta_1: Rate | None = Field(default=None, ge=0, lt=1)
+    """decay of the first moment, for FedAdam and FedYogi"""
+    beta_2: Rate | None = Field(default=None, ge=0, lt=1)
+    """decay of the second moment, for FedAdam and FedYogi"""
+    tau: Rate | None = Field(default=None, gt=0)
+    """added to the root of the second moment, for FedAdagrad, FedAdam and FedYogi"""
+    server_learning_rate: Rate | None = Field(default=None, gt=0)
+    """the server's learning rate, for FedAvgM; 1 moves the model to the average"""
+    server_momentum: Rate | None = Field(default=None, ge=0, lt=1)
+    """the server's momentum, for FedAvgM"""
+    beta: Rate | None = Field(default=None, ge=0, lt=0.5)
+    """share of the clients left out at either end, for FedTrimmedAvg"""
+    num_malicious_nodes: int | None = Field(default=None, ge=0, le=1_000_000)
+    """number of clients that may lie, for Krum, MultiKrum and Bulyan; Bulyan needs 4 times this
+    number of replies plus 3"""
+    num_nodes_to_select: int | None = Field(default=None, ge=1, le=1_000_000)
+    """number of clients whose models are averaged, for MultiKrum"""
+    client_learning_rate: Rate | None = Field(default=None, gt=0)
+    """1 / L, the clients' learning rate, for QFedAvg; auto: the learning-rate"""
+    q: Rate | None = Field(default=None, ge=0)
+    """how much more a client with a large loss weighs, for QFedAvg; 0: no more"""
+
+
+class Robust(Table):
+    """Keys of the robust aggregations."""
+
+    share: Rate = Field(default=0.25, ge=0, lt=0.5)
+    """share of the clients that may send false updates: trimmed-mean leaves out this share of the
+    weight at either end of each parameter, krum this share of the clients; median, geometric-median
+    and near-mean stand up to half of the weight"""
 
 
 SHARED: dict[str, type[Table]] = {

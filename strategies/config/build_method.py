@@ -10,10 +10,10 @@ from torch import nn
 
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.aggregation import Aggregation, Average
-from curvfed.strategies.base.aggregation_keys import FLOWER
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method, half_class
+from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import HEAD, Arrays, named_state, rounded_names
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,

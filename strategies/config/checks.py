@@ -5,8 +5,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.privacy import privacy_conflict
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator
 from itertools import chain
 
-from curvfed.strategies.base.aggregation_keys import NEED_ONLY_MEAN
 from curvfed.strategies.base.calibration import MAX_REACH
 from curvfed.strategies.base.privacy_accountant import (
     Release,
@@ -13,6 +12,7 @@ from curvfed.strategies.base.privacy_accountant import (
     promise,
     round_release,
 )
+from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import PrivateAttr, create_model
 
-from curvfed.strategies.base.aggregation_keys import Flower, Robust, RobustName
 from curvfed.strategies.base.keys import AUTO, Scalar, Table, dotted, kebab
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.strategies.base.shared_tables import (
     SHARED,
+    Flower,
     Images,
     MLflow,
     Points,
     Privacy,
+    Robust,
+    RobustName,
     Secure,
     WandB,
 )

@@ -224,7 +224,7 @@ class Classifier:
         if self.temperature == 1:
             return chances
         shares = (chances / chances.max(axis=1, keepdims=True)) ** (1 / self.temperature)
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return shares / shares.sum(axis=1, keepdims=True)
 
     def unknown(self, points: ArrayLike) -> Booleans:
         """Whether points (n, 2) lie outside the outlines of all groups: (n,). Raises as

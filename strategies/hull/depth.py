@@ -78,7 +78,7 @@ class MedianDepth:
 
     def predict(self, points: ArrayLike) -> Array:
         """Groups (n,); the first of equally deep groups."""
-        return np.asarray(self.classes_[self.depths(points).argmax(axis=1)])
+        return self.classes_[self.depths(points).argmax(axis=1)]
 
     def predict_proba(self, points: ArrayLike) -> Floats:
         """Shares (n, J) by the exponentials of the depths; a temperature makes them

@@ -143,7 +143,7 @@ def turned_clients(bodies: GroupedHulls) -> Integers:
     turned = np.minimum(by_turn[:, 0, 2:-1].min(axis=1), by_turn[:, 1].min(axis=1))
     far, near = np.where(counts[:, None] < MANY_HULLS, TURNED_FEW, TURNED).T
     is_turned = (in_place > far * np.median(in_place)) & (turned < near * in_place)
-    return np.asarray(clients[is_turned & (counts > 1)])
+    return clients[is_turned & (counts > 1)]
 
 
 def _distances_of_turns(points: NDArray[np.complex128], places: NDArray[np.complex128]) -> Floats:
@@ -238,7 +238,7 @@ def _ratios(points: Floats, centre: Floats, radii: Floats) -> Floats:
     low = place.astype(int) % len(radii)
     step = radii[(low + 1) % len(radii)] - radii[low]
     reach = radii[low] + (place - np.floor(place)) * step
-    return np.asarray(2 * np.arctanh(np.minimum(np.abs(relative), 1 - 1e-15)) / reach)
+    return 2 * np.arctanh(np.minimum(np.abs(relative), 1 - 1e-15)) / reach
 
 
 def _translate(points: NDArray[np.complex128], offset: complex) -> NDArray[np.complex128]:

@@ -264,4 +264,4 @@ def _spectral(distances: Floats, clients: Integers, num_groups: int, seed: int) 
     clustering = SpectralClustering(
         num_groups, affinity="precomputed", assign_labels="discretize", random_state=seed
     )
-    return np.asarray(clustering.fit_predict(weights))
+    return clustering.fit_predict(weights)

@@ -130,7 +130,7 @@ class AppleServer(Aggregation):
         if sizes[is_reported].sum() == 0:  # no client is known to have examples
             return np.full(len(sizes), 1 / max(len(sizes), 1))
         sizes[~is_reported] = sizes[is_reported].mean()
-        return np.asarray(sizes / sizes.sum())
+        return sizes / sizes.sum()
 
     def expected_reply(self, partition: int) -> Arrays:
         """The client's own core, by parameter name."""

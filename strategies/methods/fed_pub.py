@@ -90,7 +90,7 @@ def mixing_weights(embeddings: Floats, sources: Floats, scale: float) -> Floats:
     """
     scores = scale * cosines(embeddings, sources)
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
 
 
 class Sparsity:

@@ -157,7 +157,7 @@ def shares(alike: Booleans, confidence: Floats, examples: Floats) -> Floats:
     without_confidence = weights.sum(axis=1) == 0
     weights[without_confidence] = alike[without_confidence]
     weights[~alike.any(axis=1)] = examples
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 class FedGtaClient(Learner):

@@ -163,7 +163,7 @@ class FedMtlServer(Aggregation):
 def mean_relations(count: int) -> Floats:
     """Ω = (I − 11ᵀ/m)² (m, m), which is I − 11ᵀ/m: the coupling is Σ_k ‖w_k − w̄‖²/2 (Appendix
     B.1)."""
-    return np.asarray(np.eye(count) - np.full((count, count), 1 / max(count, 1)))
+    return np.eye(count) - np.full((count, count), 1 / max(count, 1))
 
 
 def learned_relations(gram: Floats) -> Floats:
@@ -185,7 +185,7 @@ def learned_relations(gram: Floats) -> Floats:
     if not roots.sum():
         return len(gram) * np.eye(len(gram))
     roots += RIDGE * roots.mean()
-    return np.asarray((vectors * (roots.sum() / roots)) @ vectors.T)
+    return (vectors * (roots.sum() / roots)) @ vectors.T
 
 
 def _columns(name: str, models: Sequence[Arrays]) -> Floats:

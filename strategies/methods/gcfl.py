@@ -222,7 +222,7 @@ def sequence_weights(sequences: Sequence[Sequence[float]]) -> Floats:
     distances = np.zeros((len(sequences), len(sequences)))
     for row, first in enumerate(sequences):
         distances[row] = [time_warping(first, second) for second in sequences]
-    return np.asarray(distances.max() - distances)
+    return distances.max() - distances
 
 
 def time_warping(first: Sequence[float], second: Sequence[float]) -> float:

@@ -220,7 +220,7 @@ def solve(gram: Floats, targets: Floats, ridge: float, noise: float = 0.0) -> Fl
     else:
         is_large = values > max(_RANK * values[-1], len(gram) * noise)
         inverse = np.divide(1, values, out=np.zeros_like(values), where=is_large)
-    return np.asarray((vectors * inverse @ (vectors.T @ targets)).T)
+    return (vectors * inverse @ (vectors.T @ targets)).T
 
 
 class ClosedForm(Calibration):

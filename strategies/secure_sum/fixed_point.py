@@ -20,14 +20,14 @@ def add(a: Residues, b: Residues, modulus: int) -> Residues:
     """a + b mod q. The plain sum is below 2⁶⁴; if it is below q, then sum − q wraps round to a
     larger number."""
     total = a + b
-    return np.asarray(np.minimum(total, total - np.uint64(modulus)))
+    return np.minimum(total, total - np.uint64(modulus))
 
 
 def subtract(a: Residues, b: Residues, modulus: int) -> Residues:
     """a − b mod q. If b > a, the plain difference wraps round to a large number, and adding q makes
     it smaller again."""
     difference = a - b
-    return np.asarray(np.minimum(difference, difference + np.uint64(modulus)))
+    return np.minimum(difference, difference + np.uint64(modulus))
 
 
 def check_modulus(modulus: int) -> None:

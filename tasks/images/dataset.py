@@ -156,11 +156,6 @@ class ImageDataset(Dataset):
         """The files of a public data set, or None if they are absent."""
         return find(cast(Source, source), self.spec.data_dir)
 
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """Images are a folder, or a file of another tool."""
-        return Path.exists
-
     def locate_files(self, path: Path) -> Located[RawImages]:
         """Locate a user's folder of images."""
         if not path.is_dir():

@@ -2,7 +2,6 @@
 tasks of the clients."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -99,11 +98,6 @@ class LinkDataset(Dataset):
             archive = folder / source.files[0]
             return Located((archive,), partial(read_part, archive, name))
         return locate(folder / source.files[0] if len(source.files) == 1 else folder)
-
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """Links are a file or a folder."""
-        return Path.exists
 
     def locate_files(self, path: Path) -> Located[RawLinks]:
         """A user's file or folder."""

@@ -2,7 +2,6 @@
 the clients."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -81,11 +80,6 @@ class PointDataset(Dataset):
             spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed
         )
         return RawPoints(points, labels, ("0", "1"), None)
-
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """Points are a file, or a folder of another tool."""
-        return Path.exists
 
     def locate_files(self, path: Path) -> Located[RawPoints]:
         """A user's file."""

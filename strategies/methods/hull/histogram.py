@@ -58,14 +58,14 @@ class Cells(Half):
         short = tangents * np.minimum(1, REACH / np.maximum(norms, REACH))
         places = np.floor((short + REACH) / self.keys.cell).astype(np.int64)
         places = np.minimum(places, self.side - 1)
-        return np.asarray(places[:, 0] * self.side + places[:, 1])
+        return places[:, 0] * self.side + places[:, 1]
 
     def centres(self, cells: Integers) -> Floats:
         """The centres (n, 2) of cells, in the disc."""
         places = np.stack(np.divmod(cells, self.side), axis=1)
         tangents = (places + 0.5) * self.keys.cell - REACH
         unit = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
-        return np.asarray(unit / np.sqrt(-self.setting.points.curvature))
+        return unit / np.sqrt(-self.setting.points.curvature)
 
 
 class HistogramClient(Cells, ClassSumsClient):

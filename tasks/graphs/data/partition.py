@@ -47,7 +47,7 @@ def components(edge_index: Integers, num_nodes: int) -> Integers:
         (np.ones(edge_index.shape[1], dtype=np.int8), tuple(edge_index)),
         shape=(num_nodes, num_nodes),
     )
-    return np.asarray(connected_components(adjacency, directed=False)[1])
+    return connected_components(adjacency, directed=False)[1]
 
 
 def largest(component: Integers) -> Integers:
@@ -184,7 +184,7 @@ def random_split(
 
 def masks_of(roles: Integers) -> Booleans:
     """Masks (3, n) of the roles 0, 1 and 2."""
-    return np.asarray(np.arange(3)[:, None] == roles)
+    return np.arange(3)[:, None] == roles
 
 
 def membership_digest(parts: Integers) -> str:

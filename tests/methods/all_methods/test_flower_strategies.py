@@ -9,7 +9,7 @@ from app_runs import Fault, Recorder, array_names, forged, partition_of, run
 from tiers import only
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.aggregation_keys import FLOWER
+from curvfed.strategies.base.shared_tables import FLOWER
 
 CLIENTS = 5
 DIGITS = {

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.base.aggregation import AggregationError, Average
-from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.build_method import new_aggregation as made_by
 from curvfed.strategies.config.run_config import RunConfig
