@@ -9,37 +9,18 @@ import math
 
 import pytest
 import torch
+from hyperbolic_worlds import DTYPES, F64, World, assert_below, law, radii, worlds
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import examples
 
 from curvfed.geometry import lorentz
 from curvfed.geometry.safe_math import max_radius
 
-DTYPES = [torch.float32, torch.float64]
-F64 = torch.float64
 
+class LorentzWorld(World):
+    """Its points and their conditions."""
 
-class World:
-    """A curvature, a dimension, a dtype, and points drawn in them."""
-
-    def __init__(self, curvature, dim, dtype, seed):
-        self.curvature, self.dim, self.dtype = curvature, dim, dtype
-        self.R = 1 / math.sqrt(-curvature)
-        self.eps = torch.finfo(dtype).eps
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def __repr__(self):
-        return f"World({self.curvature}, {self.dim}, {self.dtype})"
-
-    def vectors(self, num, radius):
-        """Tangent vectors at the origin with √|c|·length uniform below `radius`."""
-        v = torch.randn(num, self.dim, generator=self.generator, dtype=F64)
-        length = self.R * radius * torch.rand(num, 1, generator=self.generator, dtype=F64)
-        return (v / v.norm(dim=-1, keepdim=True) * length).to(self.dtype)
-
-    def points(self, num, radius):
-        return lorentz.exp0(self.vectors(num, radius), self.curvature)
+    space = lorentz
 
     def cosh(self, x):
         """cosh r of points: the condition of most functions."""
@@ -55,27 +36,8 @@ class World:
         return (across.square() + (along.squeeze(-1) / self.cosh(x)).square()).sqrt()
 
 
-@st.composite
-def worlds(draw, max_dim=64):
-    return World(
-        curvature=draw(st.floats(-4.0, -0.05)),
-        dim=draw(st.integers(1, max_dim)),
-        dtype=draw(st.sampled_from(DTYPES)),
-        seed=draw(st.integers(0, 2**32 - 1)),
-    )
-
-
-radii = st.sampled_from([1e-6, 1e-2, 1.0, 4.0, 10.0])
-law = examples(60)
-
-
-def assert_below(error, bound):
-    assert error.isfinite().all()
-    assert (error <= bound).all(), f"error over bound: {(error / bound).max().item():.3g}"
-
-
 @law
-@given(worlds(), radii)
+@given(worlds(LorentzWorld), radii)
 def test_exp0_is_on_the_manifold(world, radius):
     x = world.points(20, radius)
     K = world.R**2
@@ -85,7 +47,7 @@ def test_exp0_is_on_the_manifold(world, radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(LorentzWorld), radii)
 def test_log0_and_exp0_are_inverse(world, radius):
     v = world.vectors(20, radius)
     back = lorentz.log0(lorentz.exp0(v, world.curvature), world.curvature)
@@ -97,7 +59,7 @@ def test_log0_and_exp0_are_inverse(world, radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(LorentzWorld), radii)
 def test_distance_from_the_origin_is_the_length(world, radius):
     v = world.vectors(20, radius)
     x = lorentz.exp0(v, world.curvature)
@@ -117,7 +79,7 @@ def test_distance_from_the_origin_is_the_length(world, radius):
 
 
 @law
-@given(worlds(), radii, radii)
+@given(worlds(LorentzWorld), radii, radii)
 def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     x, y = world.points(20, x_radius), world.points(20, y_radius)
     v = lorentz.log(x, y, world.curvature)
@@ -134,7 +96,7 @@ def test_exp_and_log_are_inverse(world, x_radius, y_radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(LorentzWorld), radii)
 def test_log_is_tangent_and_as_long_as_the_distance(world, radius):
     x, y = world.points(20, radius), world.points(20, radius)
     v = lorentz.log(x, y, world.curvature)
@@ -148,7 +110,7 @@ def test_log_is_tangent_and_as_long_as_the_distance(world, radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(LorentzWorld), radii)
 def test_distance_is_a_metric(world, radius):
     x, y, z = world.points(20, radius), world.points(20, radius), world.points(20, radius)
 
@@ -188,7 +150,7 @@ def rotation(world):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
+@given(worlds(LorentzWorld), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
 def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
     matrix = rotation(world) if rapidity is None else boost(world, rapidity)
     x, y = world.points(20, radius), world.points(20, radius)
@@ -217,7 +179,7 @@ def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(LorentzWorld), radii)
 def test_project_recomputes_the_time_and_is_idempotent(world, radius):
     x = world.points(20, radius)
     broken = torch.cat([torch.full_like(x[:, :1], math.nan), x[:, 1:]], dim=-1)
@@ -228,7 +190,7 @@ def test_project_recomputes_the_time_and_is_idempotent(world, radius):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-6, 1.0, 5.0]), st.integers(1, 8))
+@given(worlds(LorentzWorld), st.sampled_from([1e-6, 1.0, 5.0]), st.integers(1, 8))
 def test_centroid(world, radius, num):
     x = world.points(num, radius)
     weights = torch.rand(3, num, generator=world.generator, dtype=world.dtype) + 0.01
@@ -256,7 +218,7 @@ def test_centroid(world, radius, num):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-2, 1.0, 3.0]))
+@given(worlds(LorentzWorld), st.sampled_from([1e-2, 1.0, 3.0]))
 def test_centroid_of_two_equal_weights_is_the_midpoint(world, radius):
     x = world.points(2, radius)
     middle = lorentz.centroid(x, torch.ones(2, dtype=world.dtype), world.curvature)

@@ -9,37 +9,18 @@ import math
 
 import pytest
 import torch
+from hyperbolic_worlds import DTYPES, F64, World, assert_below, law, radii, worlds
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import examples
 
 from curvfed.geometry import normal_coordinates, poincare
 
-DTYPES = [torch.float32, torch.float64]
-F64 = torch.float64
 
+class PoincareWorld(World):
+    """Its points and their conditions."""
 
-class World:
-    """A curvature, a dimension, a dtype, and points drawn in them."""
-
-    def __init__(self, curvature, dim, dtype, seed):
-        self.curvature, self.dim, self.dtype = curvature, dim, dtype
-        self.R = 1 / math.sqrt(-curvature)
-        self.eps = torch.finfo(dtype).eps
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def __repr__(self):
-        return f"World({self.curvature}, {self.dim}, {self.dtype})"
-
-    def vectors(self, num, radius):
-        """Tangent vectors at the origin with √|c|·length uniform below `radius`; their length is
-        twice their norm."""
-        v = torch.randn(num, self.dim, generator=self.generator, dtype=F64)
-        norm = self.R * radius / 2 * torch.rand(num, 1, generator=self.generator, dtype=F64)
-        return (v / v.norm(dim=-1, keepdim=True) * norm).to(self.dtype)
-
-    def points(self, num, radius):
-        return poincare.exp0(self.vectors(num, radius), self.curvature)
+    space = poincare
+    stretch = 2
 
     def square(self, x):
         return -self.curvature * x.to(F64).square().sum(-1)
@@ -73,27 +54,8 @@ class World:
         return x[..., 1:] / (1 + x[..., :1] / self.R)
 
 
-@st.composite
-def worlds(draw, max_dim=64):
-    return World(
-        curvature=draw(st.floats(-4.0, -0.05)),
-        dim=draw(st.integers(1, max_dim)),
-        dtype=draw(st.sampled_from(DTYPES)),
-        seed=draw(st.integers(0, 2**32 - 1)),
-    )
-
-
-radii = st.sampled_from([1e-6, 1e-2, 1.0, 4.0, 10.0])
-law = examples(60)
-
-
-def assert_below(error, bound):
-    assert error.isfinite().all()
-    assert (error <= bound).all(), f"error over bound: {(error / bound).max().item():.3g}"
-
-
 @law
-@given(worlds(), radii)
+@given(worlds(PoincareWorld), radii)
 def test_log0_and_exp0_are_inverse(world, radius):
     v = world.vectors(20, radius)
     x = poincare.exp0(v, world.curvature)
@@ -108,7 +70,7 @@ def test_log0_and_exp0_are_inverse(world, radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(PoincareWorld), radii)
 def test_distance_from_the_origin_is_twice_the_norm(world, radius):
     v = world.vectors(20, radius)
     x, origin = poincare.exp0(v, world.curvature), torch.zeros_like(v)
@@ -123,7 +85,7 @@ def test_distance_from_the_origin_is_twice_the_norm(world, radius):
 
 
 @law
-@given(worlds(), radii, radii)
+@given(worlds(PoincareWorld), radii, radii)
 def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     x, y = world.points(20, x_radius), world.points(20, y_radius)
     v = poincare.log(x, y, world.curvature)
@@ -135,7 +97,7 @@ def test_exp_and_log_are_inverse(world, x_radius, y_radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(PoincareWorld), radii)
 def test_log_is_as_long_as_the_distance(world, radius):
     x, y = world.points(20, radius), world.points(20, radius)
     distance = poincare.dist(x, y, world.curvature).to(F64)
@@ -144,7 +106,7 @@ def test_log_is_as_long_as_the_distance(world, radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(PoincareWorld), radii)
 def test_distance_is_a_metric(world, radius):
     x, y, z = world.points(20, radius), world.points(20, radius), world.points(20, radius)
     xy, yx, yz, xz = (
@@ -176,7 +138,7 @@ def rotation(world):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
+@given(worlds(PoincareWorld), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
 def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
     matrix = rotation(world) if rapidity is None else boost(world, rapidity)
 
@@ -207,7 +169,7 @@ def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-6, 1e-2, 1.0, 3.0]))
+@given(worlds(PoincareWorld), st.sampled_from([1e-6, 1e-2, 1.0, 3.0]))
 def test_mobius_addition_is_a_gyrogroup(world, radius):
     x, y, z = world.points(20, radius), world.points(20, radius), world.points(20, radius)
     c, zero = world.curvature, torch.zeros_like(x)
@@ -242,7 +204,7 @@ def test_mobius_addition_is_a_gyrogroup(world, radius):
 
 
 @law
-@given(worlds(), st.sampled_from([1e-2, 1.0, 3.0]))
+@given(worlds(PoincareWorld), st.sampled_from([1e-2, 1.0, 3.0]))
 def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, radius):
     x, y = world.points(20, radius), world.points(20, radius)
     share = torch.rand(20, generator=world.generator, dtype=world.dtype)
@@ -269,7 +231,7 @@ def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, 
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(PoincareWorld), radii)
 def test_cdist_is_dist_of_all_pairs(world, radius):
     x, y = world.points(7, radius), world.points(5, radius)
     all_pairs = poincare.dist(x[:, None], y, world.curvature)
@@ -281,7 +243,7 @@ def test_cdist_is_dist_of_all_pairs(world, radius):
 
 
 @law
-@given(worlds(), radii)
+@given(worlds(PoincareWorld), radii)
 def test_distances_by_normal_coordinates_are_those_of_the_points(world, radius):
     v, w = world.vectors(7, radius), world.vectors(5, radius)
     x, y = poincare.exp0(v, world.curvature), poincare.exp0(w, world.curvature)

@@ -11,28 +11,19 @@ import geoopt.manifolds.lorentz.math as geoopt_lorentz
 import mpmath
 import pytest
 import torch
+from digits import SPACES, direction, dot, exact
 from mpmath import mpf
 
 from curvfed.geometry import lorentz, safe_math
 
 DTYPES = [torch.float32, torch.float64]
 DIMS = [1, 2, 3, 16, 64]
-SPACES = [(-1.0, 1), (-1.0, 16), (-0.05, 2), (-0.05, 64), (-1.5, 3), (-4.0, 1), (-4.0, 64)]
-"""Each curvature with a small and a large dimension; the formulas know neither."""
 
 
 @pytest.fixture(autouse=True)
 def _digits():
     with mpmath.workdps(60):
         yield
-
-
-def exact(tensor):
-    return [mpf(value) for value in tensor.tolist()]
-
-
-def dot(a, b):
-    return mpmath.fsum(p * q for p, q in zip(a, b, strict=True))
 
 
 class Oracle:
@@ -63,11 +54,6 @@ class Oracle:
     def log(self, x, y):
         n = self.dist(x, y) / self.R
         return [n / mpmath.sinh(n) * (b - mpmath.cosh(n) * a) for a, b in zip(x, y, strict=True)]
-
-
-def direction(dim, generator):
-    v = torch.randn(dim, generator=generator, dtype=torch.float64)
-    return v / v.norm()
 
 
 def cases(dtype, radius, apart):

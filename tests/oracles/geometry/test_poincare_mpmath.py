@@ -11,6 +11,7 @@ import geoopt.manifolds.stereographic.math as geoopt_ball
 import mpmath
 import pytest
 import torch
+from digits import SPACES, direction, dot, exact, norm
 from mpmath import mpf
 from tiers import only
 
@@ -19,26 +20,12 @@ from curvfed.geometry import lorentz, normal_coordinates, poincare
 DTYPES = [torch.float32, torch.float64]
 F64 = torch.float64
 CURVATURES = [-1.0, -0.05, -1.5, -4.0]
-SPACES = [(-1.0, 1), (-1.0, 16), (-0.05, 2), (-0.05, 64), (-1.5, 3), (-4.0, 1), (-4.0, 64)]
-"""Each curvature with a small and a large dimension; the formulas know neither."""
 
 
 @pytest.fixture(autouse=True)
 def _digits():
     with mpmath.workdps(60):
         yield
-
-
-def exact(tensor):
-    return [mpf(value) for value in tensor.tolist()]
-
-
-def dot(a, b):
-    return mpmath.fsum(p * q for p, q in zip(a, b, strict=True))
-
-
-def norm(a):
-    return mpmath.sqrt(dot(a, a))
 
 
 def minus(a, b):
@@ -88,11 +75,6 @@ class Oracle:
         step = self.add([-value for value in x], y)
         length = norm(step) / self.R
         return [self.defect(x) * mpmath.atanh(length) / length * value for value in step]
-
-
-def direction(dim, generator):
-    v = torch.randn(dim, generator=generator, dtype=F64)
-    return v / v.norm()
 
 
 def cases(dtype, radius, apart):

@@ -7,6 +7,7 @@ import geoopt.manifolds.stereographic.math as geoopt_ball
 import mpmath
 import pytest
 import torch
+from digits import dot, exact, norm
 from mpmath import mpf
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -35,18 +36,6 @@ def vectors(curvature, dtype=F64, num=8, seed=1):
 
 def points(curvature, dtype=F64, seed=1):
     return stereographic.exp0(vectors(curvature, dtype, seed=seed), curvature)
-
-
-def exact(tensor):
-    return [mpf(value) for value in tensor.tolist()]
-
-
-def dot(a, b):
-    return mpmath.fsum(p * q for p, q in zip(a, b, strict=True))
-
-
-def norm(a):
-    return mpmath.sqrt(dot(a, a))
 
 
 def tan_k(r, k):
