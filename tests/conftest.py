@@ -107,6 +107,15 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.L
 
 
 @pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that refuses at once."""
+    from curvfed.tasks import public_data
+
+    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
     """The time by which phases end: clients that never answer take none, however busy the machine
     is."""

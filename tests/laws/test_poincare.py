@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from hyperbolic_worlds import DTYPES, F64, World, assert_below, law, radii, worlds
+from hyperbolic_worlds import DTYPES, F64, World, assert_below, boost, law, radii, rotation, worlds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,24 +117,6 @@ def test_distance_is_a_metric(world, radius):
     assert torch.equal(poincare.dist(x, x, world.curvature), torch.zeros(20, dtype=world.dtype))
     bound = 8 * world.kappa(x, y, z) * world.eps * (xy + yz + xz).to(F64)
     assert_below(xz.to(F64) - xy.to(F64) - yz.to(F64), bound)
-
-
-def boost(world, rapidity):
-    """(d+1, d+1) boost along a random direction."""
-    u = torch.randn(world.dim, generator=world.generator, dtype=F64)
-    u = u / u.norm()
-    matrix = torch.eye(world.dim + 1, dtype=F64)
-    matrix[0, 0] = math.cosh(rapidity)
-    matrix[0, 1:] = matrix[1:, 0] = math.sinh(rapidity) * u
-    matrix[1:, 1:] += (math.cosh(rapidity) - 1) * torch.outer(u, u)
-    return matrix
-
-
-def rotation(world):
-    matrix = torch.eye(world.dim + 1, dtype=F64)
-    gauss = torch.randn(world.dim, world.dim, generator=world.generator, dtype=F64)
-    matrix[1:, 1:] = torch.linalg.qr(gauss).Q
-    return matrix
 
 
 @law

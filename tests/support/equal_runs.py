@@ -1,6 +1,7 @@
 """What must be equal between equal runs, however they were made."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,3 +20,10 @@ def figures(path: Path) -> dict[str, Any]:
     run = Run(path)
     summary = {key: value for key, value in dotted(run.summary).items() if is_figure(key)}
     return run.figures | {"summary": summary, "described": run.described}
+
+
+def same_arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether arrays by name have the same names and bits."""
+    return one.keys() == other.keys() and all(
+        one[name].tobytes() == other[name].tobytes() for name in one
+    )

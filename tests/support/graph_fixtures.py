@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 
@@ -398,3 +398,24 @@ def user_graphs(num_graphs: int = 12, seed: int = 0) -> list[dict[str, object]]:
         }
         for number, graph in enumerate(tu_graphs(num_graphs, seed))
     ]
+
+
+def graph_of(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
+    """A graph with these edges in both directions, and nodes that are alike."""
+    both = sorted([*pairs, *((j, i) for i, j in pairs)])
+    edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t().contiguous()
+    labels, masks = (
+        torch.zeros(num_nodes, dtype=torch.int64),
+        torch.zeros(3, num_nodes, dtype=torch.bool),
+    )
+    return client_graph(torch.ones(num_nodes, 2), edge_index, labels, masks, ("0",), "accuracy", "")
+
+
+class Trap:
+    """Unpickled, it would leave a file behind."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)

@@ -1,5 +1,6 @@
-"""Real nodes with a `policy.toml` of their own."""
+"""Real nodes with a `policy.toml` of their own, and what their ledgers hold."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,3 +14,10 @@ def with_policy(
     path = folder / "policy.toml"
     path.write_text(text, encoding="utf-8")
     return [{**node, "policy": str(path)} for node in nodes]
+
+
+def costs(folder: Path, partition: int = 0) -> list[dict[str, Any]]:
+    """The lines of a node's ledger about its budget of privacy."""
+    lines = (folder / f"state{partition}" / f"ledger-{partition:05d}.jsonl").read_text()
+    parsed = [json.loads(line) for line in lines.splitlines()]
+    return [line for line in parsed if line["kind"] == "privacy"]

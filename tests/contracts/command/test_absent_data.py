@@ -9,13 +9,6 @@ from curvfed.tasks import public_data
 
 
 @pytest.fixture
-def offline(monkeypatch):
-    """A network that refuses at once."""
-    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("no_proxy", "*")
-
-
-@pytest.fixture
 def keys(tmp_path):
     """Where the command looks for data, and would make its folder."""
     return [f"data-dir={tmp_path / 'data'}", f"results-dir={tmp_path / 'results'}"]

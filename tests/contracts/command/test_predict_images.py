@@ -1,7 +1,6 @@
 """Predictions on images, against the run's own figures and against the same parameters put together
 by hand."""
 
-import csv
 import tomllib
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch
 from app_runs import Run, newest, run
 from image_fixtures import write_classes, write_idx
 from PIL import Image
+from predictions import ask, refused
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
@@ -76,24 +76,6 @@ def pictures(tmp_path_factory):
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image[0].numpy()).save(place / f"{number:03d}.png")
     return folder, test.images, test.labels
-
-
-def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
-    """Rows of the CSV, and what is said beside it."""
-    capsys.readouterr()  # what a run said
-    assert main(["predict", *map(str, arguments)]) == 0
-    captured = capsys.readouterr()
-    told = dict(line.split(": ", 1) for line in captured.err.splitlines())
-    return list(csv.DictReader(captured.out.splitlines())), told
-
-
-def refused(capsys, *arguments, status: int = 1) -> str:
-    capsys.readouterr()
-    code = main(["predict", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert (code, captured.out) == (status, "")
-    assert captured.err.startswith("error: ")
-    return captured.err
 
 
 def shared(found: Run, calibrated: bool = True) -> dict[str, np.ndarray]:

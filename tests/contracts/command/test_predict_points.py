@@ -1,7 +1,6 @@
 """Predictions on points, against the run's own figures and against the stored hyperplanes put
 together by hand."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 import pandas
 import pytest
 from app_runs import Run, run
+from predictions import ask, refused
 from safetensors import safe_open
 from safetensors.numpy import load_file
 from stored import write_arrays
@@ -92,24 +92,6 @@ def nodes_of(files: Path) -> list[dict]:
 def named(files):
     """A run of real nodes whose server has labelled points, and so names the groups."""
     return run(files / "named", nodes=nodes_of(files), test_data=str(files / "test.csv"), **SMALL)
-
-
-def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
-    """Rows of the CSV, and what is said beside it."""
-    capsys.readouterr()  # what a run said
-    assert main(["predict", *map(str, arguments)]) == 0
-    captured = capsys.readouterr()
-    told = dict(line.split(": ", 1) for line in captured.err.splitlines())
-    return list(csv.DictReader(captured.out.splitlines())), told
-
-
-def refused(capsys, *arguments, status: int = 1) -> str:
-    capsys.readouterr()
-    code = main(["predict", *map(str, arguments)])
-    captured = capsys.readouterr()
-    assert (code, captured.out) == (status, "")
-    assert captured.err.startswith("error: ")
-    return captured.err
 
 
 def right(rows: list[dict[str, str]], labels) -> float:

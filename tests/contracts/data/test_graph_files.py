@@ -15,14 +15,6 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 
-
-@pytest.fixture
-def offline(monkeypatch):
-    """A network that refuses at once."""
-    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("no_proxy", "*")
-
-
 PYG, OGB = "torch_geometric.datasets", "ogb.nodeproppred"
 FETCHED = [
     ("cora", PYG, "Planetoid", "Cora", "planetoid", "Cora/raw"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from errors import refuses
 from graph_fixtures import (
+    Trap,
     TUGraph,
     load_all,
     pairs,
@@ -446,16 +447,6 @@ def test_unfit_lists_of_graphs(tmp_path, case):
     ):
         with refuses(*facts, tmp_path):
             load()
-
-
-class Trap:
-    """Unpickled, it would leave a file behind."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def test_no_code_is_run_from_a_list(tmp_path):

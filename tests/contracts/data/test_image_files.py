@@ -94,13 +94,6 @@ def test_tiny_imagenet_as_it_is_published(tmp_path):
 # Absent and damaged
 
 
-@pytest.fixture
-def offline(monkeypatch):
-    """A network that refuses at once."""
-    monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
-    monkeypatch.setenv("no_proxy", "*")
-
-
 FETCHED = [
     ("mnist", "MNIST/raw", "from torchvision.datasets import MNIST; MNIST({}, download=True)"),
     (

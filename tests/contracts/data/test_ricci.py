@@ -5,10 +5,10 @@ import logging
 from pathlib import Path
 
 import pytest
-import torch
+from graph_fixtures import graph_of
 
 from curvfed.geometry import curvature
-from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.ricci import mean_ricci
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
@@ -17,19 +17,9 @@ OLLIVIER = (3 * 3 / 4 + 1) / 4
 their mass, those from the two ends of a lone edge in nothing."""
 
 
-def client_of(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
-    both = sorted([*pairs, *((j, i) for i, j in pairs)])
-    edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t().contiguous()
-    labels, masks = (
-        torch.zeros(num_nodes, dtype=torch.int64),
-        torch.zeros(3, num_nodes, dtype=torch.bool),
-    )
-    return client_graph(torch.ones(num_nodes, 2), edge_index, labels, masks, ("0",), "accuracy", "")
-
-
 @pytest.fixture
 def triangle_and_pair() -> ClientGraph:
-    return client_of(6, [(0, 1), (0, 2), (1, 2), (3, 4)])
+    return graph_of(6, [(0, 1), (0, 2), (1, 2), (3, 4)])
 
 
 @pytest.fixture
@@ -73,7 +63,7 @@ def test_it_is_worked_out_once_and_kept_to_the_bit(triangle_and_pair, tmp_path, 
 
 def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked):
     mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path)
-    pair = client_of(6, [(3, 4)])
+    pair = graph_of(6, [(3, 4)])
     for _ in range(2):
         assert mean_ricci(pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(1)
     assert asked == [4, 1]

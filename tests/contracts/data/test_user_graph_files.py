@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from errors import refuses
-from graph_fixtures import user_fields, write_user_graph
+from graph_fixtures import Trap, user_fields, write_user_graph
 from safetensors.numpy import load_file
 
 import curvfed
@@ -101,16 +101,6 @@ def zipped(files: dict[str, bytes]) -> bytes:
         for name, text in files.items():
             archive.writestr(name, text)
     return content.getvalue()
-
-
-class Trap:
-    """Unpickled, it would leave a file behind."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 CONTENTS = {

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
+from equal_runs import same_arrays
 from graph_fixtures import user_fields
 from tiers import only
 
@@ -135,12 +136,6 @@ def parameters(arrays):
         for name, array in arrays.items()
         if name.startswith("parameter/")
     }
-
-
-def same(one, other):
-    return one.keys() == other.keys() and all(
-        one[name].tobytes() == other[name].tobytes() for name in one
-    )
 
 
 @pytest.mark.parametrize(
@@ -293,15 +288,15 @@ def test_fedprox_without_its_term_is_fedavg(tmp_path):
     fedavg = run(tmp_path, "a", method="fedavg", **settings)
     none = run(tmp_path, "b", method="fedprox", fedprox__mu=0.0, **settings)
     some = run(tmp_path, "c", method="fedprox", fedprox__mu=1.0, **settings)
-    assert same(fedavg.model, none.model)
+    assert same_arrays(fedavg.model, none.model)
     assert fedavg.figures["clients"] == none.figures["clients"]
-    assert not same(fedavg.model, some.model)
+    assert not same_arrays(fedavg.model, some.model)
 
 
 def test_the_proximal_term_is_nothing_in_the_first_local_step(tmp_path):
     one = run(tmp_path, "a", method="fedprox", fedprox__mu=0.0)
     other = run(tmp_path, "b", method="fedprox", fedprox__mu=1e3)
-    assert same(one.model, other.model)
+    assert same_arrays(one.model, other.model)
 
 
 @pytest.mark.parametrize("method", only(PROXIMAL, "flatland".__eq__))
@@ -340,7 +335,7 @@ def test_one_client_alone_is_local_training(tmp_path):
         alone = run(
             tmp_path, f"l{local_state}", method="local", optimizer_state=local_state, **settings
         )
-        assert same(shared.model, parameters(alone.personal(0)))
+        assert same_arrays(shared.model, parameters(alone.personal(0)))
         assert shared.summary["personal_accuracy_mean"] == alone.summary["personal_accuracy_mean"]
         assert [row["loss"] for row in shared.rounds] == [row["loss"] for row in alone.rounds]
 
@@ -355,7 +350,7 @@ def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
     assert not any(array_names(content) for content in [*recorder.requests(), *recorder.replies()])
     assert (found.summary["bytes_up"], found.summary["bytes_down"]) == (0, 0)
     alone = run(tmp_path, "one", clients=1, method=method, flatland__curvature_init="constant")
-    assert same(found.personal(0), alone.personal(0))
+    assert same_arrays(found.personal(0), alone.personal(0))
 
 
 @pytest.mark.parametrize("method", [name for name, (_, personal) in PARAMETERS.items() if personal])
@@ -376,9 +371,9 @@ def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp
             kind: run(tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind)
             for kind in ("auto", "kept", "fresh", "personal")
         }
-        assert same(kinds["auto"].model, kinds["kept"].model)
-        assert same(kinds["personal"].model, kinds[same_as].model)
-        assert not same(kinds["kept"].model, kinds["fresh"].model)
+        assert same_arrays(kinds["auto"].model, kinds["kept"].model)
+        assert same_arrays(kinds["personal"].model, kinds[same_as].model)
+        assert not same_arrays(kinds["kept"].model, kinds["fresh"].model)
         for kind in ("kept", "fresh"):
             moments = {name for name in kinds[kind].personal(1) if name.startswith("optimizer/")}
             assert bool(moments) == (kind == "kept")
@@ -405,7 +400,7 @@ def test_no_rounds_score_the_initial_model(method, tmp_path):
         parse({"method": method, "embedding-dim": 8}), Facts("nodes", 300, tuple("012345"))
     )
     start = {name: tensor.numpy() for name, tensor in spec.build(seed=5).state_dict().items()}
-    assert same(found.model, {name: start[name] for name in PARAMETERS[method][0]})
+    assert same_arrays(found.model, {name: start[name] for name in PARAMETERS[method][0]})
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
@@ -460,7 +455,7 @@ def test_evaluation_does_not_change_the_training(tmp_path):
     settings = {"clients": 4, "num_rounds": 4, "fraction_train": 0.5}
     often = run(tmp_path, "a", evaluate_every=1, **settings)
     never = run(tmp_path, "b", evaluate_every=0, **settings)
-    assert same(often.model, never.model)
+    assert same_arrays(often.model, never.model)
     assert often.summary["personal_accuracy_mean"] == never.summary["personal_accuracy_mean"]
 
 
@@ -540,7 +535,7 @@ def test_more_clients_than_a_process_keeps_set_up(tmp_path, monkeypatch):
     for name, taken, kept in [("b", 0, 1), ("c", 2**60, CLIENTS)]:
         monkeypatch.setitem(live._limits, "bytes", taken)
         live.forget_all()
-        assert same(run(tmp_path, name, num_rounds=3).model, plain.model)
+        assert same_arrays(run(tmp_path, name, num_rounds=3).model, plain.model)
         assert len(live._clients) == kept
     waiting = [parameter for one in live._clients.values() for parameter in one.model.parameters()]
     assert waiting

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, run
-from tiny_learning import assert_near, descend, learner
+from tiny_learning import assert_near, copied, descend, learner
 
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.feddyn import FedDynServer
@@ -17,11 +17,6 @@ EPS = float(np.finfo(np.float32).eps)
 
 def new(method="feddyn", **settings):
     return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
-
-
-def copied(found):
-    """What it would send now."""
-    return {name: np.array(array) for name, array in found.share().items()}
 
 
 def kept(found):

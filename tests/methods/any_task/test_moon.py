@@ -11,6 +11,7 @@ from tiny_learning import (
     Examples,
     assert_near,
     batches,
+    copied,
     features,
     gradient,
     learner,
@@ -34,10 +35,6 @@ def drawn(found, rng):
         name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
         for name, array in found.share().items()
     }
-
-
-def copied(found):
-    return {name: np.array(array) for name, array in found.share().items()}
 
 
 def kept(found):

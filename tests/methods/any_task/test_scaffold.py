@@ -7,7 +7,7 @@ import pytest
 import torch
 from app_runs import Recorder, run
 from errors import refuses
-from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
+from tiny_learning import assert_near, batches, copied, gradient, learner, softmax_loss, state
 
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
@@ -30,11 +30,6 @@ def drawn(found, rng, scale=0.7):
         name: rng.normal(0, scale, array.shape).astype(array.dtype)
         for name, array in found.share().items()
     }
-
-
-def copied(found):
-    """What it would send now."""
-    return {name: np.array(array) for name, array in found.share().items()}
 
 
 def kept(found):

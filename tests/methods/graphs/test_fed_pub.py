@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, array_names, partition_of, run
+from equal_runs import same_arrays
 from graph_fixtures import write_tu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -244,12 +245,6 @@ def close(start, expected):
         np.testing.assert_allclose(array, expected[name], rtol=2 * EPS32, atol=2 * EPS32)
 
 
-def same(one, other):
-    return one.keys() == other.keys() and all(
-        one[name].tobytes() == other[name].tobytes() for name in one
-    )
-
-
 def mixtures(replies, scale):
     """Partition -> what it should start from, in plain float64."""
     told = [reply.arrays for reply in replies.values() if reply.weight]
@@ -299,7 +294,7 @@ def test_a_great_scale_leaves_everybody_alone():
     replies = replies_of(np.random.default_rng(0), range(3), [1, 2, 3])
     aggregation = fresh(1e9)
     aggregation.aggregate(replies)
-    assert all(same(aggregation.sent_to(p), replies[p].arrays) for p in range(3))
+    assert all(same_arrays(aggregation.sent_to(p), replies[p].arrays) for p in range(3))
 
 
 def test_twins_start_alike_and_a_stranger_weighs_less():
@@ -326,7 +321,7 @@ def test_a_stored_state_goes_on_to_the_same_bits():
     later = replies_of(rng, [0, 11, 12], [3, 1, 0])
     for each in (aggregation, stored):
         each.aggregate(later)
-    assert same(stored.state(), aggregation.state())
+    assert same_arrays(stored.state(), aggregation.state())
 
 
 def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):

@@ -18,6 +18,7 @@ from app_runs import (
     run,
     untimed,
 )
+from equal_runs import same_arrays
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 from tiers import only
 
@@ -111,12 +112,6 @@ def parameters(found: Run, partition: int) -> dict[str, np.ndarray]:
 
 def measured(found: Run) -> list[dict[str, str]]:
     return [untimed(row) for row in found.clients]
-
-
-def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(
-        one[name].tobytes() == other[name].tobytes() for name in one
-    )
 
 
 def on_the_wire(recorder: Recorder) -> list[set[str]]:
@@ -266,7 +261,7 @@ def test_a_client_without_training_graphs_weighs_nothing(method, tmp_path):
     ] * 2
     assert all(row["score"] for row in last)
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
-    assert same(others.model, found.model)
+    assert same_arrays(others.model, found.model)
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])

@@ -1,12 +1,10 @@
 """Runs with `dp.unit = record`: what leaves a client, what it costs, and which runs are refused."""
 
-import json
-
 import pytest
 from app_runs import Recorder, run, value_names
 from flwr.app import Message, RecordDict
 from graph_fixtures import write_tu
-from policies import with_policy
+from policies import costs, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
@@ -46,12 +44,6 @@ def nodes_in(folder, policy="", count=2):
         for number in range(count)
     ]
     return with_policy(folder, nodes, policy) if policy else nodes
-
-
-def costs(folder, partition=0):
-    lines = (folder / f"state{partition}" / f"ledger-{partition:05d}.jsonl").read_text()
-    parsed = [json.loads(line) for line in lines.splitlines()]
-    return [line for line in parsed if line["kind"] == "privacy"]
 
 
 def test_only_parameters_leave(tmp_path):

@@ -1,13 +1,11 @@
 """Runs with differentially private secure sums: what leaves a node, what it costs, how much noise
 the sum has, and which runs are refused."""
 
-import json
-
 import numpy as np
 import pytest
 from app_runs import Recorder, phase_of, run, value_names
 from hull_nodes import nodes_of
-from policies import with_policy
+from policies import costs, with_policy
 
 from curvfed.deployments.arguments import read_request
 from curvfed.server_app.run import RoundError
@@ -43,12 +41,6 @@ ROUNDS = {
     "dp__force": True,
 }
 """Without any update, so that the model's change is the noise."""
-
-
-def costs(folder, partition=0):
-    lines = (folder / f"state{partition}" / f"ledger-{partition:05d}.jsonl").read_text()
-    parsed = [json.loads(line) for line in lines.splitlines()]
-    return [line for line in parsed if line["kind"] == "privacy"]
 
 
 def nodes_in(folder, policy):

@@ -9,12 +9,12 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from graph_fixtures import graph_of
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from curvfed.strategies.base.optimizer import Adam
-from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.ricci import (
@@ -214,16 +214,6 @@ def test_what_an_estimator_adds_is_its_formula_and_learns(task, learns):
     )
 
 
-def one_graph(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
-    both = sorted([*pairs, *((j, i) for i, j in pairs)])
-    edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t().contiguous()
-    labels, masks = (
-        torch.zeros(num_nodes, dtype=torch.int64),
-        torch.zeros(3, num_nodes, dtype=torch.bool),
-    )
-    return client_graph(torch.ones(num_nodes, 2), edge_index, labels, masks, ("0",), "accuracy", "")
-
-
 @pytest.mark.parametrize(
     ("num_nodes", "pairs", "curvature", "plain", "degree"),
     [
@@ -235,7 +225,7 @@ def one_graph(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
     ],
 )
 def test_statistics_are_those_by_hand(num_nodes, pairs, curvature, plain, degree):
-    found = graph_statistics(one_graph(num_nodes, pairs))
+    found = graph_statistics(graph_of(num_nodes, pairs))
     assert found.dtype == torch.float32
     expected = [
         math.asinh(curvature),
