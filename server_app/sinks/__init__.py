@@ -19,6 +19,7 @@ from typing import Any
 from curvfed.server_app.directory import TEXTS
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar, dotted
+from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
@@ -196,7 +197,7 @@ class TensorBoard:
 
     def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Add a point for each figure, and the texts."""
-        self.round(rounds, {f"summary/{name}": value for name, value in figures.items()})
+        self.round(rounds, add_prefix("summary/", figures))
         self._writer.add_text("summary", _code(texts), rounds)
         self._writer.close()
 

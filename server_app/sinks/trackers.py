@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar
+from curvfed.strategies.base.statistics import add_prefix
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class MLflow:
 
     def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Add figures as metrics and texts as tags."""
-        metrics = {f"summary/{name}": value for name, value in figures.items()}
+        metrics = add_prefix("summary/", figures)
         self._log(rounds, metrics, {name: text[:LONGEST] for name, text in texts.items()})
         status = "KILLED" if texts.get("error") == "interrupted" else "FAILED"
         self._client.set_terminated(
@@ -193,6 +194,6 @@ class WandB:
 
     def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Add figures and texts to the summary."""
-        self._run.summary.update({f"summary/{name}": value for name, value in figures.items()})
-        self._run.summary.update({f"summary/{name}": text for name, text in texts.items()})
+        self._run.summary.update(add_prefix("summary/", figures))
+        self._run.summary.update(add_prefix("summary/", texts))
         self._run.finish(exit_code=0 if texts["status"].startswith("completed") else 1)
