@@ -21,7 +21,7 @@ from curvfed.deployments.predict.prediction import (
     scored_prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
-from curvfed.geometry.arrays import Booleans
+from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
@@ -32,7 +32,7 @@ from curvfed.tasks.graphs.data.ogb import ATOMS
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.points import ClientPoints, Floats, RawPoints, check_inside
+from curvfed.tasks.points import ClientPoints, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import cifar_files
@@ -33,8 +34,8 @@ class StoredSplit(NamedTuple):
         The names of images and labels in the file.
     """
 
-    images: NDArray[Any]
-    labels: NDArray[Any]
+    images: Array
+    labels: Array
     fields: tuple[str, str]
 
 
@@ -151,7 +152,7 @@ def read_cifar(path: Path) -> RawImages:
     return joined_splits(str(path), splits, class_names)
 
 
-def _batch(path: Path, field: str, num_classes: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _batch(path: Path, field: str, num_classes: int) -> tuple[NDArray[np.uint8], Integers]:
     """The images (n, 3, 32, 32) and labels of a file."""
     data, labels = _entries(path, "data", field)
     pixels = data.value if isinstance(data, StoredArray) else data

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.geometry.arrays import Booleans
+from curvfed.geometry.arrays import Booleans, Integers
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
@@ -21,7 +21,6 @@ from curvfed.tasks.graphs.data.partition import (
 from curvfed.tasks.images.label_partition import (
     PARTITIONS,
     USERS,
-    Integers,
     PartitionSpec,
     partition_images,
     partition_users,

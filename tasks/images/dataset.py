@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from curvfed.geometry.arrays import Integers
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
@@ -25,7 +26,7 @@ from curvfed.tasks.images.clients import (
     share_images,
 )
 from curvfed.tasks.images.folder import located_folder
-from curvfed.tasks.images.label_partition import Integers, PartitionSpec
+from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, read_layout
 from curvfed.tasks.images.nets import has_batch_norm, torchvision_module
 from curvfed.tasks.images.raw import RawImages, raw_images

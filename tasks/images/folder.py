@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.label_partition import Integers
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, read_layout
 from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.public_data import Located
@@ -160,7 +160,7 @@ def _has_16_bits(image: Any) -> bool:
     )
 
 
-def _values(image: Any) -> NDArray[Any]:
+def _values(image: Any) -> Array:
     values = np.asarray(image)
     if values.min() < 0 or values.max() >= 2**16:
         raise PixelError("it has negative values, or more than 16 bits")

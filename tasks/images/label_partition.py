@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.tasks.errors import DataError
-
-Integers = NDArray[np.int64]
 
 STREAM = 5
 """Random stream of the seed: with the same seed the partition is independent of subsets and
@@ -114,9 +112,7 @@ def _dirichlet(
     return owners
 
 
-def _dirichlet_shares(
-    allowed: NDArray[np.bool_], alpha: float, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _dirichlet_shares(allowed: Booleans, alpha: float, rng: np.random.Generator) -> Floats:
     """Shares (K,) from Dir(alpha), 0 for clients that are not `allowed`, with sum 1.
 
     Gamma variates are in logarithms, log G(alpha) = log G(alpha + 1) + log(U) / alpha (Marsaglia

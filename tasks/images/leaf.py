@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Array
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.formats import leaf_files
@@ -40,7 +41,7 @@ class StoredPixels(NamedTuple):
     has_fractions: bool
 
 
-def stored_pixels(where: str, values: NDArray[Any]) -> StoredPixels:
+def stored_pixels(where: str, values: Array) -> StoredPixels:
     """Images of numbers from 0 to 1, or of whole numbers up to 255.
 
     Raises
@@ -91,7 +92,7 @@ ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}
 PICTURES = "raw/img_align_celeba"
 """The folder of CelebA's images beside train/ and test/."""
 
-Examples = tuple[StoredPixels | NDArray[np.str_], NDArray[Any]]
+Examples = tuple[StoredPixels | NDArray[np.str_], Array]
 """Images, or the names of their files (n,), and labels (n,)."""
 
 
@@ -274,7 +275,7 @@ def _unfit(where: str) -> DataError:
     )
 
 
-def _squares(where: str, x: NDArray[Any]) -> NDArray[Any]:
+def _squares(where: str, x: Array) -> Array:
     """Flat rows as square images with 1 or 3 channels, the channels last."""
     if x.ndim != 2:
         return x

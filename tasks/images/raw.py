@@ -3,7 +3,6 @@ arrays whose shape and values are checked."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -11,8 +10,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.label_partition import Integers, by_class
+from curvfed.tasks.images.label_partition import by_class
 from curvfed.tasks.images.layout import TEST, TRAIN
 
 TEST_SHARE = 0.2
@@ -111,7 +111,7 @@ def _resized(images: Tensor, size: int) -> Tensor:
 ALLOWED = "uint8, 0 to 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
 
 
-def pixels_of(where: str, images: NDArray[Any]) -> NDArray[np.uint8]:
+def pixels_of(where: str, images: Array) -> NDArray[np.uint8]:
     """Images (n, c, h, w) of an array with the channels anywhere.
 
     Parameters

@@ -8,14 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.tasks.class_names import in_order, number_labels
 from curvfed.tasks.errors import DataError
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

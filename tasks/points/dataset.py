@@ -9,20 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from curvfed.geometry.arrays import Booleans, Integers
 from curvfed.tasks.class_names import row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.generated import two_classes
 from curvfed.tasks.graphs.data.partition import membership_digest
-from curvfed.tasks.points import (
-    Booleans,
-    ClientPoints,
-    Integers,
-    RawPoints,
-    check_inside,
-    client_points,
-)
+from curvfed.tasks.points import ClientPoints, RawPoints, check_inside, client_points
 from curvfed.tasks.points.point_spec import PointSpec, partition_points
 from curvfed.tasks.points.readers import read_points
 from curvfed.tasks.public_data import Located, PublicData

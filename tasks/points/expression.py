@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.geometry.arrays import Floats
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.points import ClientPoints, Floats, client_points
+from curvfed.tasks.points import ClientPoints, client_points
 from curvfed.tasks.stored_files import replacing
 
 MAX_LOGARITHM = 30.0

@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
+from curvfed.geometry.arrays import Integers
 from curvfed.tasks.class_names import class_name, in_order, names_in
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import label_partition
-from curvfed.tasks.points import Integers
 from curvfed.tasks.sources import CURVATURES
 
 STRATIFIED_STREAM = 13
