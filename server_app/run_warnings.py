@@ -156,6 +156,16 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
             " large to learn from; scale the features (normalize = l2 for graphs), or lower"
             " learning-rate"
         )
+    if config.calibration_every > config.num_rounds:
+        texts["calibrations"] = (
+            f"calibration-every = {config.calibration_every} has no effect: the run has"
+            f" {config.num_rounds} rounds, and calibrates after the last in any case"
+        )
+    if config.num_rounds and config.learning_rate == 0 and config.row.has_network:
+        texts["still"] = (
+            f"{config.num_rounds} rounds train nothing, for learning-rate = 0: num-rounds = 0 is"
+            " enough"
+        )
     texts["proximal"] = _proximal(config, state, federation.facts.task)
     if state.one_answer:
         texts["answers"] = (

@@ -1,6 +1,8 @@
 """Find the files of a data set, and download those of a public one by the package that publishes
 them."""
 
+import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from curvfed.tasks.errors import DataError
+
+log = logging.getLogger("curvfed")
 
 Raw = TypeVar("Raw")
 Result = TypeVar("Result")
@@ -109,6 +113,15 @@ class PublicData:
         command = f'python -c "{code}"'
         return f"pip install {self.package} && {command}" if self.package else command
 
+    def _log_checksums(self, data_dir: Path) -> None:
+        """Log what was downloaded: not every publisher states a checksum."""
+        folder = self.folder(data_dir)
+        if folder is None:
+            return
+        for name in self.files:
+            digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            log.info("downloaded %s, SHA-256 %s", folder / name, digest)
+
     def find_or_download(self, data_dir: Path, find: Callable[[], Result | None]) -> Result:
         """The result of `find`, after a download if the first result is None.
 
@@ -141,6 +154,7 @@ class PublicData:
             reason = str(error)
         result = find()
         if result is not None:
+            self._log_checksums(data_dir)
             return result
         raise DataError(
             f"{absent}, and the download fails: {reason}. On a machine with a network run:\n"

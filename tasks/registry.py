@@ -164,6 +164,14 @@ def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
     )
 
 
+def partitioned_kind(task: str, dataset: str, data_dir: Path) -> str:
+    """The kind of the data that are partitioned among the clients: for links made of a graph, its
+    nodes; a .pt file holds links."""
+    if task != "links" or not dataset or dataset.lower().endswith(".pt"):
+        return task
+    return task if task in tasks_of(dataset, data_dir) else "nodes"
+
+
 def num_sets(dataset: str) -> int:
     """The number of data sets in a run-config's `dataset`.
 

@@ -146,8 +146,8 @@ _FETCH = (
     "folder = pathlib.Path({{root}}, '{folder}'); folder.mkdir(parents=True, exist_ok=True); "
     "files = {{{{name: web.urlopen('{url}/' + file, timeout=60).read()"
     " for name, file in {names}}}}}; "
-    "wrong = [name for name, data in files.items() if {sha256!r} not in"
-    " ('', hashlib.sha256(data).hexdigest())]; "
+    "sums = {sha256!r}; wrong = [name for name, data in files.items()"
+    " if sums and hashlib.sha256(data).hexdigest() not in sums]; "
     "wrong and sys.exit('not the published ' + wrong[0]); "
     "[(folder / name).write_bytes(data) for name, data in files.items()]"
 )
@@ -161,12 +161,14 @@ def files_at(
     sha256: str = "",
     task: str = "links",
 ) -> PublicData:
-    """A data set whose files are at an address; all have the checksum, if there is one.
+    """A data set whose files are at an address.
 
     Parameters
     ----------
     names : mapping of str to str
         The names of the files here, with those at the address.
+    sha256 : str
+        The checksums of all files, separated by spaces; "" for data that change.
     """
     code = _FETCH.format(folder=folder, url=url, names=list(names.items()), sha256=sha256)
     return PublicData(title, (folder,), tuple(names), code, origin=url, task=task)
@@ -247,6 +249,11 @@ _WN18RR = (
     "https://raw.githubusercontent.com/villmow/datasets_knowledge_embedding/"
     "045a868edc0b18d7083b14e80715e82d92938fff/WN18RR/text"
 )
+_WN18RR_SHA256 = (
+    "a35aca3c963b71b8efa935c172bf07afe4472655552a0ad8d3b396b4154f1f29",
+    "2c71419fcd86a1720020a8709ab3e8bbb6e0d097a8abce41135fe4c43fec5f84",
+    "80cfa61fe62ba084f58de42d8d0b384dc8b76bcd2ef7065b1a292a1e72b44c33",
+)
 _ONTOLOGY = "https://purl.obolibrary.org/obo/go"
 
 
@@ -267,7 +274,9 @@ LINK_SOURCES = {
     "animals": _wordnet("animals"),
     "plants": _wordnet("plants"),
     "nouns": _wordnet("nouns"),
-    "wn18rr": files_at("WN18RR", "wn18rr", _WN18RR, dict(zip(SPLITS, SPLITS))),
+    "wn18rr": files_at(
+        "WN18RR", "wn18rr", _WN18RR, dict(zip(SPLITS, SPLITS)), " ".join(_WN18RR_SHA256)
+    ),
     "gene-ontology": files_at(
         "Gene Ontology", "ontology", _ONTOLOGY, {"go-basic.obo": "go-basic.obo"}
     ),

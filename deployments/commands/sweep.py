@@ -203,7 +203,7 @@ def compare(
         if not choice.error:
             chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
     _, fresh_seeds = comparison.seeds
-    fresh_runs = runner.make("step 4 of 4, methods", chosen, fresh_seeds)
+    fresh_runs = runner.make("comparison", chosen, fresh_seeds)
     rows = [
         result(comparison, name, choice, fresh_runs.get(name, []))
         for name, choice in choices.items()

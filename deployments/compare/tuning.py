@@ -150,19 +150,19 @@ class Tuning:
         """The choice of each entrant."""
         entrants = self._comparison.entrants
         defaults = {name: entrant.configurations[0] for name, entrant in entrants.items()}
-        rates = self._sweep_rates("step 1 of 4, rates", defaults, {})
+        rates = self._sweep_rates("tuning of rates", defaults, {})
         points = {}
         for name, entrant in entrants.items():
             points[name] = [
                 self._with_rate(name, configuration, rates.get(name, 0))
                 for configuration in entrant.configurations
             ]
-        self._try("step 2 of 4, other keys", points)
+        self._try("tuning of other keys", points)
         chosen = {name: self._best(name).configuration for name in entrants}
         without_rates = {
             name: self._without_rate(values) for name, values in chosen.items() if values
         }
-        self._sweep_rates("step 3 of 4, rates again", without_rates, rates)
+        self._sweep_rates("tuning of rates again", without_rates, rates)
         return {name: self._best(name) for name in entrants}
 
     @property

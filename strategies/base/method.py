@@ -143,6 +143,8 @@ class Method:
     """What the figures of a run's summary are of."""
     refused: ClassVar[Mapping[str, str]] = {}
     """Keys of the run that it cannot have, and what is allowed."""
+    unread: ClassVar[tuple[str, ...]] = ()
+    """Keys of the run that have no effect on it."""
 
     @property
     def learner(self) -> "type[Learner] | str | None":
@@ -231,6 +233,12 @@ class OneShot(Method):
         "callbacks": 'callbacks = "", for this method has no rounds',
         "early-stopping": "early-stopping = 0, for this method has no rounds",
     }
+    unread: ClassVar[tuple[str, ...]] = (
+        "num-rounds",
+        "local-epochs",
+        "learning-rate",
+        "fraction-train",
+    )
 
     @property
     def learner(self) -> None:

@@ -19,7 +19,7 @@ from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS, tasks_as
-from curvfed.tasks.registry import GENERATED, OWN, tasks_of
+from curvfed.tasks.registry import GENERATED, OWN, partitioned_kind, tasks_of
 
 BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
@@ -81,7 +81,7 @@ def unread_keys(config: RunConfig) -> str:
     """The changed keys that the run does not read, with the methods that read them; "" for none."""
     texts = []
     for key, value in config.unread.items():
-        names = ", ".join(readers(key))
+        names = ", ".join(readers(key)) or "methods with rounds"
         texts.append(f"{key} = {json.dumps(value, ensure_ascii=False)} is a key of {names}")
     if not texts:
         return ""
@@ -236,7 +236,8 @@ def check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence[
     ------
     ConfigError
     """
-    allowed = sorted({name for task in possible for name in KINDS[task].partitions})
+    kinds = [partitioned_kind(task, config.dataset, config.data_path) for task in possible]
+    allowed = sorted({name for kind in kinds for name in KINDS[kind].partitions})
     if config.partition not in (None, *allowed):
         raise ConfigError(
             f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is'

@@ -85,7 +85,8 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
-    unused |= {key: chosen[key] for key in _flatlands_own(config) if key in chosen}
+    not_read = (*_flatlands_own(config), *config.row.unread)
+    unused |= {key: chosen[key] for key in not_read if key in chosen}
     unread = {key: value for key, value in unused.items() if value != default_values[key]}
     return config.with_unread(unread) if unread else config
 

@@ -33,7 +33,7 @@ from curvfed.strategies.methods import (
 from curvfed.tasks.dataset import Dataset, dataset_class
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.registry import has_users
+from curvfed.tasks.registry import has_users, partitioned_kind
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
@@ -187,7 +187,8 @@ def config_class(
     of_data = {table for task in method.tasks for table in KINDS[task].tables}
     tables += sorted(of_data & {key.partition(".")[0] for key in keys if "." in key})
     shared_tables = {table: common_table(table) for table in tables if table not in method.keys}
-    return _with_tables(tuple({**base, **shared_tables, **method.keys}.items()))
+    # a chosen aggregation's table has all keys of that of a method without it
+    return _with_tables(tuple({**base, **shared_tables, **method.keys, **base}.items()))
 
 
 @cache
@@ -210,7 +211,9 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     """
     method = config.row
     kind = KINDS[task]
+    kind_of_parts = KINDS[partitioned_kind(task, config.dataset, config.data_path)]
     choices = dict(kind.defaults) | {
+        "partition": kind_of_parts.defaults["partition"],
         "aggregation": method.aggregation,
         "fine_tune": "trained",
         "weights": "examples",

@@ -20,7 +20,7 @@ from curvfed.strategies.base.statistics import Arrays
 _STEPS = 250
 
 
-class Keys(Table):
+class PrototypeKeys(Table):
     """Keys of HyperFed and its ablations."""
 
     space: Literal["hyperbolic", "flat"] = "hyperbolic"
@@ -38,6 +38,11 @@ class Keys(Table):
     mixup: Rate = Field(default=0.0, ge=0)
     """weight of a mixup cross-entropy on cosine logits; the authors' code adds it with weight 2,
     the paper does not have it"""
+
+
+class Keys(PrototypeKeys):
+    """Keys of methods with consistent aggregation."""
+
     deviations: Literal["unit", "raw"] = "unit"
     """the vectors whose point of least norm consistent aggregation finds: the clients' deviations
     at unit length, as in the authors' code, or raw, as in the paper, where the smallest deviations
@@ -215,7 +220,7 @@ def _norm(products: Floats, weights: Floats) -> float:
     return math.sqrt(max(float(weights @ products @ weights), 0.0))
 
 
-def prototypes(keys: Keys, head_from: str = "server", loss: str = "triplet") -> Network:
+def prototypes(keys: PrototypeKeys, head_from: str = "server", loss: str = "triplet") -> Network:
     """A classifier by distances to prototypes, and its loss."""
     settings = {"margin": keys.margin, "negatives": keys.negatives, "mixup": keys.mixup}
     options = {"start": "uniform", "slope": keys.slope}
@@ -243,7 +248,7 @@ METHODS = {
         space="flat",
         network=prototypes,
         tasks=IMAGES,
-        keys={"hyperfed": Keys},
+        keys={"hyperfed": PrototypeKeys},
         tuned=MARGINS,
         twin=TWIN,
     ),

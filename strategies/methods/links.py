@@ -1,6 +1,5 @@
 """Embeddings of links, in hyperbolic or flat space, whose rows are averaged each for itself."""
 
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -41,8 +40,8 @@ class Keys(Table):
         return "flat"
 
 
-class CurvedKeys(Keys):
-    """Keys of links in hyperbolic space."""
+class TailoredKeys(Keys):
+    """Keys of links in hyperbolic space whose curvature is trained in any case."""
 
     average: Literal["centroid", "tangent", "flat"] = "centroid"
     """mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz centroid;
@@ -50,8 +49,6 @@ class CurvedKeys(Keys):
     coordinates"""
     curvature: Rate = Field(default=-1.0, lt=0)
     """curvature of the space, from which training starts"""
-    learn_curvature: bool = False
-    """train the curvature, which is common to all clients"""
     by_relation: bool = False
     """a curvature for each relation, which learn-curvature trains from curvature on; a client
     changes those of the relations in its links"""
@@ -61,10 +58,26 @@ class CurvedKeys(Keys):
         """See `Keys`."""
         return self.average
 
+    @property
+    def learns(self) -> bool:
+        """Whether the curvature is trained."""
+        return True
+
+
+class CurvedKeys(TailoredKeys):
+    """Keys of links in hyperbolic space."""
+
+    learn_curvature: bool = False
+    """train the curvature, which is common to all clients"""
+
+    @property
+    def learns(self) -> bool:
+        """See `TailoredKeys`."""
+        return self.learn_curvature
+
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Curvatures of relations that nothing trains stay equal."""
-        learns = self.learn_curvature or run.method == "links-tailored"
-        if self.by_relation and not learns:
+        if self.by_relation and not self.learn_curvature:
             return "links.by-relation links.learn-curvature", "by-relation with learn-curvature"
         return "", ""
 
@@ -184,12 +197,12 @@ def _is_by_row(name: str, array: Array) -> bool:
     return name in BY_ROW and array.ndim == 2
 
 
-def curved(keys: CurvedKeys, learns: bool = False) -> Network:
-    """An embedding in a space of this curvature, which it may learn in any case."""
+def curved(keys: TailoredKeys) -> Network:
+    """An embedding in a space of this curvature, which it may learn."""
     return Network(
         options={
             "curvature": keys.curvature,
-            "learns_curvature": keys.learn_curvature or learns,
+            "learns_curvature": keys.learns,
             "by_relation": keys.by_relation,
         }
     )
@@ -238,11 +251,11 @@ METHODS = {
     "links-tailored": embedding(
         "links-poincare with a curvature that each client learns for itself",
         "poincare",
-        CurvedKeys,
+        TailoredKeys,
         tasks=LINKS,
         space="hyperbolic",
         personal=("k",),
-        network=partial(curved, learns=True),
+        network=curved,
         tuned=AVERAGES,
         twin=FLAT_TWIN,
     ),

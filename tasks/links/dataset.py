@@ -25,7 +25,7 @@ from curvfed.tasks.links import (
 )
 from curvfed.tasks.links.wordnet import ROOTS, read_part
 from curvfed.tasks.public_data import Located, PublicData
-from curvfed.tasks.registry import tasks_of
+from curvfed.tasks.registry import partitioned_kind
 from curvfed.tasks.sources import LINK_SOURCES
 from curvfed.tasks.stored_files import file_stamps
 
@@ -48,7 +48,7 @@ class LinkSpec(Spec):
     Attributes
     ----------
     partition : str
-        "branches" or "random".
+        "branches" or "random"; for links made of a graph that of its nodes.
     seed : int
     train_size, test_size : float
         Shares of the links.
@@ -77,7 +77,7 @@ class LinkDataset(Dataset):
         train_size = run.train_size if keys.hold_out else 1.0
         test_size = run.test_size if keys.hold_out else 0.0
         spec = LinkSpec(run.dataset, run.data_path, run.partition, run.seed, train_size, test_size)
-        if run.dataset.lower().endswith(".pt") or "links" in tasks_of(run.dataset, run.data_path):
+        if partitioned_kind("links", run.dataset, run.data_path) == "links":
             return cls(spec)
         return GraphLinks(spec, run, cache)  # type: ignore[return-value]
 
@@ -155,8 +155,7 @@ class LinkDataset(Dataset):
 
 
 class GraphLinks(LinkDataset):
-    """The edges of the graphs that the classification of nodes gives the clients; the default
-    partition is METIS's.
+    """The edges of the graphs that the classification of nodes gives the clients.
 
     Parameters
     ----------
@@ -173,7 +172,6 @@ class GraphLinks(LinkDataset):
         super().__init__(spec, cache)
         defaults = KINDS["nodes"].defaults
         settings = {name: defaults[name] for name in ("train_size", "test_size", "batch_size")}
-        settings["partition"] = "random" if spec.partition == "random" else defaults["partition"]
         self._graphs = GraphDataset.of_run(run.model_copy(update=settings), cache)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientLinks:

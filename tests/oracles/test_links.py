@@ -3,6 +3,7 @@
 import hashlib
 import io
 import tarfile
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,7 +32,7 @@ from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import CURVED, LinkModelSpec
 from curvfed.tasks.links.wordnet import read_part
 from curvfed.tasks.registry import SOURCES, tasks_of
-from curvfed.tasks.sources import files_at
+from curvfed.tasks.sources import SPLITS, files_at
 
 FILES = {  # of two links each
     "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
@@ -138,7 +139,8 @@ def address(tmp_path, monkeypatch):
         thread.join()
 
 
-def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypatch):
+def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypatch, caplog):
+    caplog.set_level("INFO", "curvfed")
     archive = "WordNet-3.0.tar.bz2"
     names = {archive: archive}
     digest = hashlib.sha256((tmp_path / "served" / archive).read_bytes()).hexdigest()
@@ -154,11 +156,42 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     for part in ("mammals", "nouns"):
         monkeypatch.setitem(SOURCES, part, published)
     raw = dataset.locate().read()
+    assert f"{tmp_path / 'data' / 'wordnet' / archive}, SHA-256 {digest}" in caplog.text
     links = {(raw.entities[head], raw.entities[tail]) for head, _, tail in raw.triples}
     above = ["dog.n.02", "mammal.n.01"]
     assert links == {("dog.n.02", "mammal.n.01"), *(("rex.n.01", name) for name in above)}
     nouns = LinkDataset(LinkSpec("nouns", tmp_path / "data")).locate().read()
     assert len(nouns.triples) == 8
+
+
+def test_a_changed_part_of_wn18rr_is_refused(address, tmp_path, monkeypatch):
+    digests = []
+    for name in SPLITS:
+        path = tmp_path / "served" / name
+        path.write_text(f"dog.n.01\t_hypernym\t{name}\n")
+        digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
+    names = dict(zip(SPLITS, SPLITS, strict=True))
+    same = files_at("WN18RR", "wn18rr", address, names, " ".join(digests))
+    source = SOURCES["wn18rr"]
+    changed = replace(source, fetch=source.fetch.replace(source.origin, address))
+    dataset = LinkDataset(LinkSpec("wn18rr", tmp_path / "data"))
+    monkeypatch.setitem(SOURCES, "wn18rr", changed)
+    with pytest.raises(DataError, match=r"fails: not the published train\.txt"):
+        dataset.locate()
+    monkeypatch.setitem(SOURCES, "wn18rr", same)
+    assert len(dataset.locate().read().triples) == 3
+
+
+def test_the_nodes_of_a_graph_are_partitioned_and_not_branches():
+    graph, taxonomy = (
+        {"method": "links-inner", "dataset": dataset} for dataset in ("cora", "mammals")
+    )
+    assert resolve_defaults(parse(graph), "links").partition == "metis"
+    assert resolve_defaults(parse(taxonomy), "links").partition == "branches"
+    assert parse(graph | {"partition": "louvain"}).partition == "louvain"
+    for settings, other in ((graph, "branches"), (taxonomy, "metis")):
+        with pytest.raises(ConfigError, match=f'partition = "{other}"'):
+            parse(settings | {"partition": other})
 
 
 def test_a_cut_off_archive_of_wordnet_is_named(tmp_path):

@@ -196,6 +196,11 @@ def test_the_rate_is_swept_again_with_the_chosen_keys():
     assert choice.configuration["learning-rate"] == 0.1
 
 
+def test_a_step_without_new_configurations_is_not_named():
+    _, runner = tuned(lambda settings: fake(validation=0.5, test=0.5), "budget=1")
+    assert set(runner.steps) == {"tuning of rates"}
+
+
 def test_validation_chooses_whatever_the_test_scores_are():
     scores = {
         1e-5: fake(validation=0.5, test=0.9),

@@ -400,11 +400,35 @@ def test_each_factor_of_a_space_needs_a_column():
         {"method": "fedhgcn", "flatland.gate": False},
         {"method": "spherefed", "aggregation": "consistent", "hyperfed.radius": 0.5},
         {"method": "fedavg", "hull.num-classes": 2},
+        {
+            "method": "hyperfed-averaged",
+            "aggregation": "consistent",
+            "hyperfed.solver": "frank-wolfe",
+            "hyperfed.steps": 9,
+        },
+        {"method": "links-poincare", "links.learn-curvature": True},
+        {"method": "hull"},
     ],
 )
 def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
     config = parse(raw)
     assert (dict(config.unread), unread_keys(config)) == ({}, "")
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "value", "readers"),
+    [
+        ("hull", "num-rounds", 5, "methods with rounds"),
+        ("pca", "learning-rate", 0.1, "methods with rounds"),
+        ("hyperfed-averaged", "hyperfed.solver", "frank-wolfe", "hyperfed, hyperfed-fixed"),
+        ("hyperfed-averaged", "hyperfed.steps", 9, "hyperfed, hyperfed-fixed"),
+        ("links-tailored", "links.learn-curvature", True, "links-poincare, links-lorentz:"),
+    ],
+)
+def test_a_key_without_effect_is_named_with_its_readers(method, key, value, readers):
+    config = parse({"method": method, key: value})
+    assert dict(config.unread) == {key: value}
+    assert f" is a key of {readers}" in unread_keys(config)
 
 
 @pytest.mark.parametrize(
