@@ -1,20 +1,27 @@
-"""A tree embedded by links-poincare and links-lorentz, by geoopt's Riemannian Adam, and by the
-Riemannian SGD of Nickel & Kiela (2017): distortion of the distances and mean average precision.
+"""A tree embedded by links-poincare and links-lorentz, by geoopt's Riemannian Adam, and by Nickel &
+Kiela's own program: distortion of the distances and mean average precision.
 
-    python -m studies.tree_distortion
+    python -m studies.tree_distortion [--poincare-embeddings CLONE]
 
-One client has all links of the balanced tree; all have `DIM` dimensions, `NEGATIVES` negatives and
-`EPOCHS` passes, and the same loss. geoopt takes as many steps as ours, in float64. The SGD is as its
-authors' script for WordNet's mammals sets it: batches of 10, and a burn-in of a fifteenth of the
-passes at a hundredth of the rate, with negatives drawn by their numbers of links to the power .75.
-Each tunes its rate on `TUNING_SEEDS` by the mean average precision; `SEEDS` compare. The distortion
-is the mean of |s·d/D − 1| over all pairs, d the embedded and D the tree's distance, with the factor
-s of least distortion, as no loss here knows the unit of length.
+CLONE is a clone of facebookresearch/poincare-embeddings; without it its rows are left out. One
+client has all links of the balanced tree; all have `DIM` dimensions, `NEGATIVES` negatives and
+`EPOCHS` passes, and the same loss. geoopt takes as many steps as ours, in float64. The program's
+model, loss, optimizer and loop run as its script for WordNet's mammals sets them, in batches of 10
+with a burn-in of a fifteenth of the passes; `Batches` stands for its compiled data set. Rows "by
+SGD" are ours with these batches, and a burn-in of an eighth. Each tunes its rate on `TUNING_SEEDS` by the mean
+average precision; `SEEDS` compare. The distortion is the mean of |s·d/D − 1| over all pairs, d the
+embedded and D the tree's distance, with the factor s of least distortion, as no loss here knows the
+unit of length.
 """
 
+import argparse
+import logging
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import geoopt
@@ -27,22 +34,20 @@ from torch import Tensor
 import curvfed
 from curvfed.tasks.links import balanced_tree
 from curvfed.tasks.links.client_task import KnownLinks, average_precision
+from studies.peers.job import check_clone, modules
 
 DIM = 5
 NEGATIVES = 50
 EPOCHS = 40
 BATCH = 256
 SGD_BATCH = 10
-BURN_IN = 3
+BURN_IN = 5
+AUTHORS_BURN_IN = 3
 TUNING_SEEDS = (600,)
 SEEDS = (610, 611, 612)
-RATES = {
-    "links-poincare": (0.05, 0.1, 0.3, 1.0),
-    "links-lorentz": (0.05, 0.1, 0.3, 1.0),
-    "geoopt's Riemannian Adam": (0.05, 0.1, 0.3, 1.0),
-    "Riemannian SGD": (0.3, 1.0, 3.0),
-    "links-poincare, batches of 10": (0.01, 0.03, 0.1),
-}
+ADAM_RATES = (0.05, 0.1, 0.3, 1.0)
+FLAT_RATES = (0.06, 0.2, 0.6)
+CURVED_RATES = (0.3, 1.0, 3.0)
 
 TREE = balanced_tree(3, 5)
 TRIPLES = torch.from_numpy(TREE.triples)
@@ -91,7 +96,7 @@ def figures(points: Tensor) -> tuple[float, float]:
     return float(best.fun), average_precision(model, TRIPLES, SIZE)
 
 
-def ours(method: str, batch: int, rate: float, seed: int) -> Tensor:
+def ours(method: str, rate: float, seed: int, **keys: Any) -> Tensor:
     """The points of a run with one client."""
     with tempfile.TemporaryDirectory() as folder:
         run = curvfed.simulate(
@@ -101,24 +106,23 @@ def ours(method: str, batch: int, rate: float, seed: int) -> Tensor:
             num_supernodes=1,
             num_rounds=EPOCHS,
             local_epochs=1,
-            batch_size=batch,
             learning_rate=rate,
             embedding_dim=DIM,
             seed=seed,
             global_every=0,
             quiet=True,
             links={"hold_out": False, "negatives": NEGATIVES},
+            **keys,
         )
         with np.load(run.path / "links.npz") as links:
             rows = dict(zip(links["names"].tolist(), links["rows"][:, :-1], strict=True))
     return torch.tensor(np.array([rows[name] for name in TREE.entities]), dtype=torch.float64)
 
 
-def loss_of(points: Tensor, links: Tensor, weights: Tensor) -> Tensor:
-    """The loss of `LinkTask.loss`, with negatives drawn by weights."""
+def loss_of(points: Tensor, links: Tensor) -> Tensor:
+    """The loss of `LinkTask.loss`."""
     heads, _, tails = links.T
-    drawn = torch.multinomial(weights, len(links) * NEGATIVES, replacement=True)
-    negatives = drawn.view(len(links), NEGATIVES)
+    negatives = torch.randint(SIZE, (len(links), NEGATIVES))
     others = points[torch.cat([tails[:, None], negatives], dim=1)]
     scores = -BALL.dist(points[heads][:, None], others)
     left_out = KNOWN.holds(heads[:, None], torch.tensor(0), negatives) | (
@@ -137,7 +141,7 @@ def by_geoopt(rate: float, seed: int) -> Tensor:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1 / (1 + epoch / 20))
     for _ in range(EPOCHS):
         for rows in torch.split(torch.randperm(len(TRIPLES)), BATCH):
-            loss = loss_of(points, TRIPLES[rows], torch.ones(SIZE))
+            loss = loss_of(points, TRIPLES[rows])
             (points.grad,) = torch.autograd.grad(loss, points)
             optimizer.step()
         schedule.step()
@@ -145,41 +149,92 @@ def by_geoopt(rate: float, seed: int) -> Tensor:
     return embedded
 
 
-def by_sgd(rate: float, seed: int) -> Tensor:
-    """The points after retracted steps against the gradient times (1 − |x|²)²/4."""
-    torch.manual_seed(seed)
-    points = torch.empty(SIZE, DIM, dtype=torch.float64).uniform_(-1e-4, 1e-4)
-    points.requires_grad_()
-    tails = torch.bincount(TRIPLES[:, 2], minlength=SIZE).double()
-    for epoch in range(EPOCHS):
-        is_early = epoch < BURN_IN
-        weights = tails**0.75 if is_early else torch.ones(SIZE)
-        step = rate / 100 if is_early else rate
+class Batches:
+    """Batches as those of the program's compiled data set: a link, and different negatives, in the
+    burn-in drawn by their numbers of links to the power .75."""
+
+    burnin = False
+
+    def __len__(self) -> int:
+        return -(-len(TRIPLES) // SGD_BATCH)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        numbers = torch.bincount(TRIPLES[:, 2], minlength=SIZE)
+        weights = numbers.double() ** (0.75 if self.burnin else 0)
+        entities = torch.arange(SIZE)
         for rows in torch.split(torch.randperm(len(TRIPLES)), SGD_BATCH):
-            (gradient,) = torch.autograd.grad(loss_of(points, TRIPLES[rows], weights), points)
-            with torch.no_grad():
-                shrink = (1 - points.square().sum(1, keepdim=True)) ** 2 / 4
-                points -= step * shrink * gradient
-                points *= ((1 - 1e-5) / points.norm(dim=1, keepdim=True)).clamp(max=1)
-    return points.detach()
+            links = TRIPLES[rows][:, [0, 2]]
+            heads = links[:, :1]
+            is_right = KNOWN.holds(heads, torch.tensor(0), entities) | (heads == entities)
+            negatives = torch.multinomial(weights * ~is_right, NEGATIVES)
+            yield torch.cat([links, negatives], dim=1), torch.zeros(len(links), dtype=torch.long)
+
+    def nnegatives(self) -> int:
+        """Negatives of a link."""
+        return NEGATIVES
 
 
-MAKERS: dict[str, Callable[[float, int], Tensor]] = {
-    "links-poincare": partial(ours, "links-poincare", BATCH),
-    "links-lorentz": partial(ours, "links-lorentz", BATCH),
-    "geoopt's Riemannian Adam": by_geoopt,
-    "Riemannian SGD": by_sgd,
-    "links-poincare, batches of 10": partial(ours, "links-poincare", SGD_BATCH),
+def by_authors(manifold: str, rate: float, seed: int) -> Tensor:
+    """The points after the program's own loop; its modules are importable."""
+    hype, train, rsgd = modules("hype", "hype.train", "hype.rsgd")
+    torch.manual_seed(seed)
+    torch.set_default_dtype(torch.float64)
+    train._lr_multiplier = 0.01
+    settings = {"model": "distance", "manifold": manifold, "dim": DIM, "sparse": True}
+    model = hype.build_model({**settings, "margin": 0.1}, SIZE)
+    optimizer = rsgd.RiemannianSGD(model.optim_params(), lr=rate)
+    options = SimpleNamespace(
+        epoch_start=0, epochs=EPOCHS, burnin=AUTHORS_BURN_IN, lr=rate, eval_each=1
+    )
+    train.train("cpu", model, Batches(), optimizer, options, logging.getLogger("hype"))
+    torch.set_default_dtype(torch.float32)
+    points: Tensor = model.manifold.normalize(model.lt.weight.data)
+    return model.manifold.to_poincare_ball(points) if manifold == "lorentz" else points
+
+
+SGD: dict[str, Any] = {
+    "batch_size": SGD_BATCH,
+    "optimizer": "sgd",
+    "momentum": 0.0,
+    "schedule": "constant",
+    "burn_in": BURN_IN,
+}
+ADAM: dict[str, Any] = {
+    "batch_size": BATCH,
+    "optimizer": "adam",
+    "schedule": "inverse",
+    "burn_in": 0,
+}
+
+Maker = Callable[[float, int], Tensor]
+
+MAKERS: dict[str, tuple[tuple[float, ...], Maker]] = {
+    "links-poincare": (ADAM_RATES, partial(ours, "links-poincare", **ADAM)),
+    "links-lorentz": (ADAM_RATES, partial(ours, "links-lorentz", **ADAM)),
+    "geoopt's Riemannian Adam": (ADAM_RATES, by_geoopt),
+    "links-poincare by SGD": (FLAT_RATES, partial(ours, "links-poincare", **SGD)),
+    "links-lorentz by SGD": (CURVED_RATES, partial(ours, "links-lorentz", **SGD)),
+}
+AUTHORS: dict[str, tuple[tuple[float, ...], Maker]] = {
+    f"Nickel & Kiela's program, {manifold}": (CURVED_RATES, partial(by_authors, manifold))
+    for manifold in ("poincare", "lorentz")
 }
 
 
 def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--poincare-embeddings", type=Path)
+    clone = parser.parse_args().poincare_embeddings
+    makers = dict(MAKERS)
+    if clone:
+        check_clone(clone, ("hype/train.py", "hype/rsgd.py", "hype/manifolds/lorentz.py"))
+        sys.path.insert(0, str(clone.resolve()))
+        makers |= AUTHORS
     print("| | rate | distortion, % | mAP, % |\n| --- | --- | --- | --- |")
-    for name, make in MAKERS.items():
+    for name, (rates, make) in makers.items():
         scores = {
-            rate: np.mean([figures(make(rate, seed))[1] for seed in TUNING_SEEDS])
-            for rate in RATES[name]
+            rate: np.mean([figures(make(rate, seed))[1] for seed in TUNING_SEEDS]) for rate in rates
         }
         best = max(scores, key=scores.__getitem__)
         percent = 100 * np.array([figures(make(best, seed)) for seed in SEEDS])

@@ -97,6 +97,9 @@ class RunKeys(Table):
     """the learning rate over the rounds: constant; cosine: falls to 0 along half a cosine by the
     last round; steps: times decay every decay-every rounds; inverse: divided by 1 + rounds done /
     decay-every; auto: constant, but inverse for flatland on nodes"""
+    burn_in: int = Field(default=0, ge=0)
+    """first rounds, which have a tenth of the schedule's rate: an embedding then finds its
+    directions before its points move apart (Nickel & Kiela, 2017, Section 3)"""
     decay: Rate = Field(default=0.1, gt=0, le=1)
     """factor of the schedule steps"""
     decay_every: int = Field(default=CHOSEN, ge=1)

@@ -320,15 +320,16 @@ def learning_rate(config: RunKeys, round_number: int) -> float:
 
     Examples
     --------
-    >>> config = RunKeys(learning_rate=0.1, schedule="inverse", decay_every=10)
+    >>> config = RunKeys(learning_rate=0.1, schedule="inverse", decay_every=10, burn_in=1)
     >>> [learning_rate(config, number) for number in (1, 11)]
-    [0.1, 0.05]
+    [0.01, 0.05]
     """
     done = round_number - 1
+    rate = config.learning_rate / 10 if done < config.burn_in else config.learning_rate
     if config.schedule == "cosine":
-        return config.learning_rate * (1 + math.cos(math.pi * done / config.num_rounds)) / 2
+        return rate * (1 + math.cos(math.pi * done / config.num_rounds)) / 2
     if config.schedule == "steps":
-        return config.learning_rate * config.decay ** (done // config.decay_every)
+        return rate * config.decay ** (done // config.decay_every)
     if config.schedule == "inverse":
-        return config.learning_rate / (1 + done / config.decay_every)
-    return config.learning_rate
+        return rate / (1 + done / config.decay_every)
+    return rate

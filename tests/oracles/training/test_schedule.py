@@ -44,10 +44,11 @@ def near(found: list[float], expected: list[float], steps: float) -> bool:
     )
 
 
-@given(RATES, ROUNDS)
-def test_constant_is_torchs(rate, rounds):
-    config = parse({"learning-rate": rate, "num-rounds": rounds})
-    assert ours(config) == stepped(rate, rounds, lambda optimizer: ConstantLR(optimizer, 1.0))
+@given(RATES, ROUNDS, st.integers(1, 70))
+def test_constant_with_its_burn_in_is_torchs(rate, rounds, burn_in):
+    config = parse({"learning-rate": rate, "num-rounds": rounds, "burn-in": burn_in})
+    expected = stepped(rate, rounds, lambda optimizer: ConstantLR(optimizer, 0.1, burn_in))
+    assert near(ours(config), expected, 20)
 
 
 @given(RATES, ROUNDS)
