@@ -156,15 +156,19 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
             " large to learn from; scale the features (normalize = l2 for graphs), or lower"
             " learning-rate"
         )
-    if config.calibration_every > config.num_rounds:
+    if config.calibration_every > config.num_rounds > 0:
         texts["calibrations"] = (
             f"calibration-every = {config.calibration_every} has no effect: the run has"
             f" {config.num_rounds} rounds, and calibrates after the last in any case"
         )
+    if config.burn_in >= config.num_rounds > 0:
+        texts["burn-in"] = (
+            f"burn-in = {config.burn_in} covers all {config.num_rounds} rounds: each has a tenth of"
+            " learning-rate"
+        )
     if config.num_rounds and config.learning_rate == 0 and config.row.has_network:
-        texts["still"] = (
-            f"{config.num_rounds} rounds train nothing, for learning-rate = 0: num-rounds = 0 is"
-            " enough"
+        texts["zero-rate"] = (
+            f"learning-rate = 0: {config.num_rounds} rounds change no trained parameter of a client"
         )
     texts["proximal"] = _proximal(config, state, federation.facts.task)
     if state.one_answer:

@@ -178,13 +178,14 @@ def page(study: Study, rates: Rates) -> str:
         "    python -m studies.taxonomies --data folder --jobs 16",
         "",
         "Ten clients hold branches, rows are averaged by `links-…`. Rates are tuned per data set,"
-        " method and dimension by the mean average precision (mAP) of all links, on two seeds for the"
-        " mammals and one for the tree;"
+        " method and dimension by the mean average precision (mAP) of all links, on two seeds for"
+        " the mammals and one for the tree;"
         " figures are percent, mean ± standard deviation over five other seeds, each with a"
         " partition of its own. The last column is the best curved minus the best flat method,"
         " both chosen on the tuning seeds, with its 95% interval over paired seeds. The kB are what"
         f" a client sends and receives until the goal is reached, which is looked at every {EVERY}"
-        " rounds.",
+        ' rounds. "Not run" are tuned methods that are neither the best curved nor the best flat'
+        " one of the tuning.",
     ]
     for dataset in SETTINGS["datasets"]:
         for score, words in (("map", "mAP of all links"), ("mrr", "filtered MRR, held-out links")):

@@ -46,8 +46,8 @@ AUTHORS_BURN_IN = 3
 TUNING_SEEDS = (600,)
 SEEDS = (610, 611, 612)
 ADAM_RATES = (0.05, 0.1, 0.3, 1.0)
-FLAT_RATES = (0.06, 0.2, 0.6)
-CURVED_RATES = (0.3, 1.0, 3.0)
+BALL_RATES = (0.06, 0.2, 0.6)
+SGD_RATES = (0.3, 1.0, 3.0)
 
 TREE = balanced_tree(3, 5)
 TRIPLES = torch.from_numpy(TREE.triples)
@@ -212,11 +212,11 @@ MAKERS: dict[str, tuple[tuple[float, ...], Maker]] = {
     "links-poincare": (ADAM_RATES, partial(ours, "links-poincare", **ADAM)),
     "links-lorentz": (ADAM_RATES, partial(ours, "links-lorentz", **ADAM)),
     "geoopt's Riemannian Adam": (ADAM_RATES, by_geoopt),
-    "links-poincare by SGD": (FLAT_RATES, partial(ours, "links-poincare", **SGD)),
-    "links-lorentz by SGD": (CURVED_RATES, partial(ours, "links-lorentz", **SGD)),
+    "links-poincare by SGD": (BALL_RATES, partial(ours, "links-poincare", **SGD)),
+    "links-lorentz by SGD": (SGD_RATES, partial(ours, "links-lorentz", **SGD)),
 }
 AUTHORS: dict[str, tuple[tuple[float, ...], Maker]] = {
-    f"Nickel & Kiela's program, {manifold}": (CURVED_RATES, partial(by_authors, manifold))
+    f"Nickel & Kiela's program, {manifold}": (SGD_RATES, partial(by_authors, manifold))
     for manifold in ("poincare", "lorentz")
 }
 

@@ -302,6 +302,12 @@ class Dataset(ABC):
         data_dir = self.spec.data_dir.expanduser()
         target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a new folder"
         folders = " nor in ".join(map(str, source.search_folders(data_dir)))
+        if not source.fetch:
+            return Place(
+                f"{source.title} is not in {folders}, and is not published; make it by"
+                f" {source.origin}",
+                exists=False,
+            )
         return Place(
             f"{source.title} is not in {folders}; the run would try to download it to {target}, as"
             f" does\n{source.command(data_dir)}",

@@ -1,6 +1,6 @@
 """The public data sets of images, points and links: where they are, and how they are downloaded."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from curvfed.tasks.public_data import PublicData
@@ -146,8 +146,8 @@ _FETCH = (
     "folder = pathlib.Path({{root}}, '{folder}'); folder.mkdir(parents=True, exist_ok=True); "
     "files = {{{{name: web.urlopen('{url}/' + file, timeout=60).read()"
     " for name, file in {names}}}}}; "
-    "sums = {sha256!r}; wrong = [name for name, data in files.items()"
-    " if sums and hashlib.sha256(data).hexdigest() not in sums]; "
+    "sums = dict({sums}); wrong = [name for name in sums"
+    " if hashlib.sha256(files[name]).hexdigest() != sums[name]]; "
     "wrong and sys.exit('not the published ' + wrong[0]); "
     "[(folder / name).write_bytes(data) for name, data in files.items()]"
 )
@@ -158,7 +158,7 @@ def files_at(
     folder: str,
     url: str,
     names: Mapping[str, str],
-    sha256: str = "",
+    sha256: Sequence[str] = (),
     task: str = "links",
 ) -> PublicData:
     """A data set whose files are at an address.
@@ -167,10 +167,11 @@ def files_at(
     ----------
     names : mapping of str to str
         The names of the files here, with those at the address.
-    sha256 : str
-        The checksums of all files, separated by spaces; "" for data that change.
+    sha256 : sequence of str
+        The checksum of each file; () for data that change.
     """
-    code = _FETCH.format(folder=folder, url=url, names=list(names.items()), sha256=sha256)
+    sums = list(zip(names, sha256))
+    code = _FETCH.format(folder=folder, url=url, names=list(names.items()), sums=sums)
     return PublicData(title, (folder,), tuple(names), code, origin=url, task=task)
 
 
@@ -193,7 +194,7 @@ _CHIEN = (
 def _embedding(title: str, name: str, published: str, sha256: str) -> PublicData:
     """An embedding that Chien et al. publish."""
     names = {f"{name}.npz": f"{published}_poincare_embedding.npz"}
-    return files_at(title, "poincare", _CHIEN, names, sha256, task="points")
+    return files_at(title, "poincare", _CHIEN, names, [sha256], task="points")
 
 
 def _unpublished(title: str, name: str, origin: str) -> PublicData:
@@ -260,7 +261,7 @@ _ONTOLOGY = "https://purl.obolibrary.org/obo/go"
 def _wordnet(part: str) -> PublicData:
     archive = "WordNet-3.0.tar.bz2"
     names = {archive: archive}
-    return files_at(f"WordNet's {part}", "wordnet", _WORDNET, names, _WORDNET_SHA256)
+    return files_at(f"WordNet's {part}", "wordnet", _WORDNET, names, [_WORDNET_SHA256])
 
 
 def _tree(title: str) -> PublicData:
@@ -274,9 +275,7 @@ LINK_SOURCES = {
     "animals": _wordnet("animals"),
     "plants": _wordnet("plants"),
     "nouns": _wordnet("nouns"),
-    "wn18rr": files_at(
-        "WN18RR", "wn18rr", _WN18RR, dict(zip(SPLITS, SPLITS)), " ".join(_WN18RR_SHA256)
-    ),
+    "wn18rr": files_at("WN18RR", "wn18rr", _WN18RR, dict(zip(SPLITS, SPLITS)), _WN18RR_SHA256),
     "gene-ontology": files_at(
         "Gene Ontology", "ontology", _ONTOLOGY, {"go-basic.obo": "go-basic.obo"}
     ),

@@ -236,7 +236,14 @@ class OneShot(Method):
     unread: ClassVar[tuple[str, ...]] = (
         "num-rounds",
         "local-epochs",
+        "batch-size",
+        "optimizer",
         "learning-rate",
+        "momentum",
+        "schedule",
+        "burn-in",
+        "weight-decay",
+        "dropout",
         "fraction-train",
     )
 

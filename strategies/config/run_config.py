@@ -187,7 +187,8 @@ def config_class(
     of_data = {table for task in method.tasks for table in KINDS[task].tables}
     tables += sorted(of_data & {key.partition(".")[0] for key in keys if "." in key})
     shared_tables = {table: common_table(table) for table in tables if table not in method.keys}
-    # a chosen aggregation's table has all keys of that of a method without it
+    # `base` is first for the order of the tables, and last because a chosen aggregation's table has
+    # all keys of that of a method without it.
     return _with_tables(tuple({**base, **shared_tables, **method.keys, **base}.items()))
 
 
