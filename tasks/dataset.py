@@ -272,7 +272,7 @@ class Dataset(ABC):
         Raises
         ------
         DataError
-            If a user's own data are absent or unfit.
+            If a user's own data are absent or unfit, or absent data have no download.
         """
         sources = self.sources()
         if sources:
@@ -299,15 +299,10 @@ class Dataset(ABC):
         located = self.find(source)
         if located is not None:
             return Place(f"{source.title}, all files in {_folders_of(located.files)}")
+        source.check_published(self.spec.data_dir)
         data_dir = self.spec.data_dir.expanduser()
         target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a new folder"
         folders = " nor in ".join(map(str, source.search_folders(data_dir)))
-        if not source.fetch:
-            return Place(
-                f"{source.title} is not in {folders}, and is not published; make it by"
-                f" {source.origin}",
-                exists=False,
-            )
         return Place(
             f"{source.title} is not in {folders}; the run would try to download it to {target}, as"
             f" does\n{source.command(data_dir)}",

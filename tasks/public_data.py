@@ -134,18 +134,9 @@ class PublicData:
         result = find()
         if result is not None:
             return result
+        self.check_published(data_dir)
         top = data_dir.expanduser()
         first = Path(self.folders[0])
-        names = f" ({', '.join(self.files)})" if self.files else ""
-        places = " nor in ".join(map(str, self.search_folders(data_dir)))
-        if not top.is_dir():
-            places += f" (there is no folder {top})"
-        absent = f"the files of {self.title}{names} are not in {places}"
-        if not self.fetch:
-            raise DataError(
-                f"{absent}, and are not published; make them by {self.origin}, and put them there",
-                key="no-public-data",
-            )
         try:
             folder = first.relative_to(self.root).parts[0]
             fetch(f"import sys; {self.fetch.format(root='sys.argv[1]')}", top / self.root, folder)
@@ -157,10 +148,33 @@ class PublicData:
             self._log_checksums(data_dir)
             return result
         raise DataError(
-            f"{absent}, and the download fails: {reason}. On a machine with a network run:\n"
-            f"{self.command(data_dir)}\nand copy {top / first.parts[0]} here.",
+            f"{self._absent(data_dir)}, and the download fails: {reason}. On a machine with a"
+            f" network run:\n{self.command(data_dir)}\nand copy {top / first.parts[0]} here.",
             key="no-public-data",
         )
+
+    def check_published(self, data_dir: Path) -> None:
+        """Refuse absent files that cannot be downloaded.
+
+        Raises
+        ------
+        DataError
+        """
+        if not self.fetch:
+            raise DataError(
+                f"{self._absent(data_dir)}, and are not published; make them by {self.origin}, and"
+                " put them there",
+                key="no-public-data",
+            )
+
+    def _absent(self, data_dir: Path) -> str:
+        """Which files are absent, and from which folders."""
+        names = f" ({', '.join(self.files)})" if self.files else ""
+        places = " nor in ".join(map(str, self.search_folders(data_dir)))
+        top = data_dir.expanduser()
+        if not top.is_dir():
+            places += f" (there is no folder {top})"
+        return f"the files of {self.title}{names} are not in {places}"
 
 
 def find_path(

@@ -5,6 +5,7 @@ import hashlib
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -385,8 +386,9 @@ def test_an_embedding_that_is_absent_offline(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("name", "study"), [("lung-human", "GSE130148"), ("uc-stromal", "SCP551")])
 def test_an_embedding_that_nobody_publishes(tmp_path, name, study):
     dataset = PointDataset(PointSpec(name, tmp_path, curvature=CURVATURES[name]))
-    with refuses("no-public-data", f"{name}.npz", str(tmp_path / "poincare"), "sc_mvae", study):
-        dataset.client(0, 2)
+    for reading in (partial(dataset.client, 0, 2), dataset.places):
+        with refuses("no-public-data", f"{name}.npz", str(tmp_path / "poincare"), "sc_mvae", study):
+            reading()
 
 
 # The authors' files, tabs, and points of unknown class
