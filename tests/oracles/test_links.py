@@ -144,7 +144,7 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     archive = "WordNet-3.0.tar.bz2"
     names = {archive: archive}
     digest = hashlib.sha256((tmp_path / "served" / archive).read_bytes()).hexdigest()
-    wrong = files_at("WordNet", "wordnet", address, names, "0" * 64)
+    wrong = files_at("WordNet", "wordnet", address, names, ["0" * 64])
     monkeypatch.setitem(SOURCES, "mammals", wrong)
     dataset = LinkDataset(LinkSpec("mammals", tmp_path / "data"))
     with pytest.raises(DataError, match="fails: not the published WordNet-3") as refused:
@@ -152,7 +152,7 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     assert str(tmp_path / "data" / "wordnet") in str(refused.value)
     assert 'run:\npython -c "' in str(refused.value)
     assert not list((tmp_path / "data").rglob("*.bz2"))
-    published = files_at("WordNet", "wordnet", address, names, digest)
+    published = files_at("WordNet", "wordnet", address, names, [digest])
     for part in ("mammals", "nouns"):
         monkeypatch.setitem(SOURCES, part, published)
     raw = dataset.locate().read()
@@ -171,13 +171,15 @@ def test_a_changed_part_of_wn18rr_is_refused(address, tmp_path, monkeypatch):
         path.write_text(f"dog.n.01\t_hypernym\t{name}\n")
         digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
     names = dict(zip(SPLITS, SPLITS, strict=True))
-    same = files_at("WN18RR", "wn18rr", address, names, " ".join(digests))
+    same = files_at("WN18RR", "wn18rr", address, names, digests)
+    permuted = files_at("WN18RR", "wn18rr", address, names, [*digests[1:], digests[0]])
     source = SOURCES["wn18rr"]
     changed = replace(source, fetch=source.fetch.replace(source.origin, address))
     dataset = LinkDataset(LinkSpec("wn18rr", tmp_path / "data"))
-    monkeypatch.setitem(SOURCES, "wn18rr", changed)
-    with pytest.raises(DataError, match=r"fails: not the published train\.txt"):
-        dataset.locate()
+    for other in (changed, permuted):
+        monkeypatch.setitem(SOURCES, "wn18rr", other)
+        with pytest.raises(DataError, match=r"fails: not the published train\.txt"):
+            dataset.locate()
     monkeypatch.setitem(SOURCES, "wn18rr", same)
     assert len(dataset.locate().read().triples) == 3
 
