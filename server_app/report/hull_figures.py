@@ -95,7 +95,7 @@ class Disc:
         sample = scaled(self.file, self.file.sample.points[:MOST_DOTS])
         labels = self.file.sample.labels[:MOST_DOTS]
         for label in np.unique(labels):
-            mine = sample[labels == label]
+            of_class = sample[labels == label]
             colour = self.colours[label]
             if marked:
                 look = {
@@ -103,9 +103,11 @@ class Disc:
                     "color": colour,
                     "alpha": 0.45,
                 }
-                self.axes.scatter(*mine.T, s=7, linewidth=0, rasterized=True, **look)
+                self.axes.scatter(*of_class.T, s=7, linewidth=0, rasterized=True, **look)
             else:
-                charts.dots(self.axes, mine, colour, 2.2 if len(sample) > MANY else 3.0, alpha=0.4)
+                charts.dots(
+                    self.axes, of_class, colour, 2.2 if len(sample) > MANY else 3.0, alpha=0.4
+                )
         return len(sample)
 
     def hulls(self) -> None:
@@ -124,15 +126,15 @@ class Disc:
         is_dense = len(self.file.points) > MANY
         for group in self.file.groups:
             colour = self.colours[self.of_group[group]]
-            mine = [
+            corner_sets = [
                 scaled(self.file, hull.corners) for hull in self.file.hulls if hull.group == group
             ]
-            lines = [outline(corners, self.pixel) for corners in mine]
+            lines = [outline(corners, self.pixel) for corners in corner_sets]
             width = self.bold * (0.7 if is_dense else 1.0)
             charts.stroke(
                 self.axes, lines, to_rgba(colour, 0.12), edgecolor=colour, linewidth=width
             )
-            charts.dots(self.axes, np.concatenate(mine), colour, 1.6 if is_dense else 2.6)
+            charts.dots(self.axes, np.concatenate(corner_sets), colour, 1.6 if is_dense else 2.6)
 
     def geodesics(self) -> int:
         """Draw the classifier's decisions with a diamond at each reference point; returns how many.

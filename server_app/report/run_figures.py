@@ -244,7 +244,7 @@ def classes(run: RunFiles) -> Picture | None:
     if not by_client:
         return None
     counts = np.array(
-        [[mine.get(name, 0) for mine in by_client.values()] for name in run.class_names],
+        [[counts.get(name, 0) for counts in by_client.values()] for name in run.class_names],
         dtype=np.float64,
     )
     rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))

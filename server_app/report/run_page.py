@@ -122,9 +122,9 @@ def _commands(run: RunFiles) -> dict[str, str]:
     pairs = " ".join(f"{key}={_toml(value)}" for key, value in values.items())
     flower = f"flwr run . --stream --run-config {shlex.quote(pairs)}"
     words = [shlex.quote(f"{key}={plain(value)}") for key, value in values.items()]
-    clients = max((about.get("num_partitions", 0) for about in run.clients), default=0)
+    clients = max((client.get("num_partitions", 0) for client in run.clients), default=0)
     # Clients that bring their own data do not share a partition, and cannot be simulated.
-    if any(about.get("partition_digest") for about in run.clients):
+    if any(client.get("partition_digest") for client in run.clients):
         flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
         words.append(f"num-supernodes={clients}")
     elif run.clients:

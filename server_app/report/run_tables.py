@@ -184,7 +184,7 @@ def share_table(title: str, shares: Sequence[class_scores.Share], last: str, leg
 def client_tables(run: RunFiles) -> list[Table]:
     """The worst clients, and a row for each client; columns without values are left out."""
     worst = class_scores.client_shares(run)[: class_scores.MOST_CLIENTS]
-    statistics = {about["partition"]: about.get("statistics") or {} for about in run.clients}
+    statistics = {client["partition"]: client.get("statistics") or {} for client in run.clients}
     partitions = sorted({*statistics, *run.partitions})
     columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
     for key, title in SIZES.items():
