@@ -56,8 +56,8 @@ RUN: dict[str, Any] = {
     "test-size": 0.1,
 }
 RATES = {"ccvr": 0.01, "spherefed": 0.5}
-"""The methods of the runs, each with the better of two rates on the deep networks: .01 and .05 for
-FedAvg and CCVR, .1 and .5 for SphereFed, whose squared error needs larger steps."""
+"""The methods of the runs, and their rates, from trials on the same images: SphereFed's squared error
+needs larger steps."""
 
 TRAINED = ("time of calibration", "FedAvg", "CCVR", "SphereFed")
 

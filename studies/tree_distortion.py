@@ -8,10 +8,10 @@ client has all links of the balanced tree; all have `DIM` dimensions, `NEGATIVES
 `EPOCHS` passes, and the same loss. geoopt takes as many steps as ours, in float64. The program's
 model, loss, optimizer and loop run as its script for WordNet's mammals sets them, in batches of 10
 with a burn-in of a fifteenth of the passes; `Batches` stands for its compiled data set. Rows "by
-SGD" are ours with these batches, and a burn-in of an eighth. Each tunes its rate on `TUNING_SEEDS` by the mean
-average precision; `SEEDS` compare. The distortion is the mean of |s·d/D − 1| over all pairs, d the
-embedded and D the tree's distance, with the factor s of least distortion, as no loss here knows the
-unit of length.
+SGD" are ours with these batches, and a burn-in of an eighth. Each tunes its rate on `TUNING_SEEDS`
+by the mean average precision; `SEEDS` compare. The distortion is the mean of |s·d/D − 1| over all
+pairs, d the embedded and D the tree's distance, with the factor s of least distortion, as no loss
+here knows the unit of length.
 """
 
 import argparse
