@@ -208,7 +208,7 @@ def links() -> list[Row]:
             partial(_links_against_inner, kind),
             2.0,
         )
-        for kind in ("poincare", "hyperboloid")
+        for kind in ("normal", "hyperboloid")
     ]
 
 
@@ -219,8 +219,8 @@ def _links_against_inner(kind: str) -> Pair:
     tails = torch.randint(number, (1000, 51), generator=generator)
     same = torch.zeros_like(heads)
 
-    def step_of(model_kind: str) -> Callable[[], None]:
-        model = LinkModelSpec(model_kind, number, 1, 10).build(0)
+    def step_of(spec: LinkModelSpec) -> Callable[[], None]:
+        model = spec.build(0)
         parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         optimizer = make_optimizer(parameters, RunKeys(optimizer="adamw", learning_rate=0.01))
 
@@ -231,7 +231,9 @@ def _links_against_inner(kind: str) -> Pair:
 
         return step
 
-    return step_of(kind), step_of("inner")
+    curved = LinkModelSpec(kind, number, 1, 10)
+    flat = LinkModelSpec("normal", number, 1, 10, curvature=0.0, score="inner", bias=True)
+    return step_of(curved), step_of(flat)
 
 
 def _layer_against_flat(place: Place) -> Pair:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from curvfed.client_app.node import MIN_CLASS_SIZE, Node
+from curvfed.strategies.base.figures import TRIVIAL
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
 from curvfed.strategies.config.checks import check_partition
@@ -124,8 +125,8 @@ def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     """Figures about the data, by name."""
     figures = data.statistics(bool(config["flatland.triangles"]))
     if _hides_classes(data, config):
-        del figures["class_counts"]
-        del figures["majority_accuracy"]
+        for name in ("class_counts", *TRIVIAL):
+            figures.pop(name, None)
     if config.normalize == "none" and encoder(config, data.task) == "lorentz":
         from curvfed.tasks.graphs.data.client_graph import ClientGraph
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.figures import BEFORE, MEANS, PERSONAL_ACCURACY, VALIDATION
+from curvfed.strategies.base.figures import BEFORE, MEANS, PERSONAL_ACCURACY, TRIVIAL, VALIDATION
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.checks import one_line
 from curvfed.strategies.wire.messages import Description, Header, Parts, Reply
@@ -91,15 +91,14 @@ def _figure(scores: Scores, name: str, cohort: CohortMeans | None) -> Figure:
     return Figure(mean, std, mean_std(lowest)[0], len(values))
 
 
-def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
-    """Mean over the clients of the accuracy of always predicting the most frequent training
-    class.
-    """
-    shares = [
-        description.statistics.get("majority_accuracy")
-        for _, description in sorted(descriptions.items())
-    ]
-    return mean_std([value for value in shares if value is not None])[0]
+def trivial_scores(descriptions: Mapping[int, Description]) -> dict[str, float | None]:
+    """Means over the clients of the scores of answers that no model is needed for, by name: the
+    most frequent training class, or the most frequent tails."""
+    means = {}
+    for name in TRIVIAL:
+        shares = [item.statistics.get(name) for _, item in sorted(descriptions.items())]
+        means[name] = mean_std([value for value in shares if value is not None])[0]
+    return means
 
 
 def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) -> float | None:

@@ -103,6 +103,10 @@ class GlobalLinks:
         self._class_names = class_names
         self._kind = str(config.model)
         self._task = LinkDataset.task(config, links, class_names, device, model)
+        trivial = self._task.whole_scores(self._task.frequent_tails())
+        self._trivial = {"frequent_map": trivial["reconstruction_map"]}
+        if "mrr" in trivial:
+            self._trivial["global_frequent_mrr"] = trivial["mrr"]
         self.figures: dict[str, float] = {}
 
     def score(self, arrays: Arrays) -> float | None:
@@ -114,6 +118,7 @@ class GlobalLinks:
             name if name == "reconstruction_map" else f"global_{name}": value
             for name, value in figures.items()
         }
+        self.figures |= self._trivial
         return accuracy
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
@@ -122,11 +127,13 @@ class GlobalLinks:
         load_arrays(arrays, named_state(self._model))
         entities, _ = split_names(self._class_names)
         triples = torch.cat(list(self._task.triples.values()))
+        rows = self._model.table()[:, : self._model.num_columns]
         content = {
             "names": np.array(entities),
-            "rows": self._model.table().numpy(force=True),
+            "rows": rows.numpy(force=True),
             "triples": triples.numpy(force=True),
             "kind": np.array(self._kind),
+            "is_curved": np.array(rows.shape[1] > self._model.entities.shape[1]),
         }
         write_npz(folder / "links.npz", content)
 

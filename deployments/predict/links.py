@@ -152,10 +152,7 @@ def _hierarchy(
 ) -> list[tuple[Any, ...]]:
     """Each entity by its distance from the origin, and the nearest one that is nearer to the
     origin; "" if there is none."""
-    table = embedding.table().detach()
-    origin = torch.zeros_like(table[0])
-    origin[-1] = float(embedding.has_weight)
-    depths = embedding.distance(table[:, None], origin[None, None]).detach().squeeze(1)
+    depths = embedding.depths().detach()
     rows = []
     for head, _ in sorted(queries, key=lambda query: float(depths[query[0]])):
         candidates = trained[depths[trained] < depths[head]]

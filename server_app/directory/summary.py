@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.answer import majority_accuracy, personal_figures
+from curvfed.server_app.answer import personal_figures, trivial_scores
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
@@ -51,8 +51,8 @@ def summary(
     last = state.scored.get("last", [])
     calibrated = state.scored.get("calibrated")
     metrics = figures.pop("metrics") | aggregation
+    metrics |= trivial_scores(federation.descriptions)
     metrics |= {
-        "majority_accuracy": majority_accuracy(federation.descriptions),
         "heterogeneity": federation.heterogeneity(),
         "replies_dropped": int(totals.get("dropped", 0)),
         "nodes_refused": len(federation.refused),

@@ -36,9 +36,8 @@ def disc(run: RunFiles) -> Picture | None:
     links = run.links
     if not links or len(links["names"]) < 3:
         return None
-    kind = str(links["kind"])
     rows = links["rows"].astype(float)
-    is_curved = kind in ("poincare", "hyperboloid")
+    is_curved = bool(links["is_curved"])
     points = rows[:, :-1] if is_curved else rows
     triples = links["triples"]
     degree = np.bincount(triples[:, [0, 2]].ravel(), minlength=len(points))

@@ -24,6 +24,10 @@ VALIDATION = "validation"
 BEFORE = "_before"
 """End of the name of a score of the model as received, before local training."""
 
+TRIVIAL = ("majority_accuracy", "frequent_mrr")
+"""Names of the scores of answers that no model is needed for: the most frequent class, and the most
+frequent tails of links."""
+
 BEST = "best_validation"
 """The key of `summary.json` with the figures of the round of best validation."""
 
@@ -183,7 +187,13 @@ _ROC = (
 
 _LINKS = (
     _share("reconstruction_map", "mean average precision of all links"),
+    _share("frequent_map", "mean average precision of the most frequent tails", better=""),
     _share("global_mrr", "mean reciprocal rank, global"),
+    _share(
+        "global_frequent_mrr",
+        "mean reciprocal rank of the most frequent tails, global",
+        better="",
+    ),
     _share("global_hits_10", "Hits@10, global"),
     _share("global_link_auc", "AUC of links, global"),
     _share("mrr", "mean reciprocal rank"),
@@ -201,6 +211,7 @@ _OPEN = (
 
 _CLIENTS = (
     _share("majority_accuracy", "accuracy of the majority class", better=""),
+    _share("frequent_mrr", "mean reciprocal rank of the most frequent tails", better=""),
     Figure("loss", "training loss", (CLIENT, ROUND), better="less", is_sent=True),
     _share("score", "test score", CLIENT, ROUND, is_sent=True),
     _share(VALIDATION, "validation score", CLIENT, ROUND, METRIC, is_sent=True),

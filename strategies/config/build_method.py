@@ -97,14 +97,20 @@ def model_spec(
 
 def _link_spec(config: RunConfig, facts: Facts) -> "LinkModelSpec":
     from curvfed.tasks.links import split_names
-    from curvfed.tasks.links.models import LinkModelSpec
+    from curvfed.tasks.links.models import COORDINATES, LinkModelSpec
 
     entities, relations = split_names(facts.class_names)
+    keys = config.table("links")
+    kind = encoder(config, facts.task)
+    space = {}
+    if kind in COORDINATES:
+        space = {"curvature": keys.space, "score": keys.score, "bias": keys.bias}
     return LinkModelSpec(
-        kind=encoder(config, facts.task),
+        kind=kind,
         num_entities=len(entities),
         num_relations=len(relations),
         dim=config.embedding_dim,
+        **space,
         **config.network.options,
     )
 

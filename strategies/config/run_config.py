@@ -25,7 +25,6 @@ from curvfed.strategies.base.shared_tables import (
 )
 from curvfed.strategies.methods import (
     METHODS,
-    common_table,
     default_tables,
     foreign_methods,
     table_of,
@@ -186,7 +185,7 @@ def config_class(
         tables.append("flatland")
     of_data = {table for task in method.tasks for table in KINDS[task].tables}
     tables += sorted(of_data & {key.partition(".")[0] for key in keys if "." in key})
-    shared_tables = {table: common_table(table) for table in tables if table not in method.keys}
+    shared_tables = {table: table_of(table) for table in tables if table not in method.keys}
     # `base` is first for the order of the tables, and last because a chosen aggregation's table has
     # all keys of that of a method without it.
     return _with_tables(tuple({**base, **shared_tables, **method.keys, **base}.items()))

@@ -126,19 +126,9 @@ def _rows_with(table: str) -> Mapping[str, Method]:
 
 def table_of(name: str) -> type[Table]:
     """The keys of the table with this name, all of those that its methods read."""
-    return _tables_of(name)[-1]
-
-
-def common_table(name: str) -> type[Table]:
-    """The keys of the table with this name that each of its methods reads."""
-    return _tables_of(name)[0]
-
-
-def _tables_of(name: str) -> list[type[Table]]:
-    """The tables of the methods by their numbers of keys; a longer one has those of a shorter."""
     rows = _rows_with(name).values()
     kinds = [row.keys[name] for row in rows if name in row.keys]
-    return sorted(kinds, key=lambda keys: len(keys.model_fields))
+    return max(kinds, key=lambda keys: len(keys.model_fields))
 
 
 def tables() -> dict[str, type[Table]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import LINKS, Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
@@ -20,13 +20,16 @@ ROWS = "rows/"
 COUNTS = "counts/"
 """Beginnings of the names of a reply's sums over links: of rows, and of their weights."""
 
-BY_ROW = {"entities": "entities", "relations": "relations", "k": "relations"}
-"""Parameters whose rows are averaged each for itself, and of what their rows are; a single k is
-averaged as a whole."""
+BY_ROW = {"entities": "entities", "bias": "entities", "relations": "relations"}
+"""Parameters whose rows are averaged each for itself, and what these are rows of."""
+
+
+SPACE_MODELS = ("normal", "hyperboloid")
+"""The models whose rows are points of a space, by the names of their coordinates."""
 
 
 class Keys(Table):
-    """Keys of links."""
+    """Keys of all embeddings of links."""
 
     negatives: int = Field(default=50, ge=1, le=10_000)
     """entities that a step draws per link, among which the right tail is chosen"""
@@ -34,51 +37,42 @@ class Keys(Table):
     """keep the shares of train-size and test-size; false: train on all links, whose scores then say
     how well the embedding gives them back"""
 
-    @property
-    def mean(self) -> str:
-        """How rows are averaged: in flat space by their coordinates."""
-        return "flat"
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Rows in space have keys that these methods lack."""
+        if run.model in SPACE_MODELS:
+            return "model method", "method = links with this model"
+        return "", ""
 
 
-class TailoredKeys(Keys):
-    """Keys of links in hyperbolic space whose curvature is trained in any case."""
+class RowKeys(Keys):
+    """Keys of embeddings in a space of constant curvature, 0 or below."""
 
+    curvature: Rate | None = Field(default=CHOSEN, le=0)
+    """curvature of the space of the entities; 0: flat space, the limit of the curved ones; auto:
+    -1, and 0 with score=inner, which exists in flat space alone"""
+    score: Literal["distance", "squared", "inner"] = "distance"
+    """score of a link: minus the distance of head and tail, minus its square, or their inner
+    product"""
+    bias: bool = False
+    """add a bias of the tail to the score; it is one of the embedding-dim numbers of an entity"""
     average: Literal["centroid", "tangent", "flat"] = "centroid"
     """mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz centroid;
     tangent: the mean of the steps from the row before the round; flat: the mean of the
     coordinates"""
-    curvature: Rate = Field(default=-1.0, lt=0)
-    """curvature of the space, from which training starts"""
-    by_relation: bool = False
-    """a curvature for each relation, which learn-curvature trains from curvature on; a client
-    changes those of the relations in its links"""
 
     @property
-    def mean(self) -> str:
-        """See `Keys`."""
-        return self.average
-
-    @property
-    def learns(self) -> bool:
-        """Whether the curvature is trained."""
-        return True
-
-
-class CurvedKeys(TailoredKeys):
-    """Keys of links in hyperbolic space."""
-
-    learn_curvature: bool = False
-    """train the curvature, which is common to all clients"""
-
-    @property
-    def learns(self) -> bool:
-        """See `TailoredKeys`."""
-        return self.learn_curvature
+    def space(self) -> float:
+        """The curvature, auto replaced."""
+        if self.curvature is not None:
+            return self.curvature
+        return 0.0 if self.score == "inner" else -1.0
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
-        """Curvatures of relations that nothing trains stay equal."""
-        if self.by_relation and not self.learn_curvature:
-            return "links.by-relation links.learn-curvature", "by-relation with learn-curvature"
+        """The inner product has no curved form, and other models no space."""
+        if run.model is not None and run.model not in SPACE_MODELS:
+            return "model method", "method = links-complex or links-rotate with this model"
+        if self.score == "inner" and self.space:
+            return "links.score links.curvature", "links.curvature = 0 with links.score = inner"
         return "", ""
 
 
@@ -118,7 +112,7 @@ class LinksClient(Learner):
         self._received = {
             name: self.local.tensors[name].detach().clone()
             for name in BY_ROW
-            if name in self.local.shared and self.local.tensors[name].ndim == 2
+            if name in self.local.shared
         }
 
     @torch.no_grad()
@@ -129,11 +123,11 @@ class LinksClient(Learner):
         shared = super().share()
         for name, old in self._received.items():
             new = self.local.tensors[name]
-            terms = mean_terms(self.keys.mean, getattr(new, "chart", None), old, new)
+            terms = mean_terms(_average(self.keys), getattr(new, "chart", None), old, new)
             weights = task.counts[BY_ROW[name]].to(new.dtype) / max(task.num_examples, 1)
             del shared[name]
             shared[ROWS + name] = (weights[:, None] * terms).numpy(force=True)
-            shared[COUNTS + name] = weights.numpy(force=True)
+            shared[COUNTS + BY_ROW[name]] = weights.numpy(force=True)
         return shared
 
 
@@ -149,20 +143,20 @@ class LinksServer(Average):
         """Sums of rows and their weights in place of the parameters by row."""
         expected: Arrays = {}
         for name, array in self._arrays.items():
-            if not _is_by_row(name, array):
+            if name not in BY_ROW:
                 expected[name] = array
                 continue
-            is_longer = self._chart(name) is not None and self.keys.mean == "centroid"
+            is_longer = self._chart(name) is not None and _average(self.keys) == "centroid"
             shape = (len(array), array.shape[1] + is_longer)
             expected[ROWS + name] = np.zeros(shape, array.dtype)
-            expected[COUNTS + name] = np.zeros(len(array), array.dtype)
+            expected[COUNTS + BY_ROW[name]] = np.zeros(len(array), array.dtype)
         return expected
 
     def compared(self, arrays: Arrays) -> Arrays:
         """By how much a client moves its rows in the mean over its links, and how many links per
         link it claims; whether these are spread over few or many rows is no matter of length."""
         counts = [name for name in arrays if name.startswith(COUNTS)]
-        rows = [arrays[name.replace(COUNTS, ROWS)].ravel() for name in counts]
+        rows = [array.ravel() for name, array in arrays.items() if name.startswith(ROWS)]
         share = np.sqrt(sum(np.square(arrays[name]).sum() for name in counts))
         claims = {name: arrays[name].sum(keepdims=True) for name in counts}
         moves = np.concatenate(rows) / max(share, np.finfo(rows[0].dtype).tiny)
@@ -173,39 +167,31 @@ class LinksServer(Average):
         """Average each row over the clients that have it."""
         means = split_average(self.expected_reply(0), list(replies.values()))
         self._arrays = {
-            name: self._moved(name, old, means) if _is_by_row(name, old) else means[name]
+            name: self._moved(name, old, means) if name in BY_ROW else means[name]
             for name, old in self._arrays.items()
         }
 
     def _moved(self, name: str, old: Array, means: Arrays) -> Array:
         """The rows that some client has at their means; the others as they were."""
-        weights = means[COUNTS + name]
+        weights = means[COUNTS + BY_ROW[name]]
         divisors = np.maximum(weights, np.finfo(old.dtype).tiny)
         rows = torch.from_numpy(means[ROWS + name] / divisors[:, None])
-        moved = mean_rows(self.keys.mean, self._chart(name), torch.from_numpy(old), rows)
+        moved = mean_rows(_average(self.keys), self._chart(name), torch.from_numpy(old), rows)
         # Without a client that has the row it is 0, also in a secure sum: zeros are exact there.
         is_held = torch.from_numpy(weights > 0)[:, None]
         return torch.where(is_held, moved, torch.from_numpy(old)).numpy()
 
     def _chart(self, name: str) -> Hyperboloid | None:
-        from curvfed.tasks.links.models import CURVED
+        from curvfed.tasks.links.models import chart_of
 
-        return CURVED.get(str(self.run.model)) if name == "entities" else None
-
-
-def _is_by_row(name: str, array: Array) -> bool:
-    return name in BY_ROW and array.ndim == 2
+        if name != "entities" or not isinstance(self.keys, RowKeys):
+            return None
+        return chart_of(str(self.run.model), self.keys.space)
 
 
-def curved(keys: TailoredKeys) -> Network:
-    """An embedding in a space of this curvature, which it may learn."""
-    return Network(
-        options={
-            "curvature": keys.curvature,
-            "learns_curvature": keys.learns,
-            "by_relation": keys.by_relation,
-        }
-    )
+def _average(keys: Keys) -> str:
+    """How rows are averaged: in flat space by their coordinates."""
+    return keys.average if isinstance(keys, RowKeys) else "flat"
 
 
 def embedding(words: str, model: str, keys: type[Keys] = Keys, **parts: Any) -> Method:
@@ -223,50 +209,33 @@ def embedding(words: str, model: str, keys: type[Keys] = Keys, **parts: Any) -> 
     )
 
 
-FLAT_TWIN = {"links": {"method": "links-inner"}}
-AVERAGES = {"links": {"links.average": ("tangent", "flat")}}
+TUNED = {
+    "links": {
+        "links.bias": (True,),
+        "links.average": ("tangent", "flat"),
+        "links.negatives": (10, 200),
+    }
+}
 
 METHODS = {
-    "links-poincare": embedding(
-        "entities in the Poincaré ball by distance, each averaged on the manifold (Nickel & Kiela,"
-        " 2017; Chen et al., 2021)",
-        "poincare",
-        CurvedKeys,
+    "links": embedding(
+        "entities in a space of any curvature, 0 or below, by distance or inner product, each"
+        " averaged on the manifold (Nickel & Kiela, 2017; Chen et al., 2021)",
+        "normal",
+        RowKeys,
         tasks=LINKS,
         space="hyperbolic",
-        network=curved,
-        tuned=AVERAGES,
-        twin=FLAT_TWIN,
-    ),
-    "links-lorentz": embedding(
-        "entities on the hyperboloid by distance, with Riemannian steps (Nickel & Kiela, 2018)",
-        "hyperboloid",
-        CurvedKeys,
-        tasks=LINKS,
-        space="hyperbolic",
-        network=curved,
-        tuned=AVERAGES,
-        twin=FLAT_TWIN,
+        tuned=TUNED,
     ),
     "links-tailored": embedding(
-        "links-poincare with a curvature that each client learns for itself",
-        "poincare",
-        TailoredKeys,
+        "links with a curvature that each client learns for itself",
+        "normal",
+        RowKeys,
         tasks=LINKS,
         space="hyperbolic",
         personal=("k",),
-        network=curved,
-        tuned=AVERAGES,
-        twin=FLAT_TWIN,
-    ),
-    "links-inner": embedding(
-        "entities in flat space by inner product and bias, the flat twin of links-poincare",
-        "inner",
-        tasks=LINKS,
-        space="flat",
-    ),
-    "links-euclidean": embedding(
-        "entities in flat space by Euclidean distance", "euclidean", tasks=LINKS, space="flat"
+        network=Network(options={"learns_curvature": True}),
+        tuned=TUNED,
     ),
     "links-complex": embedding(
         "entities and relations in complex space by ComplEx (Trouillon et al., 2016)",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Array
+from curvfed.strategies.base.figures import TRIVIAL
 from curvfed.tasks.errors import MAX_TEXT, SafeError
 from curvfed.tasks.kinds import KINDS
 
@@ -246,7 +247,7 @@ def check_statistics(statistics: Mapping[str, Any], num_classes: int) -> None:
             raise MessageError(
                 f'"{name}" is {value}; allowed is a whole number, 0 or more', key="statistics"
             )
-        elif name == "majority_accuracy" and not 0 <= value <= 1:
+        elif name in TRIVIAL and not 0 <= value <= 1:
             raise MessageError(
                 f'"{name}" is {value}; allowed is a share in [0, 1]', key="statistics"
             )

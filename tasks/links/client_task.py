@@ -11,6 +11,13 @@ from curvfed.tasks.links import ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
 
+QUERIES = 5000
+"""The most links of a part that are scored, drawn by the run's seed, and the most heads of
+`LinkTask.whole_scores`."""
+
+SCORE_STREAM = 18
+"""Random stream of the seed."""
+
 
 class KnownLinks:
     """A set of links, looked up by many at once.
@@ -63,14 +70,50 @@ class KnownLinks:
         return (heads * num_relations + relations) * num_entities + tails
 
 
+class FrequentTails:
+    """The trivial rival of an embedding: the score of a tail is its number of training links with
+    the relation, whatever the head.
+
+    Parameters
+    ----------
+    triples : Tensor (n, 3), int64
+        Head, relation and tail of the training links.
+    num_entities : int
+
+    Examples
+    --------
+    >>> rival = FrequentTails(torch.tensor([[0, 0, 2], [1, 0, 2], [1, 0, 0]]), num_entities=3)
+    >>> next(rival.blocks(torch.tensor([0]), torch.tensor([0]), torch.arange(3)))
+    tensor([[1, 0, 2]])
+    """
+
+    def __init__(self, triples: Tensor, num_entities: int) -> None:
+        self._triples = triples
+        self._num_entities = num_entities
+
+    def blocks(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Iterator[Tensor]:
+        """Scores (n', m) as those of `Embedding.blocks`."""
+        size = max(1, QUERIES**2 // max(len(tails), 1))
+        counts = {}
+        for relation in torch.unique(relations).tolist():
+            own = self._triples[self._triples[:, 1] == relation, 2]
+            counts[relation] = torch.bincount(own, minlength=self._num_entities)[tails]
+        for part in torch.split(relations, size):
+            yield torch.stack([counts[relation] for relation in part.tolist()])
+
+
+Scorer = Embedding | FrequentTails
+"""What ranks tails."""
+
+
 def ranks(
-    model: Embedding, triples: Tensor, candidates: Tensor, known: KnownLinks
+    model: Scorer, triples: Tensor, candidates: Tensor, known: KnownLinks
 ) -> tuple[Tensor, Tensor]:
     """The filtered rank of the tail of each link, and its share of the wrong candidates below it.
 
     Parameters
     ----------
-    model : Embedding
+    model : Embedding or FrequentTails
     triples : Tensor (n, 3), int64
     candidates : Tensor (m,), int64
         Entities that the tails are ranked among, the tails included.
@@ -110,7 +153,7 @@ def ranks(
 
 
 def link_scores(
-    model: Embedding, triples: Tensor, candidates: Tensor, known: KnownLinks
+    model: Scorer, triples: Tensor, candidates: Tensor, known: KnownLinks
 ) -> dict[str, float]:
     """Mean reciprocal rank, Hits@1 and @10, and the area under the ROC curve, a mean over the
     links; empty without links."""
@@ -126,14 +169,14 @@ def link_scores(
     return {name: float(values.double().mean()) for name, values in figures.items()}
 
 
-def average_precision(model: Embedding, triples: Tensor, num_entities: int) -> float:
+def average_precision(model: Scorer, triples: Tensor, num_entities: int) -> float:
     """Mean over heads and relations of the average precision with which all entities are ranked as
     tails: how well the embedding gives the links back (Nickel & Kiela, 2017, Section 4.1).
 
     Examples
     --------
     >>> from curvfed.tasks.links.models import LinkModelSpec
-    >>> line = LinkModelSpec("euclidean", 3, 1, 1).build(0)
+    >>> line = LinkModelSpec("normal", 3, 1, 1, curvature=0.0).build(0)
     >>> line.entities.data = torch.tensor([[0.0], [1.0], [3.0]])
     >>> average_precision(line, torch.tensor([[0, 0, 2]]), 3)
     0.5
@@ -149,20 +192,13 @@ def average_precision(model: Embedding, triples: Tensor, num_entities: int) -> f
         is_right = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
         is_right[places[is_here] - rows.start, triples[is_here, 2]] = True
         own = queries[rows, :1]
-        order = scores.scatter(1, own, -torch.inf).argsort(dim=1, descending=True, stable=True)
+        order = (
+            scores.float().scatter(1, own, -torch.inf).argsort(dim=1, descending=True, stable=True)
+        )
         hits = is_right.gather(1, order).double()
         precision = hits.cumsum(1) / torch.arange(1, num_entities + 1, device=hits.device)
         values.append((precision * hits).sum(1) / hits.sum(1))
     return float(torch.cat(values).mean())
-
-
-QUERIES = 5000
-"""The most links of a part that are scored, drawn by the run's seed, and the most heads of
-`LinkTask.whole_scores`."""
-
-
-SCORE_STREAM = 18
-"""Random stream of the seed."""
 
 
 class LinkTask(Task):
@@ -281,7 +317,16 @@ class LinkTask(Task):
                 figures |= {key: scores[key] for key in ("hits_10", "link_auc")}
         return figures
 
-    def whole_scores(self, model: Embedding) -> dict[str, float]:
+    def frequent_tails(self) -> FrequentTails:
+        """The trivial rival, from this client's training links."""
+        return FrequentTails(self.triples["train"], len(self.counts["entities"]))
+
+    def trivial_score(self) -> float | None:
+        """The mean reciprocal rank of the most frequent tails on the test links, if there are
+        any."""
+        return self._scores_of(self.frequent_tails(), "test").get("mrr")
+
+    def whole_scores(self, model: Scorer) -> dict[str, float]:
         """Scores of the test links, and "reconstruction_map" of all links."""
         figures = self._scores_of(model, "test")
         triples = torch.cat(list(self.triples.values()))
@@ -291,7 +336,7 @@ class LinkTask(Task):
             triples = triples[torch.isin(triples[:, 0], heads[:: -(-len(heads) // QUERIES)])]
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
-    def _scores_of(self, model: Embedding, part: str) -> dict[str, float]:
+    def _scores_of(self, model: Scorer, part: str) -> dict[str, float]:
         triples = self.triples[part]
         # A tail that the client does not train has no row of its own.
         is_trained = torch.isin(triples[:, [0, 2]], self.entities).all(dim=1)

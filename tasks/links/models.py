@@ -4,17 +4,20 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.geometry.frames import Hyperboloid, Normal
-from curvfed.geometry.safe_math import asinh_root, root
+from curvfed.geometry.safe_math import root
 
-CURVED = {"poincare": Normal(), "hyperboloid": Hyperboloid()}
-"""The coordinates of the models in hyperbolic space."""
+COORDINATES: dict[str, type[Hyperboloid]] = {"normal": Normal, "hyperboloid": Hyperboloid}
+"""The coordinates of rows in hyperbolic space, by the name of the model; in flat space both are
+Cartesian."""
+
+SCORES = ("distance", "squared", "inner")
+"""The scores of links between rows, `LinkModelSpec.score`."""
 
 _VALUES = 2**22  # of a block of scores: 16 MB in float32
 
@@ -28,12 +31,15 @@ class LinkModelSpec:
     kind : str
         A key of `MODELS`.
     num_entities, num_relations, dim : int
+        `dim` numbers for each entity, its bias among them.
     curvature : float
-        Of the curved models, negative.
+        Of the space of the rows; negative or 0.
+    score : str
+        One of `SCORES`: minus the distance, minus its square, or the inner product of flat space.
+    bias : bool
+        Whether each entity has a bias, which is added to its score as a tail.
     learns_curvature : bool
-        Whether it is a start that training changes.
-    by_relation : bool
-        Whether each relation has one of its own.
+        Whether the curvature is a start that training changes.
     """
 
     kind: str
@@ -41,8 +47,9 @@ class LinkModelSpec:
     num_relations: int
     dim: int
     curvature: float = -1.0
+    score: str = "distance"
+    bias: bool = False
     learns_curvature: bool = False
-    by_relation: bool = False
 
     @property
     def min_parameters(self) -> int:
@@ -55,10 +62,17 @@ class LinkModelSpec:
         Raises
         ------
         ValueError
-            If the model has complex numbers and `dim` is odd.
+            If `dim` leaves no coordinate, or is odd and the model has complex numbers.
         """
         model: nn.Module = MODELS[self.kind](self, torch.Generator().manual_seed(seed))
         return model
+
+
+def chart_of(kind: str, curvature: float) -> Hyperboloid | None:
+    """The coordinates of a model's rows; None for flat rows."""
+    if kind not in COORDINATES or not curvature:
+        return None
+    return COORDINATES[kind](curvature)
 
 
 class Embedding(nn.Module, ABC):
@@ -72,14 +86,15 @@ class Embedding(nn.Module, ABC):
     """
 
     start = 1e-2
-    has_weight: ClassVar[bool] = False
-    """Whether the last number of a row of the table is no coordinate: 1 at the origin, or a
-    bias."""
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
         super().__init__()
-        shape = (spec.num_entities, spec.dim)
+        shape = (spec.num_entities, self.width(spec))
         self.entities = nn.Parameter(self.start * torch.randn(shape, generator=generator))
+
+    def width(self, spec: LinkModelSpec) -> int:
+        """The coordinates of a row."""
+        return spec.dim
 
     def table(self, entities: Tensor | None = None) -> Tensor:
         """The numbers of entities (m,), or of all, from which scores are computed, (m, k)."""
@@ -104,8 +119,17 @@ class Embedding(nn.Module, ABC):
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
         """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
-        end = -1 if self.has_weight else None
-        return root((rows - others)[..., :end].square().sum(-1))
+        return root((rows - others).square().sum(-1))
+
+    @property
+    def num_columns(self) -> int:
+        """The columns of the table that give the place of an entity; biases come after them."""
+        return self.entities.shape[1]
+
+    def depths(self) -> Tensor:
+        """The distance (N,) of each entity from the origin."""
+        table = self.table()
+        return self.distance(table[:, None], torch.zeros_like(table[:1, None])).squeeze(1)
 
     @torch.no_grad()
     def blocks(self, heads: Tensor, relations: Tensor | None, tails: Tensor) -> Iterator[Tensor]:
@@ -123,66 +147,109 @@ class Embedding(nn.Module, ABC):
                 yield self.compare(head_rows, relations[block], rows)
 
 
-class Inner(Embedding):
-    """⟨u, v⟩ + b(v); the last number of a row is its bias."""
+class Rows(Embedding):
+    """Entities in a space of curvature c, scored without regard to the relation: by minus the
+    distance (Nickel & Kiela, 2017, Eq. 1; 2018, Eq. 5), minus its square (Balažević et al., 2019,
+    Eq. 5), or in flat space the inner product; plus a bias of the tail.
 
-    start = 0.1
-    has_weight = True
-
-    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """See `Embedding`."""
-        products = tails[..., :-1] @ heads[..., :-1].mT
-        return products.squeeze(-1) + tails[..., -1]
-
-
-class Euclidean(Embedding):
-    """−|u − v|."""
-
-    def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """See `Embedding`."""
-        return -self.distance(heads, tails)
-
-
-class Curved(Embedding):
-    """Minus the geodesic distance (Nickel & Kiela, 2017, Eq. 1; 2018, Eq. 5).
-
-    Rows are points of curvature −1, whose distances 1/√|c| scales, so the curvature c is that of
-    the whole space, or of the space of each relation. A learned one is −exp(−2k).
+    Rows are normal coordinates v, at distance 2|v| from the origin, or space coordinates of the
+    hyperboloid (`curvfed.geometry.frames`). For c to 0 their distances tend to 2|v − w| and |v −
+    w|, which are those at c = 0. A learned curvature is −exp(−2k); the coordinates then are those
+    of the curvature from which training starts, and training scales their distances.
     """
 
-    has_weight = True
-
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
+        self.start = 0.1 if spec.score == "inner" else Embedding.start
         super().__init__(spec, generator)
-        self.chart = CURVED[spec.kind]
+        self.score = spec.score
+        self.chart = chart_of(spec.kind, spec.curvature)
         self.entities.chart = self.chart  # type: ignore[attr-defined]
-        shape = (spec.num_relations, 1) if spec.by_relation else ()
-        start = torch.full(shape, -0.5 * math.log(-spec.curvature))
-        self.k = nn.Parameter(start, requires_grad=spec.learns_curvature)
+        self.unit = 2.0 if spec.kind == "normal" and spec.score != "inner" else 1.0
+        self.bias = nn.Parameter(torch.zeros(spec.num_entities, 1)) if spec.bias else None
+        self.k: nn.Parameter | None = None
+        if spec.learns_curvature and spec.curvature:
+            self.k = nn.Parameter(torch.tensor(-0.5 * math.log(-spec.curvature)))
+
+    def width(self, spec: LinkModelSpec) -> int:
+        """A number less than `dim` with a bias.
+
+        Raises
+        ------
+        ValueError
+            If that leaves no coordinate.
+        """
+        if spec.dim <= spec.bias:
+            raise ValueError(
+                f"embedding-dim = {spec.dim}: allowed with a bias, which is one of the numbers, are"
+                " 2 or more"
+            )
+        return spec.dim - spec.bias
 
     @property
-    def curvature(self) -> Tensor:
-        """The sectional curvature, of shape (); the mean over the relations."""
-        return -torch.exp(-2 * self.k.detach()).mean()
+    def curvature(self) -> Tensor | None:
+        """The sectional curvature, of shape (); None in flat space."""
+        if self.k is not None:
+            return -torch.exp(-2 * self.k.detach())
+        return None if self.chart is None else torch.tensor(-(self.chart.scale**2))
+
+    @property
+    def num_coordinates(self) -> int:
+        """The first columns of the table, which are coordinates."""
+        return self.entities.shape[1]
+
+    @property
+    def num_columns(self) -> int:
+        """See `Embedding`."""
+        return self.num_coordinates + (self.chart is not None)
 
     def table(self, entities: Tensor | None = None) -> Tensor:
-        """Points of the ball, and 1/(1 − |x|²)."""
-        return torch.cat(self.chart.ball(super().table(entities)), dim=-1)
+        """Points of the unit ball and 1/(1 − |x|²), or flat rows times the length of a unit; then
+        biases."""
+        rows = super().table(entities)
+        columns = [self.unit * rows] if self.chart is None else [*self.chart.ball(rows)]
+        if self.bias is not None:
+            columns.append(self.bias if entities is None else F.embedding(entities, self.bias))
+        return torch.cat(columns, dim=-1) if len(columns) > 1 else columns[0]
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
-        k = self.k[relations] if self.k.ndim else self.k
-        return self._half_distance(heads, tails) * (-2 * k.exp())
+        end = self.num_coordinates
+        if self.score == "inner":
+            scores = (tails[..., :end] @ heads[..., :end].mT).squeeze(-1)
+        elif self.score == "squared":
+            scores = -self.squared_distance(heads, tails)
+        else:
+            scores = -self.distance(heads, tails)
+        return scores if self.bias is None else scores + tails[..., -1]
 
     def distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """See `Embedding`; in curvature −1 if each relation has a curvature of its own."""
-        factor = 2.0 if self.k.ndim else 2 * self.k.exp()
-        return self._half_distance(rows, others) * factor
+        """See `Embedding`."""
+        apart = self._apart(rows, others)
+        if self.chart is None:
+            return root(apart)
+        weight = self.num_coordinates
+        distance = self.chart.distance(apart, rows[..., weight] * others[..., weight])
+        return distance if self.k is None else distance * (self.k.exp() * self.chart.scale)
 
-    def _half_distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """In curvature −1: sinh²(dist/2) = |x − y|²/((1 − |x|²)(1 − |y|²))."""
-        apart = (rows[..., :-1] - others[..., :-1]).square().sum(-1)
-        return asinh_root(apart * rows[..., -1] * others[..., -1])
+    def squared_distance(self, rows: Tensor, others: Tensor) -> Tensor:
+        """Squares of the distances; flat ones have no root, whose gradient is 0 at equal rows."""
+        if self.chart is None:
+            return self._apart(rows, others)
+        return self.distance(rows, others).square()
+
+    def depths(self) -> Tensor:
+        """See `Embedding`."""
+        if self.chart is None:
+            return super().depths()
+        table = self.table()
+        origin = torch.zeros_like(table[:1, None])
+        origin[..., self.num_coordinates] = 1
+        return self.distance(table[:, None], origin).squeeze(1)
+
+    def _apart(self, rows: Tensor, others: Tensor) -> Tensor:
+        """Squares of the Euclidean distances of the coordinates."""
+        end = self.num_coordinates
+        return (rows[..., :end] - others[..., :end]).square().sum(-1)
 
 
 class ComplEx(Embedding):
@@ -230,10 +297,8 @@ def _times(rows: Tensor, real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 MODELS: dict[str, type[Embedding]] = {
-    "poincare": Curved,
-    "hyperboloid": Curved,
-    "euclidean": Euclidean,
-    "inner": Inner,
+    "normal": Rows,
+    "hyperboloid": Rows,
     "complex": ComplEx,
     "rotate": RotatE,
 }

@@ -22,7 +22,7 @@ from many_hosts import (
     reference,
 )
 
-LINKS = {"method": "links-poincare", "dataset": "balanced-tree"}
+LINKS = {"method": "links", "dataset": "balanced-tree"}
 KILLED = {"flatland": FLATLAND, "links": LINKS, "links-summed": LINKS | {"secure-sum": True}}
 """Runs under which the SuperLink is killed."""
 

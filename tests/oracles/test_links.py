@@ -23,13 +23,13 @@ from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods.links import COUNTS, ROWS, CurvedKeys, LinksServer, mean_terms
+from curvfed.strategies.methods.links import COUNTS, ROWS, LinksServer, RowKeys, mean_terms
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.links import client_task, read_links
-from curvfed.tasks.links.client_task import KnownLinks, LinkTask, link_scores
+from curvfed.tasks.links.client_task import FrequentTails, KnownLinks, LinkTask, link_scores
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
-from curvfed.tasks.links.models import CURVED, LinkModelSpec
+from curvfed.tasks.links.models import LinkModelSpec, chart_of
 from curvfed.tasks.links.wordnet import read_part
 from curvfed.tasks.registry import SOURCES, tasks_of
 from curvfed.tasks.sources import SPLITS, files_at
@@ -185,9 +185,7 @@ def test_a_changed_part_of_wn18rr_is_refused(address, tmp_path, monkeypatch):
 
 
 def test_the_nodes_of_a_graph_are_partitioned_and_not_branches():
-    graph, taxonomy = (
-        {"method": "links-inner", "dataset": dataset} for dataset in ("cora", "mammals")
-    )
+    graph, taxonomy = ({"method": "links", "dataset": dataset} for dataset in ("cora", "mammals"))
     assert resolve_defaults(parse(graph), "links").partition == "metis"
     assert resolve_defaults(parse(taxonomy), "links").partition == "branches"
     assert parse(graph | {"partition": "louvain"}).partition == "louvain"
@@ -221,7 +219,7 @@ def test_without_a_network_the_folder_and_the_command_are_named(tmp_path, monkey
 
 
 def test_links_of_graphs_are_the_edges_of_the_graph_tasks_clients():
-    config = parse({"method": "links-inner", "dataset": "trees"})
+    config = parse({"method": "links", "dataset": "trees"})
     dataset = open_dataset(config, "links")
     links = dataset.client(1, 3)
     resolved = resolve_defaults(parse({"method": "fedavg", "dataset": "trees"}), "nodes")
@@ -259,7 +257,7 @@ def test_every_link_has_one_client_and_branches_stay_together(tmp_path):
 
 
 def test_scores_are_those_counted_by_hand():
-    line = LinkModelSpec("euclidean", 4, 1, 1).build(0)
+    line = LinkModelSpec("normal", 4, 1, 1, curvature=0.0).build(0)
     line.entities.data = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
     known = KnownLinks(torch.tensor([[0, 0, 1], [0, 0, 3]]), 4, 1)
     scores = link_scores(line, torch.tensor([[0, 0, 3]]), torch.arange(4), known)
@@ -270,7 +268,7 @@ def test_scores_are_those_counted_by_hand():
 def test_links_to_score_are_drawn_by_the_seed(monkeypatch):
     monkeypatch.setattr(client_task, "QUERIES", 20)
     links = LinkDataset(LinkSpec("balanced-tree", Path())).client(0, 2)
-    model = LinkModelSpec("euclidean", 364, 1, 2).build(0)
+    model = LinkModelSpec("normal", 364, 1, 2, curvature=0.0).build(0)
     device = torch.device("cpu")
     tasks = [LinkTask(links, links.class_names, device, 0, 1, seed) for seed in (0, 0, 1)]
     first, again, other = (task.scores(model) for task in tasks)
@@ -280,7 +278,9 @@ def test_links_to_score_are_drawn_by_the_seed(monkeypatch):
 def test_lengths_of_updates_are_those_of_the_rows_moves():
     rng = np.random.default_rng(0)
     old = np.zeros((50, 4), np.float32)
-    server = LinksServer({"entities": old, "k": np.zeros((), np.float32)}, CurvedKeys(), RunKeys())
+    server = LinksServer(
+        {"entities": old, "k": np.zeros((), np.float32)}, RowKeys(), RunKeys(model="normal")
+    )
     replies = {}
     for client, spread in enumerate((2, 50, 50, 50, 50)):  # a hub, then links of all entities
         counts = np.zeros(50, np.float32)
@@ -297,38 +297,62 @@ def test_lengths_of_updates_are_those_of_the_rows_moves():
     assert lengths[4] > 100
 
 
-@pytest.mark.parametrize("settings", [{"method": "links-inner"}, {"method": "local"}])
-def test_keys_of_curvature_are_not_read_in_flat_space(settings):
+def test_keys_of_the_space_are_read_where_rows_are_points_of_it():
     keys = {"links.curvature": -2.0, "links.negatives": 3, "dataset": "balanced-tree"}
-    text = unread_keys(parse(settings | keys))
-    assert (
-        "links.curvature = -2.0 is a key of links-poincare, links-lorentz, links-tailored" in text
-    )
-    assert "links-inner:" not in text.partition(": method")[0]
+    assert not unread_keys(parse({"method": "local", **keys}))
+    text = unread_keys(parse({"method": "links-complex", **keys}))
+    assert "links.curvature = -2.0 is a key of links, links-tailored" in text
     assert "negatives" not in text
 
 
-def test_curvatures_of_relations_that_nothing_trains_are_refused():
-    parse({"method": "links-tailored", "links.by-relation": True})
-    with pytest.raises(ConfigError, match=r"links.by-relation = true and links.learn-curvature"):
-        parse({"method": "links-poincare", "links.by-relation": True})
+@pytest.mark.parametrize(
+    ("settings", "allowed"),
+    [
+        ({"links.score": "inner", "links.curvature": -1.0}, "links.curvature = 0"),
+        ({"model": "complex"}, "links-complex"),
+        ({"method": "links-rotate", "model": "normal"}, "method = links"),
+    ],
+)
+def test_scores_and_models_without_a_space_are_refused(settings, allowed):
+    with pytest.raises(ConfigError, match=allowed):
+        parse({"method": "links", "dataset": "balanced-tree"} | settings)
 
 
-def test_a_curvature_of_a_relation_scales_its_scores_and_is_averaged_by_its_links():
-    model = LinkModelSpec("poincare", 3, 2, 2, by_relation=True).build(0)
-    model.k.data[1] = np.log(2)
-    head, tails = torch.tensor([0]), torch.tensor([[1, 2]])
-    flat, curved = (model(head, torch.tensor([relation]), tails) for relation in (0, 1))
-    torch.testing.assert_close(curved, 2 * flat)
-    server = LinksServer({"k": np.zeros((2, 1), np.float32)}, CurvedKeys(), RunKeys())
-    shares = {0: [1.0, 0.0], 1: [0.5, 0.5]}
-    replies = {}
-    for client, share in shares.items():
-        counts = np.array(share, np.float32)
-        moves = counts[:, None] * np.float32(client + 1)
-        replies[client] = Statistics({ROWS + "k": moves, COUNTS + "k": counts}, 10)
-    server.aggregate(replies)
-    np.testing.assert_allclose(server.global_model()["k"][:, 0], [4 / 3, 2], rtol=1e-6)
+def test_a_bias_without_a_coordinate_is_refused():
+    with pytest.raises(ValueError, match="embedding-dim = 1"):
+        LinkModelSpec("normal", 3, 1, 1, bias=True).build(0)
+
+
+@pytest.mark.parametrize("curvature", [-2.0, 0.0])
+@pytest.mark.parametrize("score", ["distance", "squared"])
+def test_a_bias_is_added_to_the_score_of_the_tail(score, curvature):
+    spec = LinkModelSpec("normal", 3, 1, 5, curvature=curvature, score=score, bias=True)
+    model = spec.build(0)
+    assert sum(parameter.numel() for parameter in model.parameters()) == 15
+    plain = replace(spec, bias=False, dim=4).build(0)
+    model.bias.data = torch.tensor([[1.0], [2.0], [3.0]])
+    heads, tails = torch.tensor([0, 1]), torch.tensor([[1, 2], [0, 2]])
+    relations = torch.zeros(2, dtype=torch.int64)
+    scores = plain(heads, relations, tails) + torch.tensor([[2.0, 3.0], [1.0, 3.0]])
+    torch.testing.assert_close(model(heads, relations, tails), scores)
+
+
+def test_the_most_frequent_tails_are_counted_by_relation():
+    train = torch.tensor([[0, 0, 1], [2, 0, 1], [3, 0, 2], [0, 1, 3], [2, 1, 3]])
+    rival = FrequentTails(train, 4)
+    (scores,) = rival.blocks(torch.tensor([0, 0]), torch.tensor([0, 1]), torch.tensor([1, 2, 3]))
+    assert scores.tolist() == [[2, 1, 0], [0, 0, 2]]
+
+
+def test_a_run_says_how_good_the_most_frequent_tails_are(tmp_path):
+    done = run(tmp_path, method="links", dataset="balanced-tree", num_rounds=1)
+    metrics = done.summary["metrics"]
+    names = ("frequent_mrr", "global_frequent_mrr", "frequent_map")
+    assert all(0 < metrics[name] <= 1 for name in names)
+    assert metrics["majority_accuracy"] is None
+    own = LinkDataset(LinkSpec("balanced-tree", Path(), seed=done.summary["seed"]))
+    parts = [own.client(number, 3).statistics()["frequent_mrr"] for number in range(3)]
+    assert metrics["frequent_mrr"] == pytest.approx(np.mean(parts))
 
 
 @pytest.mark.parametrize("kind", ["complex", "rotate"])
@@ -347,24 +371,30 @@ def test_relations_are_complex_numbers(kind):
 
 
 @pytest.mark.parametrize("average", ["centroid", "tangent", "flat"])
-@pytest.mark.parametrize("model", ["poincare", "hyperboloid", "inner"])
-def test_rows_are_averaged_by_links_and_others_stay(model, average):
-    old = LinkModelSpec(model, 3, 1, 4).build(0).entities.detach()
-    chart = CURVED.get(model)
-    server = LinksServer(
-        {"entities": old.numpy()}, CurvedKeys(average=average), RunKeys(model=model)
-    )
-    moved = [old + 0.01, old - 0.02]
+@pytest.mark.parametrize("curvature", [-1.0, -0.25, 0.0])
+@pytest.mark.parametrize("model", ["normal", "hyperboloid"])
+def test_rows_are_averaged_by_links_and_others_stay(model, curvature, average):
+    spec = LinkModelSpec(model, 3, 1, 4, curvature=curvature, bias=True)
+    start = spec.build(0)
+    old = {"entities": start.entities.detach(), "bias": start.bias.detach()}
+    keys = RowKeys(average=average, curvature=curvature)
+    arrays = {name: rows.numpy() for name, rows in old.items()}
+    server = LinksServer(arrays, keys, RunKeys(model=model))
+    moves = [0.01, -0.02]
     counts = [torch.tensor([3.0, 2, 0]), torch.tensor([1.0, 0, 0])]
+    charts = {"entities": chart_of(model, curvature), "bias": None}
     replies = {}
-    for client, (new, count) in enumerate(zip(moved, counts, strict=True)):
-        terms = mean_terms(average, chart, old, new) * count[:, None] / 5
-        arrays = {ROWS + "entities": terms.numpy(), COUNTS + "entities": (count / 5).numpy()}
+    for client, (move, count) in enumerate(zip(moves, counts, strict=True)):
+        arrays = {COUNTS + "entities": (count / 5).numpy()}
+        for name, rows in old.items():
+            terms = mean_terms(average, charts[name], rows, rows + move) * count[:, None] / 5
+            arrays[ROWS + name] = terms.numpy()
         replies[client] = Statistics(arrays, 5)
     server.aggregate(replies)
-    averaged = server.global_model()["entities"]
-    expected = torch.stack([old[0] + 0.0025, moved[0][1], old[2]])
-    np.testing.assert_allclose(averaged, expected, atol=5e-5)
+    averaged = server.global_model()
+    for name, rows in old.items():
+        expected = torch.stack([rows[0] + 0.0025, rows[1] + 0.01, rows[2]])
+        np.testing.assert_allclose(averaged[name], expected, atol=5e-5)
 
 
 def test_clients_learn_a_curvature_of_their_own(tmp_path):
@@ -377,7 +407,12 @@ def test_clients_learn_a_curvature_of_their_own(tmp_path):
 
 @pytest.mark.parametrize("weights", ["examples", "uniform"])
 def test_a_secure_sum_gives_the_same_rows(weights, tmp_path):
-    settings = {"method": "links-lorentz", "dataset": "balanced-tree", "num_rounds": 2}
+    settings = {
+        "method": "links",
+        "model": "hyperboloid",
+        "dataset": "balanced-tree",
+        "num_rounds": 2,
+    }
     settings["weights"] = weights
     plain = run(tmp_path, "open", **settings)
     masked = run(tmp_path, "masked", secure_sum=True, **settings)
@@ -392,7 +427,7 @@ def test_the_report_draws_entities_and_escapes_their_names(tmp_path):
     rows = np.array([[0.0, 0, 1], [0.5, 0, 4 / 3], [0, 0.5, 4 / 3]])
     names = np.array(["<root>", "left", "right"])
     triples = np.array([[1, 0, 0], [2, 0, 0]])
-    links = {"names": names, "rows": rows, "triples": triples, "kind": np.array("poincare")}
+    links = {"names": names, "rows": rows, "triples": triples, "is_curved": np.array(True)}
     html = disc(SimpleNamespace(links=links)).html
     assert html.count("<circle cx") == 3
     assert "<root>" not in html

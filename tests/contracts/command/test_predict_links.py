@@ -33,7 +33,7 @@ def trained(folder, **settings):
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    return trained(tmp_path_factory.mktemp("tree"), method="links-poincare", embedding_dim=2)
+    return trained(tmp_path_factory.mktemp("tree"), method="links", embedding_dim=2)
 
 
 def distances(stored):
@@ -118,7 +118,7 @@ def test_relations_are_told_apart_and_needed_where_scores_do(tmp_path):
 
 
 def test_a_client_with_rows_of_its_own_answers_with_its_own_entities(tmp_path):
-    settings = {"method": "local", "model": "poincare", "partition": "branches"}
+    settings = {"method": "local", "model": "normal", "partition": "branches"}
     stored, table = trained(tmp_path, embedding_dim=2, **settings)
     with pytest.raises(UsageError, match="client is needed"):
         stored.predict(["cat"])

@@ -406,7 +406,7 @@ def test_each_factor_of_a_space_needs_a_column():
             "hyperfed.solver": "frank-wolfe",
             "hyperfed.steps": 9,
         },
-        {"method": "links-poincare", "links.learn-curvature": True},
+        {"method": "local", "links.curvature": -0.5},
         {"method": "hull"},
     ],
 )
@@ -422,7 +422,7 @@ def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
         ("pca", "learning-rate", 0.1, "methods with rounds"),
         ("hyperfed-averaged", "hyperfed.solver", "frank-wolfe", "hyperfed, hyperfed-fixed"),
         ("hyperfed-averaged", "hyperfed.steps", 9, "hyperfed, hyperfed-fixed"),
-        ("links-tailored", "links.learn-curvature", True, "links-poincare, links-lorentz:"),
+        ("links-rotate", "links.average", "flat", "links, links-tailored:"),
     ],
 )
 def test_a_key_without_effect_is_named_with_its_readers(method, key, value, readers):
