@@ -76,10 +76,10 @@ def write_page(page: Path, results: Path) -> None:
         if not (folder / "comparison.json").exists():
             lines += ["Not made yet.", ""]
             continue
-        answer = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["answer"]
+        answers = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["answers"]
         text = (folder / "comparison.md").read_text(encoding="utf-8")
         table = [line for line in text.splitlines() if line.startswith("|")]
-        lines += [answer, "", *table, ""]
+        lines += [" ".join(answers), "", *table, ""]
     write_atomically(page, ("\n".join(lines).rstrip("\n") + "\n").encode())
 
 

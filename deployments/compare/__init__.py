@@ -1,28 +1,52 @@
-"""The best method for a data set: all are tuned by validation with equal budgets, then compared on
-fresh seeds. Here are the keys of a comparison beside those of its runs, its default methods, and
-what it tunes."""
+"""Two questions about a curved method on a data set: is it the curvature, and should one use it?
+All methods are tuned by validation alike, then compared on fresh seeds. Here are the keys of a
+comparison beside those of its runs, its default methods and their rivals, and what it tunes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from curvfed.deployments.arguments import Value
-from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY, VALIDATION
 
 OWN_KEYS: dict[str, Value] = {
     "methods": "auto",
-    "budget": 8,
+    "budget": 12,
     "tuning-seeds": 2,
     "seeds": 5,
-    "score": "personal",
+    "score": "auto",
 }
 """The keys, and their defaults."""
 
-SCORES = {"personal": f"{BEST}.{PERSONAL_ACCURACY}", "global": GLOBAL_ACCURACY}
-"""The compared figure, by the value of `score`."""
+METRICS = ("roc_auc", "mrr")
+"""Figures of a run's metrics that replace the accuracy where the data's metric is one of them."""
 
-METHODS_BY_TASK = {
-    "nodes": ("local", "fedavg", "fedper", "fedavg-bias", "fed-pub", "flatland"),
+SCORES: dict[str, Sequence[str]] = {
+    "personal": (*(f"{BEST}.metrics.{name}" for name in METRICS), f"{BEST}.{PERSONAL_ACCURACY}"),
+    "global": ("metrics.global_mrr", GLOBAL_ACCURACY),
+    "reconstruction": ("metrics.reconstruction_map",),
+}
+"""The compared figure, by the value of `score`: the first that the runs have."""
+
+CHOSEN_BY = {"personal": f"{BEST}.metrics.{VALIDATION}", "global": f"{BEST}.metrics.{VALIDATION}"}
+"""The figure that chooses configurations; without one, the compared figure, on the tuning seeds."""
+
+TRIVIAL = {
+    f"{BEST}.metrics.roc_auc": 0.5,
+    f"{BEST}.metrics.mrr": "metrics.frequent_mrr",
+    f"{BEST}.{PERSONAL_ACCURACY}": "metrics.majority_accuracy",
+    GLOBAL_ACCURACY: "metrics.majority_accuracy",
+    "metrics.global_mrr": "metrics.global_frequent_mrr",
+    "metrics.reconstruction_map": "metrics.frequent_map",
+}
+"""By compared figure, that of the answer for which no model is needed."""
+
+METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
+    "nodes": ("local", "fedavg", "fedavg-mean", "fedper", "fedavg-bias", "fed-pub", "flatland"),
     "graphs": ("local", "fedavg", "fedper", "gcfl", "fed-pub", "flatland"),
     "images": (
         "local",
         "fedavg",
+        "fedavg-calibrated",
         "fedprox",
         "scaffold",
         "ditto",
@@ -30,15 +54,38 @@ METHODS_BY_TASK = {
         "spherefed",
         "hyperfed",
     ),
+    "points": ("local", "fedavg", "discriminant", "hull"),
+    "links": ("local", "links", "links-inner", "links-squared"),
 }
 """The methods of `methods=auto`, by task."""
+
+RIVALS: dict[str, dict[str, Mapping[str, Any]]] = {
+    "nodes": {"fedavg-mean": {"method": "fedavg", "model": "mean"}},
+    "images": {"fedavg-calibrated": {"method": "fedavg", "calibration": "ffc"}},
+    "links": {
+        "links-inner": {
+            "method": "links",
+            "links.curvature": 0.0,
+            "links.score": "inner",
+            "links.bias": True,
+        },
+        "links-squared": {
+            "method": "links",
+            "links.curvature": 0.0,
+            "links.score": "squared",
+            "links.bias": True,
+        },
+    },
+}
+"""By task, names that `methods` can hold beside those of methods: a method with some of its keys,
+which somebody would use in place of a curved method."""
 
 MODELS = {"nodes": ("auto", "gated")}
 """By task, the networks that `compare` tries for methods of flat networks; auto is the default."""
 
-DECAYS = {"adamw": (0.01, 0.1), "adam": (0.0, 5e-4), "sgd": (0.0, 5e-4)}
-"""Weight decays beside the default. Those of adamw, which are not part of the gradient, must be
-larger to matter."""
+DECAYS = {"adamw": (0.01, 10.0), "adam": (5e-5, 0.05), "sgd": (5e-5, 0.05)}
+"""Smallest and largest weight decay that is tried beside the default. Those of adamw, which are not
+part of the gradient, must be larger to matter."""
 
 ALTERNATIVES = "|"
 """Separates several values of a key, which are tuned for every method that allows them."""

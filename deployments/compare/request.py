@@ -1,31 +1,30 @@
 """Read a comparison from `key=value` arguments, and refuse it if no machine can make it."""
 
-import itertools
-import random
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.arguments import UsageError, Value, check_request, pop_count, read_pairs
 from curvfed.deployments.compare import (
     ALTERNATIVES,
-    DECAYS,
     METHODS_BY_TASK,
     MODELS,
     OWN_KEYS,
+    RIVALS,
     SCORES,
 )
 from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.sweep import DEFAULTS, combinations, data_places, plan_run
 from curvfed.server_app.report.selection import known_name
 from curvfed.server_app.report.study import SUPERNODES
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
+from curvfed.tasks.class_names import row_of
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.registry import is_points_file, source_of
 
 COMMAND = Path("compare")
 """The source of the runs in error texts; relative paths are relative to the working folder."""
@@ -35,30 +34,42 @@ MINIMA = {SUPERNODES: 1, "budget": 1, "tuning-seeds": 1, "seeds": 2}
 UNTUNED = ("method", "dataset", "data-dir", "seed", "learning-rate", *OWN_KEYS)
 """Keys that cannot have several values; the learning rate is always tuned unless it is set."""
 
-VALIDATION = 0.1
+VALIDATION_SHARE = 0.1
 """Validation share of a client's images if no sizes are set; the default of a run is none."""
+
+AT_ZERO = " at 0"
+"""End of the name of an entrant that is another at curvature 0."""
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A method that is compared, or the flat twin of a method.
+    """A method that is compared, or a method with some of its keys.
 
     Attributes
     ----------
     settings : dict
-        `method`, and for some twins the keys that take away its curvature.
-    rate : float
-        The method's default learning rate.
-    configurations : list of dict
-        Values of the tuned keys but the learning rate, the defaults first.
-    twin : str
-        The name of its flat twin among the entrants; "" for none.
+        `method`, and the keys that make the entrant.
+    rate, decay : float
+        The method's default learning rate and weight decay.
+    optimizer : str
+    axes : dict of str to list
+        Values of the other tuned keys, the default first.
+    at_zero : str
+        For a curved method, the name of the entrant that is itself at curvature 0; "" for none.
+    control : str
+        The name of its control among the entrants; "" for none.
+    is_rival : bool
+        Whether it is flat, so that somebody could use it in place of a curved method.
     """
 
     settings: dict[str, Any]
     rate: float
-    configurations: list[dict[str, Any]]
-    twin: str = ""
+    decay: float
+    optimizer: str
+    axes: dict[str, list[Any]]
+    at_zero: str = ""
+    control: str = ""
+    is_rival: bool = True
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,8 @@ class Comparison:
 
     Attributes
     ----------
+    task : str
+        A key of `KINDS`.
     settings : dict
         The keys of all runs, with `num-supernodes`.
     places : dict
@@ -76,9 +89,10 @@ class Comparison:
     score : str
         A key of `SCORES`.
     entrants : dict of str to Entrant
-        By name; each has at most `budget` configurations, or its whole grid if that is smaller.
+        By name.
     """
 
+    task: str
     settings: dict[str, Value]
     places: dict[str, Value]
     numbers: dict[str, int]
@@ -89,6 +103,13 @@ class Comparison:
     def data(self) -> str:
         """The name of the data set, or of the user's file or folder."""
         return Path(str(self.settings["dataset"])).stem
+
+    @property
+    def tuning_settings(self) -> dict[str, Value]:
+        """Further keys of the runs by which configurations are chosen: points have no part for
+        validation, so these runs hold a part of the training points out in place of the test
+        points."""
+        return {} if KINDS[self.task].has_validation else {"points.hold-out": "validation"}
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -123,41 +144,44 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     num_supernodes = numbers.pop(SUPERNODES)
     method = settings.pop("method", "")
     score = str(settings.pop("score", OWN_KEYS["score"]))
-    known_name(score, SCORES, f"score; allowed is one of {', '.join(SCORES)}", "score")
+    allowed_scores = (AUTO, *SCORES)
+    known_name(score, allowed_scores, f"score; allowed is one of {row_of(allowed_scores)}", "score")
     # The method of a preset does not count.
     is_explicit = any(pair.startswith("method=") for pair in pairs)
     methods = str(settings.pop("methods", method if is_explicit else OWN_KEYS["methods"]))
-    requested = [] if methods in ("auto", "all") else list(dict.fromkeys(methods.split(",")))
+    requested = [] if methods in (AUTO, "all") else list(dict.fromkeys(methods.split(",")))
+    rivals = {name: keys for of_task in RIVALS.values() for name, keys in of_task.items()}
     for name in requested:
-        known_name(name, METHODS, "method", "methods")
+        known_name(name, [*METHODS, *rivals], "method", "methods")
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
         data = Path(str(data_dir)).expanduser()
     places = data_places(data)
     next(combinations(settings, COMMAND))
-    _check_dataset(str(settings.get("dataset", "auto")))
-    first_method = {"method": (requested or METHODS_BY_TASK["nodes"])[0]}
+    first_method = rivals.get(requested[0], {"method": requested[0]}) if requested else FIRST
     settings |= plan_run({**settings, **first_method}, COMMAND).paths
     request = check_request({**settings, **places, **first_method}, num_supernodes)
     _, first_data = look_at_data(request)
     task = request.task if first_data is None else first_data.task
-    _leave_validation(settings, request.resolved, task)
-    has_test_set = KINDS[task].has_test_set and not request.config.images.pooled
-    if score == "global" and not has_test_set:
-        raise UsageError(
-            'score = "global": allowed for images, of which the server has test data', key="score"
-        )
+    settings["dataset"] = request.config.dataset
+    if KINDS[task].has_validation:
+        _leave_validation(settings, request.resolved, task)
+    score = _known_score(score, task, request.resolved)
     names = requested
-    if methods == "auto":
+    if methods == AUTO:
         names = list(METHODS_BY_TASK[task])
     elif methods == "all":
         names = [name for name in METHODS if task in METHODS[name].tasks]
+        names += RIVALS.get(task, {})
     fixed = {key: value for key, value in settings.items() if key not in alternatives}
-    reader = _Reader(task, fixed, alternatives, num_supernodes, numbers["budget"], score)
+    if score == "reconstruction":
+        fixed.setdefault("links.hold-out", False)
+    reader = _Reader(task, fixed, alternatives, num_supernodes, score)
     entrants: dict[str, Entrant] = {}
     for name in names:
         try:
-            entrants |= reader.entrants(name)
+            for entrant_name, entrant in reader.entrants(name).items():
+                entrants.setdefault(entrant_name, entrant)
         except ConfigError as error:
             if requested:
                 raise
@@ -168,12 +192,41 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             key="methods",
         )
     return Comparison(
+        task=task,
         settings={**fixed, SUPERNODES: num_supernodes},
         places=places,
         numbers=numbers,
         score=score,
         entrants=entrants,
     )
+
+
+FIRST: Mapping[str, Value] = {"method": "local"}
+"""The method by which the data are looked at if none is named: it runs on all of them."""
+
+
+def _known_score(score: str, task: str, config: RunConfig) -> str:
+    """The score, `auto` replaced, if the server can have it.
+
+    Raises
+    ------
+    UsageError
+    """
+    kind = KINDS[task]
+    if score == AUTO:
+        return "personal" if kind.has_validation else "global"
+    is_pooled = kind.has_shape and config.images.pooled
+    if score == "global" and (not kind.reads_test_data or is_pooled):
+        raise UsageError(
+            'score = "global": allowed for images, points and links, of which the server has test'
+            " data",
+            key="score",
+        )
+    if score == "reconstruction" and kind.has_classes:
+        raise UsageError('score = "reconstruction": allowed for links', key="score")
+    if score == "personal" and not kind.has_validation:
+        raise UsageError('score = "personal": allowed for data of clients', key="score")
+    return score
 
 
 def _alternatives(pairs: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -191,22 +244,11 @@ def _alternatives(pairs: Sequence[str]) -> tuple[dict[str, list[str]], list[str]
     return several, single
 
 
-def _check_dataset(dataset: str) -> None:
-    source = source_of(dataset)
-    has_validation = source is None or KINDS[source.task].has_validation
-    if dataset.lower() == "auto" or is_points_file(dataset) or not has_validation:
-        raise UsageError(
-            f'dataset = "{dataset}": allowed is a data set of graphs or images, the same for all'
-            " methods; points have no part for validation, by which configurations are chosen",
-            key="dataset",
-        )
-
-
 def _leave_validation(settings: dict[str, Value], config: RunConfig, task: str) -> None:
     """Leave a part of each client's examples for validation if no sizes are set, and refuse sizes
     that leave none."""
     if not KINDS[task].leaves_validation and "train-size" not in settings:
-        settings["train-size"] = round(1 - VALIDATION - config.test_size, 6)
+        settings["train-size"] = round(1 - VALIDATION_SHARE - config.test_size, 6)
     elif config.train_size + config.test_size > 1 - 1e-9:
         raise UsageError(
             f"train-size = {config.train_size} and test-size = {config.test_size}: allowed is a sum"
@@ -226,7 +268,7 @@ class _Reader:
         The user's keys, which are not tuned.
     alternatives : mapping of str to list
         The user's values of keys that are tuned for every method.
-    num_supernodes, budget : int
+    num_supernodes : int
     score : str
         A key of `SCORES`.
     """
@@ -235,73 +277,68 @@ class _Reader:
     settings: Mapping[str, Value]
     alternatives: Mapping[str, list[str]]
     num_supernodes: int
-    budget: int
     score: str
 
-    def entrants(self, method: str) -> dict[str, Entrant]:
-        """The method, and its flat twin if it has one.
+    def entrants(self, name: str) -> dict[str, Entrant]:
+        """The method or rival; a curved method also at curvature 0, or else its control.
 
         Raises
         ------
         ConfigError
-            If the method cannot run with these keys, or has no global model to score.
+            If it cannot run with these keys, or has no global model to score.
         """
-        if self.score == "global" and METHODS[method].personal:
+        rivals = RIVALS.get(self.task, {})
+        settings = dict(rivals.get(name, {"method": name}))
+        row = METHODS[str(settings["method"])]
+        if self.score == "global" and row.personal:
             raise ConfigError(
-                f'score = "global": allowed with a method that has a global model; {method} has'
-                " none",
+                f'score = "global": allowed with a method that has a global model; {name} has none',
                 key="score",
             )
-        settings = METHODS[method].twin.get(self.task, {})
-        if not settings:
-            return {method: self._entrant({"method": method})}
-        other = str(settings.get("method", method))
-        name = other if len(settings) == 1 and other != method else f"{method}, flat"
-        try:
-            twin = self._entrant({"method": method, **settings})
-        except ConfigError as error:
-            log.warning("the flat twin of %s is left out: %s", method, error)
-            return {method: self._entrant({"method": method})}
-        return {method: self._entrant({"method": method}, name), name: twin}
+        key = row.curvature_key
+        if name in rivals or key in self.settings or not (key or row.control):
+            return {name: self._entrant(settings)}
+        if key:
+            flat = settings | {key: 0.0}
+            parts = {"at_zero": name + AT_ZERO}
+        else:
+            flat = dict(row.control)
+            same = (rival for rival, keys in rivals.items() if keys == flat)
+            parts = {"control": next(same, f"control of {name}")}
+        (flat_name,) = parts.values()
+        curved = replace(self._entrant(settings), is_rival=False, **parts)
+        return {name: curved, flat_name: self._entrant(flat)}
 
-    def _entrant(self, settings: dict[str, Any], twin: str = "") -> Entrant:
+    def _entrant(self, settings: dict[str, Any]) -> Entrant:
         config = self._resolved(settings)
-        points = list(itertools.islice(self._points(config, settings), self.budget))
         rate = float(self.settings.get("learning-rate", config.learning_rate))
-        return Entrant(settings, rate, points, twin)
+        decay = float(self.settings.get("weight-decay", config.weight_decay))
+        axes = self._axes(config, settings)
+        return Entrant(settings, rate, decay, str(config.optimizer), axes)
 
     def _resolved(self, settings: Mapping[str, Any]) -> RunConfig:
         request = check_request({**self.settings, **settings}, self.num_supernodes)
         return resolve_defaults(request.config, self.task)
 
-    def _points(self, config: RunConfig, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """All points of the entrant's grid, its defaults first and the others in a random order
-        that is the same for equal grids. On graphs each point comes with both schedules."""
-        axes: dict[str, Sequence[Any]] = {
-            "weight-decay": (config.weight_decay, *DECAYS[str(config.optimizer)]),
-        }
-        for key, further in METHODS[config.method].tuned.get(self.task, {}).items():
+    def _axes(self, config: RunConfig, settings: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """The values of the tuned keys beside rate and decay, the default first: the method's own
+        keys, the network, the schedule."""
+        row = config.row
+        axes: dict[str, Sequence[Any]] = {}
+        for key, further in row.tuned.get(self.task, {}).items():
             axes[key] = (config[key], *further)
-        if METHODS[config.method].space == "flat" and self.task in MODELS:
+        if row.space == "flat" and self.task in MODELS:
             axes["model"] = MODELS[self.task]
-        if KINDS[self.task].leaves_validation:
-            schedules = ("constant", "inverse")
-            axes["schedule"] = sorted(schedules, key=lambda name: name != config.schedule)
-        grid = {}
-        for key, values in {**axes, **self.alternatives}.items():
+        if KINDS[self.task].leaves_validation and not row.is_one_shot:
+            axes["schedule"] = sorted(
+                ("constant", "inverse"), key=lambda schedule: schedule != config.schedule
+            )
+        axes = {**axes, **self.alternatives}
+        allowed = {}
+        for key, values in axes.items():
             if key not in self.settings and key not in settings:
-                grid[key] = list(dict.fromkeys(values))
-        grid = {key: self._allowed(key, values, settings) for key, values in grid.items()}
-        schedules_tried = grid.pop("schedule", [])
-        defaults, *others = (
-            dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-        )
-        random.Random(0).shuffle(others)
-        for point in (defaults, *others):
-            if not schedules_tried:
-                yield point
-            for schedule in schedules_tried:
-                yield point | {"schedule": schedule}
+                allowed[key] = self._allowed(key, list(dict.fromkeys(values)), settings)
+        return {key: values for key, values in allowed.items() if len(values) > 1}
 
     def _allowed(self, key: str, values: list[Any], settings: Mapping[str, Any]) -> list[Any]:
         """The values of a key that the entrant can run with; the first if there is none."""

@@ -1,5 +1,5 @@
-"""The results of a comparison: paired differences to the best method, the answer, a table and a
-figure."""
+"""The results of a comparison: paired differences to the method at curvature 0, to the best rival
+and to the best method; the answers, a table and a figure."""
 
 import json
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table as PrintedTable
 from scipy.stats import t
 
-from curvfed.deployments.compare import SCORES
+from curvfed.deployments.compare import CHOSEN_BY, TRIVIAL
 from curvfed.deployments.compare.request import Comparison
-from curvfed.deployments.compare.tuning import Choice
+from curvfed.deployments.compare.tuning import Choice, compared_figure
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import (
@@ -29,7 +29,8 @@ from curvfed.server_app.report.page import (
 )
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.sweep_page import run_notes
-from curvfed.strategies.base.figures import BEST, VALIDATION, find
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 
 Row = dict[str, Any]
@@ -41,16 +42,14 @@ LEVEL = 0.95
 PRINTED = 200
 """Width of the printed table, in characters, without a terminal."""
 
-AUC = f"{BEST}.metrics.roc_auc"
-"""The personal score of data whose metric is the ROC-AUC."""
-
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
-    " {tried} by validation on {tuning} other seeds. Differences have intervals of the paired"
-    " t-test over the seeds, Bonferroni-corrected for all pairs of methods, with a joint level of"
-    " {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the lowest. Times"
-    " and bytes are medians."
+    " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival. Differences"
+    " have intervals of the paired t-test over the seeds, with a joint level of {level:.0%}: those"
+    " to the best method are Bonferroni-corrected for all pairs, the others for their number."
+    " Start: score of the model before the first round. Worst tenth: mean accuracy of the tenth of"
+    " the clients with the lowest. Times and bytes are medians."
 )
 GLOBAL_LEGEND = (
     " Global: accuracy of the global model on the server's test images after the last round, if"
@@ -58,7 +57,19 @@ GLOBAL_LEGEND = (
 )
 DIFFERENCE = ("difference", "low", "high")
 CURVATURE = ("curvature", "curvature_low", "curvature_high")
-"""Keys of a row's differences to the best and to its flat twin."""
+USE = ("use", "use_low", "use_high")
+"""Keys of a row's differences to the best method, to itself at curvature 0 or its control, and to
+the best rival."""
+
+COLUMNS = {
+    DIFFERENCE: "difference to the best",
+    CURVATURE: "to itself at curvature 0",
+    USE: "to the best rival",
+}
+"""The headers of the columns of differences."""
+
+START = "score_before"
+"""The column of `rounds.csv` whose first value is the score of the model before training."""
 
 COSTS = ("seconds", "bytes_up", "bytes_down")
 """The costs of a method."""
@@ -66,8 +77,6 @@ COSTS = ("seconds", "bytes_up", "bytes_down")
 
 def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run]) -> Row:
     """The row of an entrant; it has a mean if all runs have the compared figure.
-
-    For data whose metric is the ROC-AUC, that is compared.
 
     Parameters
     ----------
@@ -78,9 +87,7 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
     runs : sequence of Run
         The runs with fresh seeds.
     """
-    figure = SCORES[comparison.score]
-    if figure.startswith(BEST) and any(run.figure(AUC) is not None for run in runs):
-        figure = AUC
+    figure = compared_figure(comparison.score, runs)
     scores = [run.figure(figure) for run in runs]
     errors = [run.error or f"a run has no {figure}" for run in runs if run.figure(figure) is None]
     entrant = comparison.entrants[name]
@@ -89,7 +96,9 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         del configuration["method"]
     row: Row = {
         "method": name,
-        "twin": entrant.twin,
+        "at_zero": entrant.at_zero,
+        "control": entrant.control,
+        "is_rival": entrant.is_rival,
         "error": choice.error or next(iter(errors), ""),
         "figure": figure,
         VALIDATION: choice.validation,
@@ -102,70 +111,105 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         return row
     row["mean"] = float(np.mean(scores))  # type: ignore[arg-type]
     row["std"] = float(np.std(scores, ddof=1))  # type: ignore[arg-type]
-    row["worst_decile"] = float(np.mean([run.figure(WORST) or 0.0 for run in runs]))
+    row["worst_decile"] = _mean([run.figure(WORST) for run in runs])
+    row["start"] = _mean([run.first_of_rounds(START) for run in runs])
+    trivial = TRIVIAL[figure]
+    if isinstance(trivial, str):
+        trivial = _mean([run.figure(trivial) for run in runs])
+    row["trivial"] = trivial
     # Medians: the imports of a first run do not change them.
     for cost in COSTS:
         row[cost] = float(np.median([run.figure(cost) or 0.0 for run in runs]))
     row["bytes"] = row["bytes_up"] + row["bytes_down"]
-    global_scores = [run.figure(SCORES["global"]) for run in runs]
-    if figure != SCORES["global"] and None not in global_scores:
+    global_scores = [run.figure(GLOBAL_ACCURACY) for run in runs]
+    if comparison.score == "personal" and None not in global_scores:
         row["global_mean"] = float(np.mean(global_scores))  # type: ignore[arg-type]
         row["global_std"] = float(np.std(global_scores, ddof=1))  # type: ignore[arg-type]
     return row
 
 
-def add_differences(rows: Sequence[Row]) -> None:
-    """Add to each row the `difference` to the first and best, with its interval from `low` to
-    `high`, and to that of a curved method its `curvature`, the difference to its flat twin, from
-    `curvature_low` to `curvature_high`.
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean, if no value is missing."""
+    return None if None in values else float(np.mean(values))  # type: ignore[arg-type]
 
-    The intervals are those of the paired t-test, Bonferroni-corrected for all pairs of methods,
-    since the same scores have chosen the first one.
+
+def add_differences(rows: Sequence[Row]) -> None:
+    """Add to each row the `difference` to the first and best, and to that of a method that is
+    curved or has a control its `curvature`, the difference to itself at curvature 0 or to the
+    control, and its `use`, that to the best rival; each with its interval.
+
+    Intervals are those of the paired t-test. Those to the best are Bonferroni-corrected for all
+    pairs of methods, since the same scores have chosen it; the others for the number of both kinds.
     """
     by_name = {row["method"]: row for row in rows}
+    rival = best_rival(rows)
+    pairs: list[tuple[Row, Sequence[str], Row]] = []
     for row in rows:
         if row is not rows[0]:
-            interval = _interval(row, rows[0], len(rows))
+            interval = _interval(row, rows[0], len(rows) * (len(rows) - 1) / 2)
             row |= zip(DIFFERENCE, interval, strict=True)
-        if row["twin"] in by_name:
-            interval = _interval(row, by_name[row["twin"]], len(rows))
-            row |= zip(CURVATURE, interval, strict=True)
+        other = by_name.get(row["at_zero"] or row["control"])
+        if other is not None:
+            pairs.append((row, CURVATURE, other))
+        if (row["at_zero"] or row["control"]) and rival is not None:
+            pairs.append((row, USE, rival))
+    for row, names, other in pairs:
+        row |= zip(names, _interval(row, other, len(pairs)), strict=True)
 
 
-def _interval(row: Row, other: Row, num_rows: int) -> tuple[float, float, float]:
-    """The mean difference of two rows' scores, and its interval, corrected for all pairs."""
+def best_rival(rows: Sequence[Row]) -> Row | None:
+    """The rival with the best score on the tuning seeds."""
+    rivals = [row for row in rows if row["is_rival"]]
+    return max(rivals, key=lambda row: row[VALIDATION], default=None)
+
+
+def _interval(row: Row, other: Row, number: float) -> tuple[float, float, float]:
+    """The mean difference of two rows' scores, and its interval, corrected for a number of
+    differences."""
     # Rounding removes the noise of equal results.
     differences = (np.array(row["scores"]) - np.array(other["scores"])).round(12)
-    quantile = t.ppf(1 - (1 - LEVEL) / num_rows / (num_rows - 1), len(differences) - 1)
+    quantile = t.ppf(1 - (1 - LEVEL) / number / 2, len(differences) - 1)
     mean = float(differences.mean())
     half = float(quantile * differences.std(ddof=1) / np.sqrt(len(differences)))
     return mean, mean - half, mean + half
 
 
-def answer(rows: Sequence[Row], data: str) -> str:
-    """What curvature adds, and the best method or the methods without a significant difference;
-    the first row is the best."""
+def answers(rows: Sequence[Row], data: str) -> list[str]:
+    """What curvature adds, what a curved method adds to the best rival, which methods are below
+    the trivial answer, and the best method or the methods without a significant difference; the
+    first row is the best."""
     if len(rows) < 2:
         name = rows[0]["method"] if rows else "no method"
-        return f"Nothing can be compared on {data}: {name} alone has scores."
-    return " ".join([*_about_curvature(rows), _about_the_best(rows, data)])
-
-
-def _about_curvature(rows: Sequence[Row]) -> list[str]:
-    """A sentence for each curved method beside its flat twin."""
+        return [f"Nothing can be compared on {data}: {name} alone has scores."]
+    rival = best_rival(rows)
     sentences = []
     for row in rows:
-        if "curvature" not in row:
-            continue
-        mean, low, high = (row[key] for key in CURVATURE)
-        if low <= 0 <= high:
-            relation = "cannot be told apart from"
-        else:
-            relation = "is above" if mean > 0 else "is below"
-        sentences.append(
-            f"{row['method']} {relation} its flat twin {row['twin']} ({_points(row, CURVATURE)})."
-        )
-    return sentences
+        if "curvature" in row:
+            other = "itself at curvature 0" if row["at_zero"] else f"its control {row['control']}"
+            sentences.append(f"Is it the curvature? {_relation(row, CURVATURE, other)}")
+        if "use" in row and rival is not None:
+            other = f"the best rival {rival['method']}"
+            sentences.append(f"Should I use it? {_relation(row, USE, other)}")
+    below = [row for row in rows if row["trivial"] is not None and row["mean"] < row["trivial"]]
+    if below:
+        names = _listed([row["method"] for row in below])
+        level = f"{_trivial_words(rows)} ({100 * rows[0]['trivial']:.1f}%)"
+        sentences.append(f"Below the trivial line, {level}: {names}.")
+    return [*sentences, _about_the_best(rows, data)]
+
+
+def _relation(row: Row, keys: Sequence[str], other: str) -> str:
+    mean, low, high = (row[key] for key in keys)
+    relation = "cannot be told apart from"
+    if not low <= 0 <= high:
+        relation = "is above" if mean > 0 else "is below"
+    return f"{row['method']} {relation} {other} ({_points(row, keys)})."
+
+
+def _trivial_words(rows: Sequence[Row]) -> str:
+    """The answer for which no model is needed, in words."""
+    name = TRIVIAL[rows[0]["figure"]]
+    return "chance" if isinstance(name, float) else find(name.rpartition(".")[2]).words
 
 
 def _about_the_best(rows: Sequence[Row], data: str) -> str:
@@ -217,22 +261,25 @@ def write_results(
     rows = sorted(rows, key=lambda row: -row.get("mean", -np.inf))
     scored = [row for row in rows if not row["error"]]
     add_differences(scored)
-    conclusion = answer(scored, comparison.data)
+    sentences = answers(scored, comparison.data)
     failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
     table = _table(comparison, rows, scored, failures)
     title = f"Which method for {comparison.data}?"
-    page = Page(title, [conclusion], run_notes(runs), pictures, [table])
+    page = Page(title, sentences, run_notes(runs), pictures, [table])
     files = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
         "csv": frame_csv(pd.json_normalize(rows)),
-        "json": json.dumps({"answer": conclusion, "level": LEVEL, "methods": rows}, indent=1),
+        "json": json.dumps(
+            {"answers": sentences, "level": LEVEL, "plan": comparison.plan, "methods": rows},
+            indent=1,
+        ),
     }
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
     _print_table(table, console)
-    for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", conclusion):
+    for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", *sentences):
         console.print(escape(line), highlight=False)
     return int(len(scored) < len(rows))
 
@@ -240,37 +287,41 @@ def write_results(
 def _table(
     comparison: Comparison, rows: Sequence[Row], scored: Sequence[Row], failures: Sequence[str]
 ) -> Table:
-    """The table of all methods; those with an error have dashes."""
-    has_auc = any(row["figure"] == AUC for row in rows)
-    metric = "roc_auc" if has_auc else SCORES[comparison.score].removeprefix(f"{BEST}.")
+    """The table of all methods and of the trivial answer; methods with an error have dashes."""
     is_personal = comparison.score == "personal"
     tried = [row["tried"] for row in rows]
     least = min(tried)
     most = max(tried)
+    has_validation = KINDS[comparison.task].has_validation
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
         tried=f"{least}" if least == most else f"{least} to {most}",
+        chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
         when="at the round of best validation" if is_personal else "after the last round",
         level=LEVEL,
     )
-    columns = [find(metric).label, "difference to the best"]
-    has_twins = any("curvature" in row for row in scored)
-    if has_twins:
-        columns.append("difference to its flat twin")
-    columns.append("worst tenth (%)")
+    figure = rows[0]["figure"]
+    columns = [find(figure.rpartition(".")[2]).label]
+    differences = [keys for keys in COLUMNS if any(keys[0] in row for row in scored)]
+    columns += [COLUMNS[keys] for keys in differences]
+    shares = {"start": "start (%)"}
+    if is_personal:
+        shares["worst_decile"] = "worst tenth (%)"
+    columns += shares.values()
     has_global = any("global_mean" in row for row in scored)
     if has_global:
         columns.append("global (%)")
         legend += GLOBAL_LEGEND
     columns += [find(name).label for name in COSTS]
-    return Table(
-        "",
-        ["method", "configuration"],
-        columns,
-        [_line(row, row in scored[:1], has_twins, has_global) for row in rows],
-        " ".join([legend, *failures]),
-    )
+    lines = [
+        _line(row, row in scored[:1], differences, [*shares], has_global, len(columns))
+        for row in rows
+    ]
+    if scored and scored[0]["trivial"] is not None:
+        cells = [Cell(f"{100 * scored[0]['trivial']:.1f}"), *[Cell("–")] * (len(columns) - 1)]
+        lines.append(([_trivial_words(scored), ""], cells))
+    return Table("", ["method", "configuration"], columns, lines, " ".join([legend, *failures]))
 
 
 def _print_table(table: Table, console: Console) -> None:
@@ -283,23 +334,26 @@ def _print_table(table: Table, console: Console) -> None:
         printed.add_row(name, *(cell.text for cell in cells))
     console.print(printed)
     for (name, words), _ in table.rows:
-        console.print(escape(f"{name}: {words}"), highlight=False)
+        if words:
+            console.print(escape(f"{name}: {words}"), highlight=False)
 
 
 def _line(
-    row: Row, is_best: bool, has_twins: bool, has_global: bool
+    row: Row,
+    is_best: bool,
+    differences: Sequence[Sequence[str]],
+    shares: Sequence[str],
+    has_global: bool,
+    num_columns: int,
 ) -> tuple[list[str], list[Cell]]:
-    """The names and the cells of a row; with the difference to a twin and the global accuracy if
-    these have a column."""
+    """The names and the cells of a row, with these differences and shares, and the global accuracy
+    if it has a column."""
     configuration = [f"{key}={json.dumps(value)}" for key, value in row["configuration"].items()]
     names = [row["method"], " ".join(configuration)]
     if row["error"]:
-        num_dashes = 2 + has_twins + has_global + len(COSTS)
-        return names, [Cell("failed", hint=row["error"]), *[Cell("–")] * num_dashes]
-    texts = [_points(row, DIFFERENCE)]
-    if has_twins:
-        texts.append(_points(row, CURVATURE))
-    texts.append(f"{100 * row['worst_decile']:.1f}")
+        return names, [Cell("failed", hint=row["error"]), *[Cell("–")] * (num_columns - 1)]
+    texts = [_points(row, keys) for keys in differences]
+    texts += ["–" if row[name] is None else f"{100 * row[name]:.1f}" for name in shares]
     if has_global:
         is_scored = "global_mean" in row
         texts.append(_spread(row["global_mean"], row["global_std"]) if is_scored else "–")

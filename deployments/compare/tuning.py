@@ -1,10 +1,12 @@
 """The steps of a comparison, whose runs are made as sweeps, and the choice of each entrant's
-configuration by validation: the learning rate first, then the other keys, then the rate again."""
+configuration by validation: the learning rate, the weight decay, the other keys in turn, then the
+rate again."""
 
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,29 +15,34 @@ import numpy as np
 from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.compare import SCORES
-from curvfed.deployments.compare.request import COMMAND, Comparison
+from curvfed.deployments.compare import CHOSEN_BY, DECAYS, SCORES
+from curvfed.deployments.compare.request import COMMAND, Comparison, Entrant
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import run_sweep
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.study import Plan, Planned
-from curvfed.strategies.base.figures import BEST, VALIDATION
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.run_log import log
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 
 Key = TypeVar("Key")
 
-SCORE = f"{BEST}.metrics.{VALIDATION}"
-"""The figure by which configurations are chosen."""
-
 DROPPED = "replies_dropped"
 
-FIRST_STEPS: tuple[int, ...] = (0, -2, -1, 1, 2)
+RATE = "learning-rate"
+DECAY = "weight-decay"
+
+FIRST_RATES: tuple[int, ...] = (0, -2, -1, 1, 2)
 """The first rates of each entrant, in steps of √10 from the default."""
 
 FARTHEST = 8
 """Steps from the default beyond which no rate is tried."""
+
+FIRST_DECAYS: tuple[int, ...] = (0, 1, 3, 5)
+"""The first decays: the default, and steps of √10 from the smallest of `DECAYS`, which is 1."""
 
 Configuration = dict[str, Any]
 
@@ -128,8 +135,51 @@ class Choice:
     error: str = ""
 
 
+def compared_figure(score: str, runs: Iterable[Run]) -> str:
+    """The figure that is compared: the first of the score's that a run has."""
+    names = SCORES[score]
+    present = (name for name in names if any(run.figure(name) is not None for run in runs))
+    return next(present, names[-1])
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The values of a number that is swept until its best is inside.
+
+    Attributes
+    ----------
+    key : str
+    values : mapping of int to float
+        By step.
+    first : tuple of int
+        The steps to begin with.
+    """
+
+    key: str
+    values: Mapping[int, float]
+    first: tuple[int, ...]
+
+    @classmethod
+    def of_rates(cls, entrant: Entrant) -> "Ladder":
+        """Steps of √10 around the default rate."""
+        steps = range(-FARTHEST, FARTHEST + 1)
+        values = {step: float(f"{entrant.rate * 10 ** (step / 2):.3g}") for step in steps}
+        return cls(RATE, values | {0: entrant.rate}, FIRST_RATES)
+
+    @classmethod
+    def of_decays(cls, entrant: Entrant, optimizer: str) -> "Ladder":
+        """The default, then steps of √10 between the smallest and the largest decay."""
+        smallest, largest = DECAYS[optimizer]
+        number = round(2 * math.log10(largest / smallest)) + 1
+        values = {0: entrant.decay}
+        for step in range(1, number + 1):
+            values[step] = float(f"{smallest * 10 ** ((step - 1) / 2):.3g}")
+        return cls(DECAY, values, tuple(step for step in FIRST_DECAYS if step <= number))
+
+
 class Tuning:
-    """Tries configurations of all entrants on the seeds for tuning.
+    """Tries configurations of all entrants on the seeds for tuning, one key after the other from
+    the best configuration so far.
 
     A configuration with a failed run, or with a run without the compared figure, is out, and so is
     one at which a client's update was refused, as a rate that diverges.
@@ -143,26 +193,22 @@ class Tuning:
     def __init__(self, comparison: Comparison, runner: StepRunner) -> None:
         self._comparison = comparison
         self._runner = runner
-        self._is_swept = "learning-rate" not in comparison.settings
         self._trials: dict[str, dict[str, list[Run]]] = {name: {} for name in comparison.entrants}
+        self._spent = dict.fromkeys(comparison.entrants, 0)
 
     def choose(self) -> dict[str, Choice]:
         """The choice of each entrant."""
         entrants = self._comparison.entrants
-        defaults = {name: entrant.configurations[0] for name, entrant in entrants.items()}
-        rates = self._sweep_rates("tuning of rates", defaults, {})
-        points = {}
+        defaults = {}
         for name, entrant in entrants.items():
-            points[name] = [
-                self._with_rate(name, configuration, rates.get(name, 0))
-                for configuration in entrant.configurations
-            ]
-        self._try("tuning of other keys", points)
-        chosen = {name: self._best(name).configuration for name in entrants}
-        without_rates = {
-            name: self._without_rate(values) for name, values in chosen.items() if values
-        }
-        self._sweep_rates("tuning of rates again", without_rates, rates)
+            keys = {RATE: entrant.rate, DECAY: entrant.decay}
+            tuned = {key: value for key, value in keys.items() if self._is_tuned(name, key)}
+            defaults[name] = tuned | {key: values[0] for key, values in entrant.axes.items()}
+        self._sweep("tuning of rates", self._ladders(RATE), defaults)
+        self._sweep("tuning of decays", self._ladders(DECAY), self._bests(), is_counted=True)
+        for number in range(max(len(entrant.axes) for entrant in entrants.values())):
+            self._try_axis(number)
+        self._sweep("tuning of rates again", self._ladders(RATE, again=True), self._bests())
         return {name: self._best(name) for name in entrants}
 
     @property
@@ -171,115 +217,152 @@ class Tuning:
         groups = [list(trials.values()) for trials in self._trials.values()]
         return list(itertools.chain(*itertools.chain(*groups)))
 
-    def _sweep_rates(
+    def _is_tuned(self, name: str, key: str) -> bool:
+        """Whether the key is neither set by the user nor unread by the method."""
+        settings = self._comparison.settings
+        row = METHODS[self._comparison.entrants[name].settings["method"]]
+        return key not in settings and key not in row.unread
+
+    def _ladders(self, key: str, again: bool = False) -> dict[str, Ladder]:
+        """The ladders of a key, by entrant; again: only the neighbours of the best."""
+        ladders = {}
+        for name, entrant in self._comparison.entrants.items():
+            if not self._is_tuned(name, key):
+                continue
+            if key == RATE:
+                ladder = Ladder.of_rates(entrant)
+            else:
+                ladder = Ladder.of_decays(entrant, entrant.optimizer)
+            ladders[name] = replace(ladder, first=()) if again else ladder
+        return ladders
+
+    def _bests(self) -> dict[str, Configuration]:
+        """The best configuration of each entrant so far, of those that have one."""
+        chosen = {name: self._best(name) for name in self._comparison.entrants}
+        return {name: choice.configuration for name, choice in chosen.items() if not choice.error}
+
+    def _sweep(
         self,
         step: str,
+        ladders: Mapping[str, Ladder],
         configurations: Mapping[str, Configuration],
-        centres: Mapping[str, int],
-    ) -> dict[str, int]:
-        """Try rates with one configuration of each entrant until the best of each has a worse or
-        an impossible rate on either side.
+        is_counted: bool = False,
+    ) -> None:
+        """Try values of a number with one configuration of each entrant until the best of each has
+        a worse or an impossible value on either side.
 
-        Parameters
-        ----------
-        centres : mapping of str to int
-            The rates to begin around, in steps from the default; without one, `FIRST_STEPS`.
-
-        Returns
-        -------
-        dict of str to int
-            The best rates, of the entrants that have one.
+        Without ladders, the configurations are tried as they are.
         """
-        if not self._is_swept:
-            self._try(step, {name: [values] for name, values in configurations.items()})
-            return {}
-        tried: dict[str, set[int]] = {name: set() for name in configurations}
-        steps_to_try: dict[str, Sequence[int]] = {}
-        for name in configurations:
-            centre = centres.get(name)
-            first = FIRST_STEPS if centre is None else (centre, centre - 1, centre + 1)
-            steps_to_try[name] = [place for place in first if abs(place) <= FARTHEST]
-        best: dict[str, int] = {}
-        while steps_to_try:
-            points = {}
-            for name, steps in steps_to_try.items():
-                tried[name].update(steps)
-                points[name] = [
-                    self._with_rate(name, configurations[name], place) for place in steps
-                ]
-            self._try(step, points)
-            steps_to_try = {}
-            for name, configuration in configurations.items():
-                place = self._best_place(name, configuration, tried[name])
-                if place is None:
+        todo: dict[str, list[Configuration]] = {}
+        for name, configuration in configurations.items():
+            first = ladders[name].first if name in ladders else ()
+            todo[name] = [configuration, *self._at(ladders.get(name), configuration, first)]
+        while todo:
+            self._try(step, todo, is_counted)
+            todo = {}
+            for name, ladder in ladders.items():
+                if name not in configurations:
                     continue
-                best[name] = place
-                beyond = {place - 1, place + 1} - tried[name]
-                beyond = {step for step in beyond if abs(step) <= FARTHEST}
-                if beyond:
-                    steps_to_try[name] = sorted(beyond)
-        return best
+                best = self._best_step(name, ladder, configurations[name])
+                if best is None:
+                    continue
+                beyond = [place for place in (best - 1, best + 1) if place in ladder.values]
+                points = self._at(ladder, configurations[name], beyond)
+                points = [point for point in points if not self._is_tried(name, point)]
+                if points:
+                    todo[name] = points
 
-    def _best_place(
-        self, name: str, configuration: Configuration, places: Iterable[int]
-    ) -> int | None:
-        """The best of these rates, in steps from the default; of equal ones the nearest to it, and
-        None if all are out."""
+    def _at(
+        self, ladder: Ladder | None, configuration: Configuration, steps: Iterable[int]
+    ) -> list[Configuration]:
+        """The configuration with the values of the ladder at these steps."""
+        if ladder is None:
+            return []
+        return [{**configuration, ladder.key: ladder.values[step]} for step in steps]
+
+    def _best_step(self, name: str, ladder: Ladder, configuration: Configuration) -> int | None:
+        """The best of the tried steps, of equal ones the nearest to 0; None if all are out."""
         scores = {}
-        for place in places:
-            score = self._score(name, self._with_rate(name, configuration, place))
-            if score is not None:
-                scores[place] = score
-        return max(scores, key=lambda place: (scores[place], -abs(place)), default=None)
+        for step in ladder.values:
+            (point,) = self._at(ladder, configuration, [step])
+            if self._is_tried(name, point) and (score := self._score(name, point)) is not None:
+                scores[step] = score
+        return max(scores, key=lambda step: (scores[step], -abs(step)), default=None)
 
-    def _with_rate(self, name: str, configuration: Configuration, place: int) -> Configuration:
-        if not self._is_swept:
-            return configuration
-        default = self._comparison.entrants[name].rate
-        rate = default if place == 0 else float(f"{default * 10 ** (place / 2):.3g}")
-        return {"learning-rate": rate, **configuration}
+    def _try_axis(self, number: int) -> None:
+        """Try all values of the axis of this number of each entrant, from its best
+        configuration."""
+        points = {}
+        for name, configuration in self._bests().items():
+            axes = list(self._comparison.entrants[name].axes.items())
+            for key, values in axes[number : number + 1]:
+                points[name] = [{**configuration, key: value} for value in values]
+        self._try("tuning of other keys", points, is_counted=True)
 
-    def _without_rate(self, configuration: Configuration) -> Configuration:
-        return {key: value for key, value in configuration.items() if key != "learning-rate"}
+    def _is_tried(self, name: str, configuration: Configuration) -> bool:
+        return _identity(configuration) in self._trials[name]
 
-    def _try(self, step: str, points: Mapping[str, Sequence[Configuration]]) -> None:
-        """Make the runs of these configurations that are not made yet."""
-        settings = {}
+    def _try(
+        self, step: str, points: Mapping[str, Sequence[Configuration]], is_counted: bool
+    ) -> None:
+        """Make the runs of these configurations that are not made yet; counted ones only within
+        the budget."""
+        settings: dict[tuple[str, str], dict[str, Any]] = {}
+        budget = self._comparison.numbers["budget"]
         for name, configurations in points.items():
             entrant = self._comparison.entrants[name]
             for configuration in configurations:
-                key = json.dumps(configuration)
-                if key not in self._trials[name]:
-                    settings[name, key] = {**entrant.settings, **configuration}
+                key = (name, _identity(configuration))
+                if self._is_tried(name, configuration) or key in settings:
+                    continue
+                if is_counted and self._spent[name] >= budget:
+                    log.info("%s: not tried for the budget: %s", name, key[1])
+                    self._trials[name][key[1]] = []
+                    continue
+                self._spent[name] += is_counted
+                settings[key] = {
+                    **entrant.settings,
+                    **configuration,
+                    **self._comparison.tuning_settings,
+                }
         if not settings:
             return
         tuning_seeds, _ = self._comparison.seeds
-        for (name, key), runs in self._runner.make(step, settings, tuning_seeds).items():
-            self._trials[name][key] = runs
+        for (name, identity), runs in self._runner.make(step, settings, tuning_seeds).items():
+            self._trials[name][identity] = runs
 
     def _score(self, name: str, configuration: Configuration) -> float | None:
-        """The mean validation score of a configuration; None if it is out."""
-        runs = self._trials[name][json.dumps(configuration)]
-        figure = SCORES[self._comparison.score]
+        """The mean score by which a configuration is chosen; None if it is out."""
+        runs = self._trials[name][_identity(configuration)]
+        score = self._comparison.score
+        compared = compared_figure(score, runs)
+        choosing = compared
+        if KINDS[self._comparison.task].has_validation:
+            choosing = CHOSEN_BY.get(score, compared)
         scores = []
         for run in runs:
-            if run.error or run.figure(figure) is None or run.figure(DROPPED):
+            if run.error or run.figure(compared) is None or run.figure(DROPPED):
                 return None
-            scores.append(run.figure(SCORE))
-        return None if None in scores else float(np.mean(scores))  # type: ignore[arg-type]
+            scores.append(run.figure(choosing))
+        return None if None in scores or not scores else float(np.mean(scores))  # type: ignore[arg-type]
 
     def _best(self, name: str) -> Choice:
         """The best configuration so far; of equal ones the first."""
         trials = self._trials[name]
         scores: dict[str, float] = {}
-        for key in trials:
-            score = self._score(name, json.loads(key))
+        for identity in trials:
+            score = self._score(name, json.loads(identity))
             if score is not None:
-                scores[key] = score
+                scores[identity] = score
+        tried = sum(bool(runs) for runs in trials.values())
         if scores:
-            best = max(scores, key=lambda key: scores[key])
-            return Choice(json.loads(best), scores[best], len(trials))
+            best = max(scores, key=lambda identity: scores[identity])
+            return Choice(json.loads(best), scores[best], tried)
         errors = [run.error for run in itertools.chain(*trials.values()) if run.error]
-        figure = SCORES[self._comparison.score]
-        error = next(iter(errors), f"no run has {SCORE} and {figure} with all clients' replies")
-        return Choice(tried=len(trials), error=error)
+        error = next(iter(errors), "no run has the compared figures with all clients' replies")
+        return Choice(tried=tried, error=error)
+
+
+def _identity(configuration: Configuration) -> str:
+    """A configuration as text, whatever the order of its keys."""
+    return json.dumps(configuration, sort_keys=True)

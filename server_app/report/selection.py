@@ -87,6 +87,13 @@ class Run:
         value = self.row.get(column) if self.is_completed else None
         return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
+    def first_of_rounds(self, column: str) -> float | None:
+        """The first value of a column of `rounds.csv`; None without one."""
+        if not self.is_completed:
+            return None
+        values = RunFiles.read(self.folder).by_round(column, TRAIN)[1]
+        return float(values[0]) if len(values) else None
+
 
 @dataclass(frozen=True)
 class Spec:

@@ -110,9 +110,9 @@ class Method:
     tuned : mapping of str to mapping
         By task: the own keys that matter most, with values worth trying besides the defaults, for
         `curvfed compare`.
-    twin : mapping of str to mapping
-        For a method in curved space, by task: the settings of its flat twin, which has the same
-        parts without curvature. They are set beside the method's name, or replace it.
+    control : mapping
+        For a method on the sphere, which has no flat limit: the keys of a flat run, `method` among
+        them, that `curvfed compare` sets beside it.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class Method:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     keys: Mapping[str, type[Table]] = field(default_factory=dict)
     tuned: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
-    twin: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    control: Mapping[str, Any] = field(default_factory=dict)
 
     is_one_shot: ClassVar[bool] = False
     """Which of the two kinds of runs it has: server and client choose by it once."""
@@ -145,6 +145,12 @@ class Method:
     """Keys of the run that it cannot have, and what is allowed."""
     unread: ClassVar[tuple[str, ...]] = ()
     """Keys of the run that have no effect on it."""
+
+    @property
+    def curvature_key(self) -> str:
+        """The dotted key of the curvature of its space, which can be 0; "" for a flat method."""
+        tables = (table for table, keys in self.keys.items() if "curvature" in keys.model_fields)
+        return next((f"{table}.curvature" for table in tables), "")
 
     @property
     def learner(self) -> "type[Learner] | str | None":

@@ -22,6 +22,5 @@ METHODS = {
         network=lambda keys: Network(node_share=keys.ratio),
         keys={"fedhgcn": Keys},
         tuned={task: {"fedhgcn.ratio": (0.5, 1.0)} for task in GRAPHS},
-        twin={"nodes": {"model": "gated"}, "graphs": {"model": "gin"}},
     ),
 }

@@ -23,7 +23,6 @@ METHODS = {
             options={"spaces": ("flat", "spherical", "hyperbolic"), "ricci_gate": True}
         ),
         tasks=("nodes",),
-        twin={"nodes": {"method": "fedrgl-flat"}},
     ),
     "fedrgl-flat": Method(
         "fedrgl's gate by the Ricci curvature of edges in flat space",

@@ -147,10 +147,6 @@ SETTINGS = {"nodes": {"schedule": "inverse"}}
 training nodes are learnt by heart; a constant rate of a fifth would leave narrow networks and short
 runs untrained."""
 
-SPLIT_TWIN = {"nodes": {"method": "flatland-euclidean"}, "graphs": {"method": "fedavg"}}
-SHARED_TWIN = {"nodes": {"method": "fedavg", "model": "gated"}, "graphs": {"method": "fedavg"}}
-"""Flat twins, with and without decoupling; whole graphs have no flat network to decouple."""
-
 METHODS = {
     "flatland": Method(
         "Lorentz layers, a curvature per client, personal time-like and averaged space-like"
@@ -163,7 +159,6 @@ METHODS = {
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
-        twin=SPLIT_TWIN,
     ),
     "flatland-constant": Method(
         "flatland without tailored spaces: curvature -1 for every client",
@@ -172,7 +167,6 @@ METHODS = {
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
-        twin=SPLIT_TWIN,
     ),
     "flatland-shared": Method(
         "flatland without decoupling: time-like parameters and curvature are averaged too",
@@ -181,7 +175,6 @@ METHODS = {
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
-        twin=SHARED_TWIN,
     ),
     "flatland-euclidean": Method(
         "flatland's decoupling on a flat GCN: one ordinary unit per layer replaces the time"

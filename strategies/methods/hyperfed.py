@@ -229,7 +229,6 @@ def prototypes(keys: PrototypeKeys, head_from: str = "server", loss: str = "trip
 
 
 MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}
-TWIN = {"images": {"hyperfed.space": "flat"}}
 
 METHODS = {
     "hyperfed": Method(
@@ -241,7 +240,6 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
-        twin=TWIN,
     ),
     "hyperfed-averaged": Method(
         "hyperfed with the average instead of consistent aggregation",
@@ -250,7 +248,6 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": PrototypeKeys},
         tuned=MARGINS,
-        twin=TWIN,
     ),
     "hyperfed-fixed": Method(
         "hyperfed with fixed prototypes that are not shared: every client spreads its own",
@@ -261,7 +258,6 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
-        twin=TWIN,
     ),
     "hyperfed-shared": Method(
         "hyperfed with shared prototypes that are not fixed: they are trained and aggregated too",
@@ -271,7 +267,6 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
-        twin=TWIN,
     ),
     "hyperfed-geodesic": Method(
         "hyperfed with the geodesic distance to the prototype of the class instead of the triplet"
@@ -284,6 +279,5 @@ METHODS = {
         # does not converge.
         settings={"images": {"learning_rate": 0.02}},
         keys={"hyperfed": Keys},
-        twin=TWIN,
     ),
 }

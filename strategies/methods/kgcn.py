@@ -12,6 +12,5 @@ METHODS = {
         space="stereographic",
         personal=("k",),
         tasks=("nodes",),
-        twin={"nodes": {"method": "fedavg", "model": "gated"}},
     ),
 }

@@ -73,6 +73,8 @@ class RowKeys(Keys):
             return "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:
             return "links.score links.curvature", "links.curvature = 0 with links.score = inner"
+        if self.average != "centroid" and not self.space:
+            return "links.average links.curvature", "centroid at curvature 0, where all are equal"
         return "", ""
 
 
@@ -212,10 +214,12 @@ def embedding(words: str, model: str, keys: type[Keys] = Keys, **parts: Any) -> 
 TUNED = {
     "links": {
         "links.bias": (True,),
+        "links.score": ("squared",),
+        "links.negatives": (10, 100),
         "links.average": ("tangent", "flat"),
-        "links.negatives": (10, 200),
     }
 }
+"""Keys that matter most first: the budget of a comparison may not reach the last."""
 
 METHODS = {
     "links": embedding(

@@ -18,6 +18,5 @@ METHODS = {
         server=flatland.CurvatureServer,
         client=flatland.CurvatureClient,
         keys={"flatland": flatland.Keys},
-        twin={"nodes": {"method": "local", "model": "gated"}, "graphs": {"method": "local"}},
     ),
 }

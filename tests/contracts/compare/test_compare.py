@@ -53,38 +53,56 @@ def read(*words: str) -> Comparison:
     return read_comparison(words, None)
 
 
-def test_the_grid_of_a_method_has_its_defaults_first_and_is_drawn_alike():
-    comparison = read("dataset=trees", "methods=fedavg,flatland,ditto", "budget=7")
+def test_the_axes_of_a_method_begin_with_its_defaults():
+    comparison = read("dataset=trees", "methods=fedavg,flatland,ditto")
     for name in ("fedavg", "flatland", "ditto"):
         entrant = comparison.entrants[name]
         assert entrant.settings == {"method": name}
-        tried = entrant.configurations
-        assert len(tried) == len({json.dumps(point) for point in tried}) == 7
         run = resolve_defaults(parse({"method": name, "dataset": "trees"}), "nodes")
-        keys = ["weight-decay", "schedule", *METHODS[name].tuned.get("nodes", {})]
+        keys = [*METHODS[name].tuned.get("nodes", {}), "schedule"]
         if METHODS[name].space == "flat":
             keys.append("model")
-        assert tried[0] == {key: run[key] for key in keys}
-        assert entrant.rate == run.learning_rate
-    gates = {point["flatland.gate"] for point in comparison.entrants["flatland"].configurations}
-    assert gates == {True, False}
-    other = read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7")
-    assert comparison.entrants == other.entrants
+        assert {key: values[0] for key, values in entrant.axes.items()} == {
+            key: run[key] for key in keys
+        }
+        assert (entrant.rate, entrant.decay) == (run.learning_rate, run.weight_decay)
+    assert comparison.entrants["flatland"].axes["flatland.gate"] == [True, False]
+    set_by_user = read("dataset=trees", "methods=fedavg,flatland", "schedule=inverse")
+    assert "schedule" not in set_by_user.entrants["flatland"].axes
 
 
-CURVED = ("lorentz", "disc", "hyperbolic")
+FLAT = ("flat", "split")
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_curved_methods_have_flat_twins(name):
+def test_a_curved_row_is_defined_at_curvature_0_and_a_flat_row_has_no_curvature(name):
     row = METHODS[name]
-    assert set(row.twin) <= set(row.tasks)
-    if row.space == "lorentz":
-        assert set(row.twin) == set(row.tasks)
-    for kind, settings in row.twin.items():
-        config = resolve_defaults(parse({"method": name, **settings}), kind)
-        assert config.row.space not in CURVED or config.model in ("gated", "gcn", "gin")
-        assert config.network.head in ("linear", "prototypes", "sphere")
+    if not row.curvature_key:
+        assert row.space in FLAT
+        return
+    for kind in row.tasks:
+        settings = {"method": name, row.curvature_key: 0.0}
+        config = resolve_defaults(parse(settings), kind)
+        assert config[row.curvature_key] == 0
+
+
+def test_a_curved_method_is_compared_with_itself_at_curvature_0_and_with_rivals():
+    entrants = read("dataset=balanced-tree", "methods=links,links-inner,links-squared").entrants
+    assert list(entrants) == ["links", "links at 0", "links-inner", "links-squared"]
+    curved, flat, inner, _ = entrants.values()
+    assert (curved.at_zero, curved.is_rival) == ("links at 0", False)
+    assert (flat.settings, flat.is_rival) == ({"method": "links", "links.curvature": 0.0}, True)
+    assert inner.is_rival
+    assert {*curved.axes} - {*flat.axes} == {"links.average"}
+    alone = read("dataset=balanced-tree", "methods=links,links-inner", "links.curvature=-2")
+    assert list(alone.entrants) == ["links", "links-inner"]
+
+
+def test_a_method_on_the_sphere_has_a_control():
+    entrants = read("dataset=digits", "methods=spherefed,fedavg").entrants
+    assert list(entrants) == ["spherefed", "fedavg-calibrated", "fedavg"]
+    assert entrants["spherefed"].control == "fedavg-calibrated"
+    assert entrants["fedavg-calibrated"].is_rival
 
 
 def test_no_seed_is_both_chosen_by_and_compared_on():
@@ -96,8 +114,6 @@ def test_no_seed_is_both_chosen_by_and_compared_on():
 # --------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "no data": ([], 'dataset = "auto": allowed is a data set of graphs or images'),
-    "points": (["dataset=uniform"], "points have no part for validation"),
     "unknown method": (
         ["dataset=trees", "methods=fedavg,flatlnd"],
         "'flatlnd' is not a method; did you mean 'flatland'?",
@@ -112,8 +128,10 @@ REFUSED = {
         ["dataset=trees", "seeds=1"],
         "seeds is 1, but must be a whole number of at least 2",
     ),
-    "score": (["dataset=trees", "score=best"], "allowed is one of personal, global"),
+    "score": (["dataset=trees", "score=best"], "allowed is one of auto,personal,global"),
     "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),
+    "personal score of points": (["dataset=uniform", "score=personal"], "data of clients"),
+    "reconstruction of images": (["dataset=digits", "score=reconstruction"], "allowed for links"),
     "no validation": (
         ["dataset=trees", "train-size=0.6", "test-size=0.4"],
         "allowed is a sum below 1, because validation",
@@ -165,6 +183,28 @@ def tuned(score: Callable[[Mapping[str, Any]], Any], *words: str) -> tuple[Choic
     return tuning.choose()["fedavg"], runner
 
 
+@pytest.mark.parametrize("best", [1e-5, 0.01, 0.2, 1.0, 10.0])
+def test_decays_are_tried_until_a_worse_one_is_on_either_side(best):
+    def score(settings: Mapping[str, Any]) -> Any:
+        distance = abs(np.log10(settings["weight-decay"] / best))
+        return fake(validation=-distance, test=0.5)
+
+    choice, _ = tuned(score)
+    decay = choice.configuration["weight-decay"]
+    assert abs(np.log10(decay / best)) <= 0.25
+
+
+def test_no_more_configurations_are_tried_beside_rates_than_the_budget_allows():
+    def score(settings: Mapping[str, Any]) -> Any:
+        return fake(validation=settings["weight-decay"], test=0.5)
+
+    words = ("schedule=constant", "model=gcn", "learning-rate=0.01")
+    choice, _ = tuned(score, *words, "budget=2")
+    assert (choice.configuration, choice.tried) == ({"weight-decay": 0.1}, 3)
+    choice, _ = tuned(score, *words)
+    assert choice.configuration == {"weight-decay": 10.0}
+
+
 @pytest.mark.parametrize("best", [1e-5, 1e-3, 0.0316, 1.0, 20.0])
 def test_rates_are_tried_until_a_worse_one_is_on_either_side(best):
     def score(settings: Mapping[str, Any]) -> Any:
@@ -181,7 +221,7 @@ def test_a_rate_that_diverges_on_one_seed_is_out():
 
     choice, runner = tuned(score)
     assert choice.configuration["learning-rate"] == 0.0316
-    assert len(runner.steps) == 2  # .1 is tried at first, and nothing beyond
+    assert runner.steps.count("tuning of rates") == 1  # .1 is tried at first, and nothing beyond
 
 
 def test_the_rate_is_swept_again_with_the_chosen_keys():
@@ -197,7 +237,8 @@ def test_the_rate_is_swept_again_with_the_chosen_keys():
 
 
 def test_a_step_without_new_configurations_is_not_named():
-    _, runner = tuned(lambda settings: fake(validation=0.5, test=0.5), "budget=1")
+    words = ("schedule=constant", "model=gcn", "weight-decay=0")
+    _, runner = tuned(lambda settings: fake(validation=0.5, test=0.5), *words)
     assert set(runner.steps) == {"tuning of rates"}
 
 
@@ -205,39 +246,73 @@ def test_validation_chooses_whatever_the_test_scores_are():
     scores = {
         1e-5: fake(validation=0.5, test=0.9),
         0.01: fake(validation=0.6, test=0.1),
+        0.0316: fake(validation=0.4, test=0.8),
         0.1: fake(error="out of memory"),
+        1.0: fake(error="out of memory"),
     }
     words = ("learning-rate=0.05", "schedule=constant", "model=gcn")
     choice, _ = tuned(lambda settings: scores[settings["weight-decay"]], *words)
-    assert choice == Choice({"weight-decay": 0.01}, pytest.approx(0.6), 3)
+    assert choice == Choice({"weight-decay": 0.01}, pytest.approx(0.6), 5)
     choice, _ = tuned(lambda settings: fake(error="out of memory"), *words)
     assert (choice.configuration, choice.error) == ({}, "out of memory")
     choice, _ = tuned(lambda settings: fake(test=0.5), *words)
-    assert choice.error.startswith("no run has best_validation")
+    assert choice.error.startswith("no run has the compared figures")
 
 
 # --- Intervals and words
 # ----------------------------------------------------------------------------------------------
 
 
-TWINS = {"curved": "flat"}
-
-
-def rows_of(scores: Mapping[str, Any], **costs: tuple[float, float]) -> list[results.Row]:
+def rows_of(scores: Mapping[str, Any], **parts: Mapping[str, Any]) -> list[results.Row]:
+    """Rows with these scores, in which further parts by name replace the defaults."""
     rows: list[results.Row] = [
         {
             "method": name,
-            "twin": TWINS.get(name, ""),
+            "at_zero": "",
+            "control": "",
+            "is_rival": True,
+            "validation": float(np.mean(values)),
+            "figure": TEST,
             "scores": list(values),
             "mean": float(np.mean(values)),
-            "bytes": costs.get(name, (1, 1))[0],
-            "seconds": costs.get(name, (1, 1))[1],
+            "trivial": None,
+            "bytes": 1,
+            "seconds": 1,
+            **parts.get(name, {}),
         }
         for name, values in scores.items()
     ]
     rows.sort(key=lambda row: -row["mean"])
     results.add_differences(rows)
     return rows
+
+
+def test_both_questions_are_answered_with_intervals_for_all_of_them():
+    rng = np.random.default_rng(0)
+    scores = {
+        "curved": rng.normal(0.8, 0.01, 6),
+        "curved at 0": rng.normal(0.79, 0.03, 6),
+        "rival": rng.normal(0.5, 0.01, 6),
+        "lucky": rng.normal(0.6, 0.01, 6),
+    }
+    rows = rows_of(
+        scores,
+        curved={"at_zero": "curved at 0", "is_rival": False, "trivial": 0.55},
+        rival={"validation": 0.7, "trivial": 0.55},
+        lucky={"validation": 0.6},
+        **{"curved at 0": {"is_rival": False}},
+    )
+    row = next(row for row in rows if row["method"] == "curved")
+    for keys, other in ((results.CURVATURE, "curved at 0"), (results.USE, "rival")):
+        test = stats.ttest_rel(scores["curved"], scores[other])
+        interval = test.confidence_interval(1 - 0.05 / 2)
+        mean = np.mean(scores["curved"] - scores[other])
+        assert [row[key] for key in keys] == pytest.approx([mean, *interval])
+    said = results.answers(rows, "mine")
+    assert said[0].startswith("Is it the curvature? curved cannot be told apart from itself at cur")
+    assert said[1].startswith("Should I use it? curved is above the best rival rival (")
+    assert said[2] == "Below the trivial line, accuracy of the majority class (55.0%): rival."
+    assert len(said) == 4
 
 
 def test_intervals_are_those_of_scipy_at_the_corrected_level():
@@ -271,8 +346,9 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
         (0.0, 0.0),
         pytest.approx((-0.1, -0.1)),
     ]
+    (said,) = results.answers(rows, "data")
     assert (
-        results.answer(rows, "data")
+        said
         == "There is no difference that these data can show between one (60.0%), the best by its"
         " mean, and same on data (cheapest in bytes: one and same; in seconds: one and same);"
         " less scored less."
@@ -282,7 +358,7 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
 def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
     clear = {"one": 0.9 + noise, "two": 0.8 + noise[::-1] / 10, "three": 0.5 + noise}
-    said = results.answer(rows_of(clear), "mine")
+    (said,) = results.answers(rows_of(clear), "mine")
     assert said.startswith(
         "one (90.0%) is the best of these 3 methods on mine, 10.0 points above two, the next (95%"
         " interval "
@@ -292,18 +368,17 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     )
     assert 0 < low < 10 < high < 20
     level = clear | {"two": 0.9 + noise[::-1]}
+    (said,) = results.answers(
+        rows_of(level, one={"bytes": 5}, two={"bytes": 3, "seconds": 2}), "mine"
+    )
     assert (
-        results.answer(rows_of(level, one=(5, 1), two=(3, 2)), "mine")
+        said
         == "There is no difference that these data can show between one (90.0%), the best by its"
         " mean, and two on mine (cheapest in bytes: two; in seconds: one); three scored less."
     )
-    assert (
-        results.answer(rows_of({"one": noise}), "mine")
-        == "Nothing can be compared on mine: one alone has scores."
-    )
-    assert (
-        results.answer([], "mine") == "Nothing can be compared on mine: no method alone has scores."
-    )
+    nothing = "Nothing can be compared on mine: {} alone has scores."
+    assert results.answers(rows_of({"one": noise}), "mine") == [nothing.format("one")]
+    assert results.answers([], "mine") == [nothing.format("no method")]
 
 
 # --- Whole comparisons
@@ -369,10 +444,11 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     assert main([*words, *to]) == 0
     # only what was cut off is begun again
     assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]
-    assert len(set(made)) == len(made) - 1 == 2 * 2 + 2 * 3
+    assert len(set(made)) == len(made) - 1 == 2 * 3 + 2 * 3
     out = capsys.readouterr().out
     found = comparison(tmp_path / "runs")
-    assert out.splitlines()[-1] == found["answer"]
+    answer, *_ = found["answers"]
+    assert out.splitlines()[-1] == found["answers"][-1]
     assert {row["method"]: row["seeds"] for row in found["methods"]} == {
         "local": [1, 2, 3],
         "fedavg": [1, 2, 3],
@@ -384,11 +460,9 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
                 place = row["seeds"].index(summary["seed"])
                 assert row["scores"][place] == summary["best_validation"]["personal_accuracy_mean"]
     page = (tmp_path / "runs" / "comparison.md").read_text()
-    assert page.splitlines()[2] == found["answer"]
+    assert page.splitlines()[2] == answer
     assert "weight-decay=" in page
-    assert (
-        found["answer"].replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
-    )
+    assert answer.replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
     table = csv.DictReader((tmp_path / "runs" / "comparison.csv").read_text().splitlines())
     assert [row["method"] for row in table] == [row["method"] for row in found["methods"]]
     assert (tmp_path / "runs" / "comparison.png").exists()
@@ -437,11 +511,11 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     assert main(["compare", *words, *SMALL]) == 1
     out = capsys.readouterr().out
     assert "fedper is not compared: out of memory" in out
-    assert "3 of 10 runs failed" in out
+    assert "runs failed" in out
     # by default, one for each comparison
     (folder,) = (tmp_path / "home" / "curvfed" / "comparisons").iterdir()
     found = comparison(folder)
     assert [bool(row["error"]) for row in found["methods"]] == [False, False, True]
     chosen = {row["method"]: row["configuration"] for row in found["methods"]}
     assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
-    assert "no difference" in found["answer"] or "best of these 2" in found["answer"]
+    assert "no difference" in found["answers"][-1] or "best of these 2" in found["answers"][-1]
