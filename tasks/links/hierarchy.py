@@ -11,7 +11,6 @@ from scipy.sparse.csgraph import connected_components
 
 from curvfed.tasks.links import RawLinks
 
-
 SAMPLED = 1000
 """The most entities whose ancestors are counted: in a chain each has thousands."""
 
