@@ -106,60 +106,69 @@ Scorer = Embedding | FrequentTails
 """What ranks tails."""
 
 
-def ranks(
-    model: Scorer, triples: Tensor, candidates: Tensor, known: KnownLinks
-) -> tuple[Tensor, Tensor]:
-    """The filtered rank of the tail of each link, and its share of the wrong candidates below it.
+class Queries:
+    """Links whose tails are ranked among candidates, without the candidates that are right too.
 
     Parameters
     ----------
-    model : Embedding or FrequentTails
     triples : Tensor (n, 3), int64
     candidates : Tensor (m,), int64
-        Entities that the tails are ranked among, the tails included.
+        Entities that the tails are ranked among, ascending, the tails included.
     known : KnownLinks
-        Other right links, which are left out.
-
-    Returns
-    -------
-    ranks, shares : Tensor (n,)
-        Equal scores count by half: a rank is 1 + those above + half of those equal (Bordes et al.,
-        2013, with the mean of ties).
+        Right links, which are left out.
     """
-    heads, relations, tails = triples.T
-    above = []
-    wrong = []
-    begin = 0
-    for scores in model.blocks(heads, relations, candidates):
-        rows = slice(begin, begin + len(scores))
-        begin += len(scores)
-        links = torch.arange(len(scores), device=scores.device)
-        known_tails, known_links = known.tails(heads[rows], relations[rows])
-        not_wrong = torch.cat([known_tails, heads[rows], tails[rows]])
-        columns = torch.searchsorted(candidates, not_wrong).clamp(max=len(candidates) - 1)
+
+    def __init__(self, triples: Tensor, candidates: Tensor, known: KnownLinks) -> None:
+        self._heads, self._relations, tails = triples.T.contiguous()
+        self._candidates = candidates
+        links = torch.arange(len(triples), device=triples.device)
+        known_tails, known_links = known.tails(self._heads, self._relations)
+        not_wrong = torch.cat([known_tails, self._heads, tails])
+        columns = torch.searchsorted(candidates, not_wrong).clamp(max=max(len(candidates) - 1, 0))
+        self._right = columns[len(columns) - len(links) :, None]
+        rows = torch.cat([known_links, links, links])
         is_candidate = candidates[columns] == not_wrong
-        places = torch.stack([torch.cat([known_links, links, links]), columns])
-        is_wrong = torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
-        is_wrong[tuple(places[:, is_candidate])] = False
-        right = scores[links, columns[-len(scores) :], None]
-        num_higher = ((scores > right) & is_wrong).sum(1).double()
-        num_equal = ((scores == right) & is_wrong).sum(1).double()
-        above.append(num_higher + num_equal / 2)
-        wrong.append(is_wrong.sum(1))
-    if not above:
-        return torch.zeros(0), torch.zeros(0)
-    num_above = torch.cat(above)
-    return 1 + num_above, 1 - num_above / torch.cat(wrong).clamp(min=1)
+        order = torch.argsort(rows[is_candidate], stable=True)
+        self._rows = rows[is_candidate][order]
+        self._columns = columns[is_candidate][order]
+
+    def ranks(self, model: Scorer) -> tuple[Tensor, Tensor]:
+        """The filtered rank of the tail of each link, and its share of the wrong candidates below
+        it.
+
+        Returns
+        -------
+        ranks, shares : Tensor (n,)
+            Equal scores count by half: a rank is 1 + those above + half of those equal (Bordes et
+            al., 2013, with the mean of ties).
+        """
+        above = []
+        wrong = []
+        begin = 0
+        for scores in model.blocks(self._heads, self._relations, self._candidates):
+            end = begin + len(scores)
+            ends = torch.tensor([begin, end], device=self._rows.device)
+            first, last = torch.searchsorted(self._rows, ends).tolist()
+            is_wrong = torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
+            is_wrong[self._rows[first:last] - begin, self._columns[first:last]] = False
+            right = scores.gather(1, self._right[begin:end])
+            num_higher = ((scores > right) & is_wrong).sum(1).double()
+            num_equal = ((scores == right) & is_wrong).sum(1).double()
+            above.append(num_higher + num_equal / 2)
+            wrong.append(is_wrong.sum(1))
+            begin = end
+        if not above:
+            return torch.zeros(0), torch.zeros(0)
+        num_above = torch.cat(above)
+        return 1 + num_above, 1 - num_above / torch.cat(wrong).clamp(min=1)
 
 
-def link_scores(
-    model: Scorer, triples: Tensor, candidates: Tensor, known: KnownLinks
-) -> dict[str, float]:
+def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
     """Mean reciprocal rank, Hits@1 and @10, and the area under the ROC curve, a mean over the
     links; empty without links."""
-    if not len(triples):
+    if queries is None:
         return {}
-    rank, share = ranks(model, triples, candidates, known)
+    rank, share = queries.ranks(model)
     figures: Mapping[str, Tensor] = {
         "mrr": 1 / rank,
         "hits_1": (rank < 2).double(),
@@ -271,6 +280,7 @@ class LinkTask(Task):
         self._batch_size = batch_size or max(self.num_examples, 1)
         self._negatives = negatives
         self._seed = seed
+        self._queries: dict[str, Queries | None] = {}
 
     @property
     def num_steps(self) -> int:
@@ -337,6 +347,12 @@ class LinkTask(Task):
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
     def _scores_of(self, model: Scorer, part: str) -> dict[str, float]:
+        if part not in self._queries:
+            self._queries[part] = self._make_queries(part)
+        return link_scores(model, self._queries[part])
+
+    def _make_queries(self, part: str) -> Queries | None:
+        """The links of a part that are scored; None if there are none."""
         triples = self.triples[part]
         # A tail that the client does not train has no row of its own.
         is_trained = torch.isin(triples[:, [0, 2]], self.entities).all(dim=1)
@@ -345,8 +361,8 @@ class LinkTask(Task):
             drawn = np.random.default_rng([self._seed, SCORE_STREAM]).permutation(len(triples))
             triples = triples[np.sort(drawn[:QUERIES])]
         if not len(triples) or self._known is None:
-            return {}
-        return link_scores(model, triples, self.entities, self._known)
+            return None
+        return Queries(triples, self.entities, self._known)
 
     def logits(self, model: nn.Module) -> Tensor:
         """Scores (n, N) of all entities as the tail of each link."""

@@ -27,7 +27,13 @@ from curvfed.strategies.methods.links import COUNTS, ROWS, LinksServer, RowKeys,
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.links import client_task, read_links
-from curvfed.tasks.links.client_task import FrequentTails, KnownLinks, LinkTask, link_scores
+from curvfed.tasks.links.client_task import (
+    FrequentTails,
+    KnownLinks,
+    LinkTask,
+    Queries,
+    link_scores,
+)
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import LinkModelSpec, chart_of
 from curvfed.tasks.links.wordnet import read_part
@@ -260,7 +266,7 @@ def test_scores_are_those_counted_by_hand():
     line = LinkModelSpec("normal", 4, 1, 1, curvature=0.0).build(0)
     line.entities.data = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
     known = KnownLinks(torch.tensor([[0, 0, 1], [0, 0, 3]]), 4, 1)
-    scores = link_scores(line, torch.tensor([[0, 0, 3]]), torch.arange(4), known)
+    scores = link_scores(line, Queries(torch.tensor([[0, 0, 3]]), torch.arange(4), known))
     # 2 is nearer and wrong; 1 is nearer and right
     assert scores == {"mrr": 0.5, "hits_1": 0.0, "hits_10": 1.0, "link_auc": 0.0}
 
