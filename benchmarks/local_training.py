@@ -189,9 +189,9 @@ def _linear_against_flat() -> Pair:
     x, weight, ones = (torch.randn(n, WIDTH, generator=generator) / 8 for n in (300, WIDTH, 300))
     bias = torch.zeros(WIDTH, requires_grad=True)
     column = torch.zeros(WIDTH, requires_grad=True)
-    radius = torch.ones((), requires_grad=True)
+    curvature = torch.tensor(-1.0, requires_grad=True)
     flat = (x.requires_grad_(), weight.requires_grad_(), bias)
-    curved = (*flat, column, radius)
+    curved = (*flat, column, curvature)
     gradients = torch.autograd.grad
     return lambda: gradients(lorentz_linear(*curved), curved, ones), lambda: gradients(
         F.linear(*flat), flat, ones
@@ -243,14 +243,14 @@ def _layer_against_flat(place: Place) -> Pair:
     task = client_task(graph, graph.class_names, torch.device("cpu"))
     adjacency = next(iter(task.batches(torch.nn.Identity()))).inputs.adjacency
     layer = LorentzConv(WIDTH, WIDTH)
-    radius = torch.ones((), requires_grad=True)
+    curvature = torch.tensor(-1.0, requires_grad=True)
     generator = torch.Generator().manual_seed(0)
     x, ones = (torch.randn(len(graph.features), WIDTH, generator=generator) / 8 for _ in range(2))
-    own = [x.requires_grad_(), radius, *layer.parameters()]
+    own = [x.requires_grad_(), curvature, *layer.parameters()]
 
     def lorentz() -> None:
         square = x.square().sum(dim=1, keepdim=True)
-        out, _ = layer.convolved(x @ layer.weight.t(), square, adjacency, radius)
+        out, _ = layer.convolved(x @ layer.weight.t(), square, adjacency, curvature)
         torch.autograd.grad(out, own, ones)
 
     def flat() -> None:

@@ -124,9 +124,9 @@ FIXED: dict[str, Any] = {"fixed": True, "start": "uniform"}
 
 LOSS_BUYS = "distances or angles to all prototypes; .1 to .6 ms beside a ConvNet's step of 45 ms"
 CURVED = {
-    "hyperfed's triplet loss, one negative": ("poincare", objective("triplet")),
-    "hyperfed's triplet loss, all negatives": ("poincare", objective("triplet", negatives="all")),
-    "geodesic loss on the Poincaré head": ("poincare", objective("geodesic")),
+    "hyperfed's triplet loss, one negative": ("prototypes", objective("triplet")),
+    "hyperfed's triplet loss, all negatives": ("prototypes", objective("triplet", negatives="all")),
+    "geodesic loss on the Poincaré head": ("prototypes", objective("geodesic")),
     "spherefed's squared error on the sphere": ("sphere", objective("mse")),
 }
 """Kind of the head, which is fixed, and the loss."""
@@ -139,7 +139,7 @@ def losses(place: Place) -> list[Row]:
     flat = "cross-entropy on a linear head"
     peer = "the same with geoopt's distance"
     all_losses = CURVED.items()
-    balls = {name: loss for name, (kind, loss) in CURVED.items() if kind == "poincare"}
+    balls = {name: loss for name, (kind, loss) in CURVED.items() if kind == "prototypes"}
     return [
         *(
             Row(
@@ -183,7 +183,7 @@ def _against_flat(kind: str, loss: Objective) -> Pair:
 
 
 def _against_geoopt(loss: Objective) -> Pair:
-    head = _head("poincare", **FIXED)
+    head = _head("prototypes", **FIXED)
     return _gradients(head, loss), _gradients(GeooptHead(head.prototypes.detach()), loss)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import RecordDict
-from torch import nn
+from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import has_small_class
@@ -245,7 +245,8 @@ def _curvature(client: Client) -> dict[str, float]:
     curvature = getattr(client.model, "curvature", None)
     if curvature is None or not client.shares_statistics:
         return {}
-    return {"curvature": curvature.item()}
+    number = curvature.item() if isinstance(curvature, Tensor) else curvature
+    return {"curvature": number}
 
 
 def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:

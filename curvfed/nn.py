@@ -11,9 +11,10 @@
 ...         self.head = LorentzReadout(32, num_classes)
 ...
 ...     def forward(self, x, edge_index):
-...         space = lorentz.exp0(x, self.curvature)[:, 1:]
-...         space = self.second(self.first(space, edge_index, self.radius), edge_index, self.radius)
-...         return self.head(space, self.radius)
+...         curvature = self.curvature
+...         space = lorentz.exp0(x, curvature)[:, 1:]
+...         space = self.first(space, edge_index, curvature)
+...         return self.head(self.second(space, edge_index, curvature), curvature)
 >>> net = Net(8, 3)
 >>> net(torch.randn(4, 8), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
 torch.Size([4, 3])

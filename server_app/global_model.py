@@ -1,6 +1,7 @@
 """The global model of a run on images, points or links at the server, scored on test data that no
 client has."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
-from curvfed.tasks.heads import PoincareHead
+from curvfed.tasks.heads import PrototypeHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
@@ -211,16 +212,20 @@ class GlobalModel:
         head = self.model.head
         # The network of another package has no separate classifier.
         weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self.class_names)))
-        prototypes = head.prototypes if isinstance(head, PoincareHead) else weight.clone()
+        prototypes = head.prototypes if isinstance(head, PrototypeHead) else weight.clone()
         # In random order: in many data sets the first images are all of a class or two.
         order = np.random.default_rng(0).permutation(len(self.test.labels))
         labels, predicted, features = (array[order] for array in self._run(arrays | calibrated))
+        space = "flat" if self.head == "linear" else self.head
+        if isinstance(head, PrototypeHead) and head.curvature:
+            space = "poincare"
+            features = features * math.sqrt(-head.curvature)
         content = {
             "labels": labels,
             "predicted": predicted,
             "features": features[:SHOWN_FEATURES],
             "prototypes": prototypes.numpy(force=True),
-            "space": np.array("flat" if self.head == "linear" else self.head),
+            "space": np.array(space),
         }
         if self.is_own:
             image_labels, first = np.unique(labels, return_index=True)

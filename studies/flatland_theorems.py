@@ -193,7 +193,7 @@ def embedded(data: Path) -> tuple[Floats, Floats, NDArray[np.int64], list[float]
                 network(GraphInputs.of(graph, torch.device("cpu")))
             space = read[0].double()
             space = space[space.norm(dim=1) > 0]
-            radius = network.radius.detach().double()
+            radius = -1 / torch.as_tensor(network.curvature).detach().double()
             times.append((space.square().sum(1, keepdim=True) + radius).sqrt().numpy())
             spaces.append(space.numpy())
             clients += [client] * len(space)

@@ -1,5 +1,5 @@
-"""Heads: from features (n, d) to logits (n, C), in flat space, on the sphere and in the Poincaré
-ball."""
+"""Heads: from features (n, d) to logits (n, C), in flat space, on the sphere and by distances to
+prototypes in a space of curvature 0 or below."""
 
 import math
 from dataclasses import dataclass
@@ -9,9 +9,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.geometry import normal_coordinates, poincare, prototypes
-
-CURVATURE = -1.0
-"""The curvature of `PoincareHead`: the unit ball."""
 
 MAX_SEARCHED = 2000
 """The maximum number of classes in a search for prototypes: the search takes about two minutes, and
@@ -39,8 +36,12 @@ class HeadSpec:
     scale : float
         Temperature τ > 0 of a head on the sphere: it multiplies the logits, on which the optimum of
         cross-entropy depends.
+    curvature : float
+        Of the space of the prototypes, at most 0.
     slope : float
-        Norm s of the prototypes in the ball at the start, 0 < s < 1.
+        Norm s of the prototypes in the unit ball at the start, 0 < s < 1: at curvature −1. At any
+        other curvature they lie in the same directions, at the same distance 2 artanh s from the
+        origin.
     learns_scale : bool
         Whether τ is a parameter, trained beside fixed weights.
     by_means : bool
@@ -60,6 +61,7 @@ class HeadSpec:
     start: str = "default"
     normalize: bool = True
     scale: float = 1.0
+    curvature: float = -1.0
     slope: float = 0.9
     learns_scale: bool = False
     by_means: bool = False
@@ -142,11 +144,12 @@ class SphereHead(nn.Module):
         return self.scale * F.linear(self.inputs(features), self.weight)
 
 
-class PoincareHead(nn.Module):
-    """Logits −d(exp0(z), w) in the ball of curvature −1: the nearest prototype has the largest
-    logit.
+class PrototypeHead(nn.Module):
+    """Logits −d(exp0(z), w) in a space of curvature c: the nearest prototype has the largest logit.
 
     The features are tangent vectors at the origin: HyperFed's Eq. 6, for features of any length.
+    The distance is 2‖z − w‖ at c = 0, to which it tends as c goes to 0: the ball's metric is 4
+    times the flat one at the origin.
 
     Attributes
     ----------
@@ -155,46 +158,34 @@ class PoincareHead(nn.Module):
         vector is a valid one, so that prototypes can be trained by plain SGD and averaged; points
         would need Riemannian SGD and a Riemannian mean. The metric differs: along a ray, the steps
         are those of Riemannian SGD at 4 times the rate; across it they are (sinh(2r)/2r)² times as
-        long as these, r the length of the vector, which is a factor of 10 at s = 0.9.
+        long as these, r the length of the vector, which is a factor of 10 at s = 0.9 and c = −1.
     """
 
     def __init__(self, spec: HeadSpec) -> None:
         super().__init__()
         self.weight = _zeros(spec, spec.num_classes, spec.dim)
+        self.curvature = spec.curvature
 
     @property
     def prototypes(self) -> Tensor:
-        """Points (C, d) of the ball."""
-        return poincare.exp0(self.weight, CURVATURE)
+        """Points (C, d): of the ball, scaled to radius 1, or of flat space."""
+        if not self.curvature:
+            return self.weight
+        return poincare.exp0(self.weight * math.sqrt(-self.curvature), -1.0)
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
-        return -normal_coordinates.cdist(features, self.weight, CURVATURE)
+        return -self._distances(features, self.weight)
 
     def distances(self, features: Tensor, classes: Tensor) -> Tensor:
         """Distances (n, k) of features (n, d) from the prototypes of k classes each, given by their
         numbers (n, k)."""
-        return normal_coordinates.cdist(
-            features[:, None], F.embedding(classes, self.weight), CURVATURE
-        )[:, 0]
+        return self._distances(features[:, None], F.embedding(classes, self.weight))[:, 0]
 
-
-class PrototypeHead(PoincareHead):
-    """Logits −2‖z − w‖, the limit of `PoincareHead` for a curvature that goes to 0: weight has the
-    same tangent vectors, which are the prototypes themselves."""
-
-    @property
-    def prototypes(self) -> Tensor:
-        """Points (C, d) of flat space."""
-        return self.weight
-
-    def forward(self, features: Tensor) -> Tensor:
-        """(n, d) -> (n, C)."""
-        return -2 * flat_distances(features, self.weight)
-
-    def distances(self, features: Tensor, classes: Tensor) -> Tensor:
-        """As of `PoincareHead`."""
-        return 2 * flat_distances(features[:, None], F.embedding(classes, self.weight))[:, 0]
+    def _distances(self, v: Tensor, w: Tensor) -> Tensor:
+        if not self.curvature:
+            return 2 * flat_distances(v, w)
+        return normal_coordinates.cdist(v, w, self.curvature)
 
 
 def flat_distances(v: Tensor, w: Tensor) -> Tensor:
@@ -206,7 +197,6 @@ HEADS: dict[str, type[nn.Module]] = {
     "linear": LinearHead,
     "means": MeansHead,
     "sphere": SphereHead,
-    "poincare": PoincareHead,
     "prototypes": PrototypeHead,
 }
 
@@ -251,8 +241,8 @@ def unit(features: Tensor) -> Tensor:
 def _directions(spec: HeadSpec, seed: int) -> Tensor:
     draw = prototypes.uniform if spec.is_searched else prototypes.orthonormal
     directions = draw(spec.num_classes, spec.dim, seed)
-    if spec.kind in ("poincare", "prototypes"):
-        directions = poincare.log0(spec.slope * directions, CURVATURE)
+    if spec.kind == "prototypes":
+        directions = poincare.log0(spec.slope * directions, -1.0)
     return directions.float()
 
 

@@ -134,7 +134,7 @@ class Kind:
 NODES = Kind(
     package="graphs",
     built_in="trees",
-    models=("gcn", "gated", "lorentz", "split", "stereographic"),
+    models=("gcn", "gated", "mean", "lorentz", "split", "stereographic"),
     default_models={
         "flat": "gcn",
         "lorentz": "lorentz",

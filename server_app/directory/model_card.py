@@ -124,8 +124,9 @@ def model_card(
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
     classifies = KINDS[task].has_classes
-    if config.network.head == "poincare":
-        curvature = "−1, of the Poincaré ball of the classes' prototypes"
+    if config.network.head == "prototypes":
+        number = config.network.options["curvature"]
+        curvature = f"{number:g}, of the space of the classes' prototypes"
     has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
     option = f" --client {first_client}" if has_own_models else ""
     values = _figures(summary)

@@ -40,7 +40,7 @@ class Network:
     Attributes
     ----------
     head : str
-        "linear", "means", "sphere", "poincare" or "prototypes": the classifier of an image model,
+        "linear", "means", "sphere" or "prototypes": the classifier of an image model,
         as in `curvfed.tasks.heads`.
     head_from : str
         "training": the head is trained like the rest; "server": it is fixed, and sent to each
@@ -63,7 +63,7 @@ class Network:
 
     Examples
     --------
-    >>> Network(head="poincare", head_from="server", loss="triplet").node_share
+    >>> Network(head="prototypes", head_from="server", loss="triplet").node_share
     1.0
     """
 

@@ -77,6 +77,9 @@ def model_spec(
         options["gate"] = keys.gate
         options["self_weight"] = keys.self_weight
         options["curvature_map"] = keys.curvature_map
+        if keys.curvature is not None:
+            options["curvature"] = keys.curvature
+            options.pop("estimates_curvature", None)
     narrowest = len(options.get("spaces", ("any",)))
     if config.embedding_dim < narrowest:
         raise ConfigError(

@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.keys import Table, WholeProximity
+from curvfed.strategies.base.keys import CHOSEN, Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import home
@@ -26,8 +26,12 @@ estimator, which set the curvature."""
 class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
+    curvature: Rate | None = Field(default=CHOSEN, le=0)
+    """curvature of the space of all clients, a number below 0, or 0: flat space, the limit of the
+    curved ones; auto: the method's, which clients learn with flatland, and -1 for a network that
+    learns none"""
     curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = "forman"
-    """initial curvature of a client, if the method tailors it: forman, ollivier: from the mean
+    """initial curvature of a client that learns it: forman, ollivier: from the mean
     Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients; fit: the
     curvature of least distortion of its distances, as `curvfed curvature` finds it, for nodes
     alone; literal: k is the mean Forman-Ricci curvature itself, as in the paper, where the
@@ -80,7 +84,8 @@ class CurvatureClient(Learner):
     def asked_for(cls, keys: Keys) -> str:
         """k, where it is standardised over the clients, because the raw value saturates the
         sigmoid."""
-        return "k" if keys.curvature_init in ("forman", "ollivier") else ""
+        is_relative = keys.curvature is None and keys.curvature_init in ("forman", "ollivier")
+        return "k" if is_relative else ""
 
     @classmethod
     def answer(cls, data: Any, keys: Keys) -> dict[str, float]:
@@ -136,7 +141,7 @@ def learned_curvature(keys: Keys) -> Network:
     """A Lorentz network that learns its curvature, if wanted by a small network on statistics of
     the graph."""
     estimates = keys.curvature_init == "mlp"
-    return Network(options={"learns_curvature": True, "estimates_curvature": estimates})
+    return Network(options={"curvature": None, "estimates_curvature": estimates})
 
 
 PARTS = {"nodes": {"flatland.gate": (False,)}, "graphs": {"flatland.self-weight": (False,)}}
@@ -161,7 +166,7 @@ METHODS = {
         tuned=PARTS,
     ),
     "flatland-constant": Method(
-        "flatland without tailored spaces: curvature -1 for every client",
+        "flatland without tailored spaces: a common curvature, -1 by default",
         space="lorentz",
         personal=LORENTZ_PERSONAL,
         settings=SETTINGS,
@@ -171,14 +176,14 @@ METHODS = {
     "flatland-shared": Method(
         "flatland without decoupling: time-like parameters and curvature are averaged too",
         space="lorentz",
-        network=Network(options={"learns_curvature": True}),
+        network=Network(options={"curvature": None}),
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
     ),
     "flatland-euclidean": Method(
-        "flatland's decoupling on a flat GCN: one ordinary unit per layer replaces the time"
-        " coordinate",
+        "FlatLand (E) of the paper's Table 4 as we read it: a flat GCN with one personal unit per"
+        " layer in place of the time coordinate",
         space="split",
         personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
         tasks=("nodes",),

@@ -23,12 +23,13 @@ _STEPS = 250
 class PrototypeKeys(Table):
     """Keys of HyperFed and its ablations."""
 
-    space: Literal["hyperbolic", "flat"] = "hyperbolic"
-    """the geometry of the distances to the prototypes; flat: Euclidean distances of the same
-    tangent vectors at the origin, HyperFed's flat twin"""
+    curvature: Rate = Field(default=-1.0, le=0)
+    """curvature of the space of features and prototypes; 0: flat space, the limit of the curved
+    ones, with the same tangent vectors at the origin as prototypes"""
     slope: Rate = Field(default=0.9, gt=0, le=0.99999)
-    """s, the Euclidean norm of the prototypes; 1 would be the boundary, at infinite distance, and
-    float32 cannot separate norms close to it"""
+    """s, the Euclidean norm of the prototypes in the unit ball; 1 would be the boundary, at an
+    infinite distance, and float32 cannot separate norms close to it. At any curvature the
+    prototypes are at the distance 2 artanh s from the origin"""
     margin: Rate = Field(default=3.0, ge=0)
     """m of the triplet loss, a hyperbolic distance. The loss can reach 0 only if m is at most the
     smallest distance of two prototypes"""
@@ -223,9 +224,8 @@ def _norm(products: Floats, weights: Floats) -> float:
 def prototypes(keys: PrototypeKeys, head_from: str = "server", loss: str = "triplet") -> Network:
     """A classifier by distances to prototypes, and its loss."""
     settings = {"margin": keys.margin, "negatives": keys.negatives, "mixup": keys.mixup}
-    options = {"start": "uniform", "slope": keys.slope}
-    head = "poincare" if keys.space == "hyperbolic" else "prototypes"
-    return Network(head, head_from, loss, settings, options)
+    options = {"start": "uniform", "slope": keys.slope, "curvature": keys.curvature}
+    return Network("prototypes", head_from, loss, settings, options)
 
 
 MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}

@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
-from curvfed.tasks.graphs.lorentz_layers import exp0_factor, lift, row_dot
+from curvfed.tasks.graphs.lorentz_layers import Space, exp0_factor, lift, magnitude, row_dot
 from curvfed.tasks.graphs.lorentz_modules import (
     GATE_START,
     LorentzConv,
@@ -38,7 +38,7 @@ from curvfed.tasks.graphs.model_spec import (
     store_by_input,
 )
 from curvfed.tasks.graphs.ricci import CurvedNet
-from curvfed.tasks.graphs.sparse import Constant
+from curvfed.tasks.graphs.sparse import Constant, row_means
 
 DEPTH = 3
 
@@ -111,7 +111,7 @@ def _head(spec: ModelSpec) -> nn.Sequential:
 
 
 class LorentzGIN(CurvedNet):
-    """GIN on the hyperboloid of curvature -1/K: points, given by their space coordinates, replace
+    """GIN on the hyperboloid: points, given by their space coordinates, replace
     vectors.
 
     Centroids, as in the network for nodes, lose the number of points and thus the counts of a
@@ -120,7 +120,7 @@ class LorentzGIN(CurvedNet):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec.curvature_map)
+        super().__init__(spec.curvature_map, spec.curvature)
         self.input = LorentzLinear(spec.num_features, spec.width)
         self.layers = nn.ModuleList(
             LorentzGINLayer(spec.width, spec.self_weight) for _ in range(DEPTH)
@@ -130,19 +130,22 @@ class LorentzGIN(CurvedNet):
 
     def forward(self, inputs: Graphs) -> Tensor:
         """Logits (G, C)."""
-        radius = self.radius
-        space = self.input(_points(inputs, radius), radius)
+        curvature = self.curvature
+        space = self.input(_points(inputs, curvature), curvature)
         for layer in self.layers:
-            space = layer(space, inputs, radius)
-        return self.head(inputs.members @ space, radius)
+            space = layer(space, inputs, curvature)
+        return self.head(inputs.members @ space, curvature)
 
 
-def _points(inputs: Graphs, radius: Tensor) -> Tensor:
+def _points(inputs: Graphs, curvature: Space) -> Tensor:
     """Space coordinates (N, F) of exp0 of the feature rows; a longer row is shortened to
-    MAX_RADIUS."""
-    furthest = MAX_RADIUS * radius.detach().sqrt()
+    MAX_RADIUS. In flat space, the rows."""
+    size = magnitude(curvature, inputs.norms)
+    if size is None:
+        return inputs.dense
+    furthest = MAX_RADIUS * size.detach().rsqrt()
     shrink = furthest / torch.maximum(inputs.norms, furthest)
-    factor = exp0_factor(inputs.norms * shrink, radius) * shrink
+    factor = exp0_factor(inputs.norms * shrink, size) * shrink
     return factor * inputs.dense
 
 
@@ -156,12 +159,11 @@ class LorentzGINLayer(nn.Module):
         self.second = LorentzLinear(width, width)
         self.gate = nn.Parameter(torch.tensor(0.0)) if gate else None
 
-    def forward(self, space: Tensor, inputs: Graphs, radius: Tensor) -> Tensor:
+    def forward(self, space: Tensor, inputs: Graphs, curvature: Space) -> Tensor:
         """Space coordinates (N, width) in and out."""
         weighted = space if self.gate is None else (1 + self.gate) * space
-        return F.relu(
-            self.second(F.relu(self.first(weighted + inputs.sums @ space, radius)), radius)
-        )
+        hidden = F.relu(self.first(weighted + inputs.sums @ space, curvature))
+        return F.relu(self.second(hidden, curvature))
 
 
 class _LorentzHead(nn.Module):
@@ -173,10 +175,10 @@ class _LorentzHead(nn.Module):
         self.hidden = LorentzLinear(spec.width, spec.width)
         self.out = LorentzLinear(spec.width, spec.num_classes)
 
-    def forward(self, space: Tensor, radius: Tensor) -> Tensor:
+    def forward(self, space: Tensor, curvature: Space) -> Tensor:
         """Logits (G, C)."""
-        hidden = dropout(F.relu(self.hidden(space, radius)), self.dropout, self.training)
-        return self.out(hidden, radius)
+        hidden = dropout(F.relu(self.hidden(space, curvature)), self.dropout, self.training)
+        return self.out(hidden, curvature)
 
 
 class PooledLorentzGCN(CurvedNet):
@@ -188,7 +190,7 @@ class PooledLorentzGCN(CurvedNet):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec.curvature_map)
+        super().__init__(spec.curvature_map, spec.curvature)
         self.input = LorentzConv(spec.num_features, spec.width, spec.gate, spec.dropout)
         second = LorentzConv(spec.width, spec.width, spec.gate, spec.dropout)
         third = LorentzConv(spec.width, spec.width, spec.gate)
@@ -198,13 +200,13 @@ class PooledLorentzGCN(CurvedNet):
 
     def forward(self, inputs: Graphs) -> Tensor:
         """Logits (G, C)."""
-        radius = self.radius
-        space = _points(inputs, radius)
+        curvature = self.curvature
+        space = _points(inputs, curvature)
         square = row_dot(space, space)
         for layer in (self.input, *self.layers):
             product = space @ layer.weight.t()
-            space, square = layer.convolved(product, square, inputs.adjacency, radius)
-        return self.head(centroids(space, inputs.members, radius), radius)
+            space, square = layer.convolved(product, square, inputs.adjacency, curvature)
+        return self.head(centroids(space, inputs.members, curvature), curvature)
 
 
 class GCN(nn.Module):
@@ -239,13 +241,14 @@ class GCN(nn.Module):
 class LorentzGCN(CurvedNet):
     """FlatLand's network: Lorentz layers, and a head of Lorentz distances to a point per class.
 
-    The curvature is -1/K (`curvfed.tasks.graphs.ricci`). Logits are 2K + 2<x, c> + b,
-    minus the squared Lorentz distance to the class's point c, which is lifted from its space
-    coordinates so that it lies on every client's own hyperboloid.
+    The curvature c is learned or a number (`curvfed.tasks.graphs.ricci`). Logits are 2/|c| + 2<x,
+    y> + b, minus the squared Lorentz distance to the class's point y, which is lifted from its
+    space coordinates so that it lies on every client's own hyperboloid. At c = 0 its neighbourhoods
+    are weighted means, and its head has Euclidean distances.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec.curvature_map)
+        super().__init__(spec.curvature_map, spec.curvature)
         self.first = LorentzConv(spec.num_features, spec.width, spec.gate, spec.dropout)
         self.second = LorentzConv(spec.width, spec.width, spec.gate)
         self.head = LorentzReadout(spec.width, spec.num_classes)
@@ -254,13 +257,13 @@ class LorentzGCN(CurvedNet):
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C)."""
-        radius = self.radius
-        product, square = lift(inputs.features @ self.first.weight.t(), inputs.norms, radius)
-        space, square = self.first.convolved(product, square, inputs.adjacency, radius)
+        curvature = self.curvature
+        product, square = lift(inputs.features @ self.first.weight.t(), inputs.norms, curvature)
+        space, square = self.first.convolved(product, square, inputs.adjacency, curvature)
         space, _ = self.second.convolved(
-            space @ self.second.weight.t(), square, inputs.adjacency, radius
+            space @ self.second.weight.t(), square, inputs.adjacency, curvature
         )
-        return self.head(space, radius)
+        return self.head(space, curvature)
 
 
 class GatedGCN(GCN):
@@ -286,6 +289,15 @@ class GatedGCN(GCN):
     def neighbourhoods(self, rows: Tensor, adjacency: Constant) -> Tensor:
         """The weighted sums over each node's neighbourhood, (N, width) in and out."""
         return adjacency @ rows
+
+
+class MeanGCN(GCN):
+    """The flat network with weighted means of neighbourhoods, as in `LorentzGCN` at curvature 0, in
+    place of the sums of `GCN`: a node's many neighbours do not lengthen its row."""
+
+    def convolve(self, layer: nn.Linear, product: Tensor, adjacency: Constant) -> Tensor:
+        """(N, width) in and out."""
+        return row_means(adjacency, product) + layer.bias
 
 
 class SplitLayer(nn.Module):

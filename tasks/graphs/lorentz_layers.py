@@ -2,8 +2,9 @@
 
 Composed of single tensor operations, a Lorentz step takes more than twice as long as a flat step:
 on a client's few hundred nodes the number of operations determines the time. The formulas are those
-of `curvfed.geometry.lorentz`, with which the tests compare them; K is the squared radius, the
-curvature is -1/K.
+of `curvfed.geometry.lorentz`, with which the tests compare them, with times in units of the radius,
+so that all of them have a limit in flat space. There, at the number 0, other operations are used,
+which know no curvature.
 
 They have only first derivatives, and refuse automatic mixed precision and a graph of their
 gradients. Under torch.func those of whole graphs are composed of single tensor operations; the
@@ -19,17 +20,40 @@ from torch import Tensor
 from curvfed.geometry.safe_math import floor, max_radius
 from curvfed.tasks.graphs.model_spec import is_transformed
 
+Space = float | Tensor
+"""A sectional curvature: a tensor () below 0, or a number, at most 0."""
 
-def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
-    """sinh(x)/x with x = norm/√K: the factor by which exp0 multiplies the rows of the features
-    (FlatLand, Eq. 1, corrected).
+
+def magnitude(curvature: Space, like: Tensor) -> Tensor | None:
+    """|c| as a tensor; None for the number 0, at which the layers are flat.
+
+    Raises
+    ------
+    ValueError
+        If a number is above 0.
+
+    Examples
+    --------
+    >>> magnitude(-4.0, torch.ones(1)), magnitude(0.0, torch.ones(1))
+    (tensor(4.), None)
+    """
+    if isinstance(curvature, Tensor):
+        return -curvature
+    if curvature > 0:
+        raise ValueError(f"curvature: got {curvature}; allowed is a number of at most 0")
+    return like.new_tensor(-curvature) if curvature else None
+
+
+def exp0_factor(norms: Tensor, size: Tensor) -> Tensor:
+    """sinh(x)/x with x = √|c|·norm: the factor by which exp0 multiplies the rows of the features
+    (FlatLand, Eq. 1, corrected); 1 in the limit of flat space.
 
     Parameters
     ----------
     norms : Tensor, (N, 1)
         Euclidean norms of the rows.
-    radius : Tensor, ()
-        K.
+    size : Tensor, ()
+        |c|.
 
     Returns
     -------
@@ -37,12 +61,12 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
     """
     refuse_autocast(norms)
     if is_transformed():
-        x = (norms * radius.rsqrt()).clamp(min=floor(norms.dtype))
+        x = (norms * size.sqrt()).clamp(min=floor(norms.dtype))
         return x.clamp(max=max_radius(norms.dtype)).sinh() / x
-    return _Exp0Factor.apply(norms, radius)
+    return _Exp0Factor.apply(norms, size)
 
 
-def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+def lift(product: Tensor, norms: Tensor, curvature: Space) -> tuple[Tensor, Tensor]:
     """exp0 of rows of sparse features, from their product with M, times one factor per row.
 
     Parameters
@@ -51,8 +75,7 @@ def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor
         The features times M.
     norms : Tensor, (N, 1)
         Euclidean norms of the features' rows.
-    radius : Tensor, ()
-        K.
+    curvature : float or Tensor
 
     Returns
     -------
@@ -61,40 +84,49 @@ def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor
     square : Tensor, (N, 1)
         The squared norms of these space coordinates.
     """
-    factor = exp0_factor(norms, radius)
+    size = magnitude(curvature, norms)
+    if size is None:
+        return product, norms.square()
+    factor = exp0_factor(norms, size)
     return factor * product, (factor * norms).square()
 
 
 def lorentz_linear(
-    space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor
+    space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, curvature: Space
 ) -> Tensor:
-    """M space + time mᵀ + b, the space coordinates of a Lorentz linear layer (FlatLand, Eq. 4).
+    """M space + t mᵀ + b, the space coordinates of a Lorentz linear layer (FlatLand, Eq. 4).
+
+    t = √(1 + |c||space|²) is the time in units of the radius, √|c| times that of the paper, whose
+    column is √|c| m: the layer then has a limit in flat space, where t is 1.
 
     Parameters
     ----------
     space : Tensor, (N, d)
-        Space coordinates of the input; its time is √(K + |space|²).
+        Space coordinates of the input.
     weight : Tensor, (e, d)
         M.
     bias, column : Tensor, (e,)
         b and m.
-    radius : Tensor, ()
-        K.
+    curvature : float or Tensor
+        c.
 
     Returns
     -------
     Tensor, (N, e)
     """
     refuse_autocast(space)
+    size = magnitude(curvature, space)
+    if size is None:
+        return torch.nn.functional.linear(space, weight, bias + column)
     if is_transformed():
-        time = (row_dot(space, space) + radius).sqrt()
+        time = (size * row_dot(space, space) + 1).sqrt()
         return space @ weight.t() + time * column + bias
-    return _LorentzLinear.apply(space, weight, bias, column, radius)
+    return _LorentzLinear.apply(space, weight, bias, column, size)
 
 
-def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
-    """2K + 2<x, c> + b: minus the squared Lorentz distance between each node and each class's
-    point, plus b.
+def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, curvature: Space) -> Tensor:
+    """2/|c| + 2<x, y> + b: minus the squared Lorentz distance between each node x and each class's
+    point y, plus b; in flat space minus the squared Euclidean distance.
 
     Parameters
     ----------
@@ -103,19 +135,30 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor
     centres : Tensor, (C, d)
         Space coordinates of the classes' points.
     bias : Tensor, (C,)
-    radius : Tensor, ()
-        K.
+    curvature : float or Tensor
 
     Returns
     -------
     Tensor, (N, C)
     """
     refuse_autocast(space)
+    size = magnitude(curvature, space)
+    if size is None:
+        own = row_dot(space, space)
+        others = row_dot(centres, centres).t()
+        return 2 * space @ centres.t() - own - others + bias
     if is_transformed():
-        times = (row_dot(space, space) + radius).sqrt()
-        centre_times = (row_dot(centres, centres) + radius).sqrt()
-        return 2 * (radius + space @ centres.t() - times @ centre_times.t()) + bias
-    return _DistanceLogits.apply(space, centres, bias, radius)
+        _, above = _time_above(row_dot(space, space), size)
+        centre_time, centre_above = _time_above(row_dot(centres, centres), size)
+        apart = above @ centre_time.t() + centre_above.t()
+        return 2 * (space @ centres.t() - apart) + bias
+    return _DistanceLogits.apply(space, centres, bias, size)
+
+
+def _time_above(square: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """t = √(1 + |c|q) and (t − 1)/|c| of squares q: nothing cancels as c goes to 0."""
+    time = (size * square + 1).sqrt()
+    return time, square / (time + 1)
 
 
 def refuse_autocast(x: Tensor) -> None:
@@ -152,35 +195,29 @@ def row_dot(x: Tensor, y: Tensor) -> Tensor:
 
 class _Exp0Factor(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, norms: Tensor, radius: Tensor) -> Tensor:
-        x, factor = _factor(norms, radius)
-        ctx.save_for_backward(x, factor, radius)
+    def forward(ctx: Any, norms: Tensor, size: Tensor) -> Tensor:
+        # As in `curvfed.geometry.lorentz.exp0`, the radius is limited so that its square is finite.
+        x = (norms * size.sqrt()).clamp_(min=floor(norms.dtype))
+        factor = x.clamp(max=max_radius(norms.dtype)).sinh_().div_(x)
+        ctx.save_for_backward(x, factor, size)
         return factor
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor]:
         first_order()
-        x, factor, radius = ctx.saved_tensors
+        x, factor, size = ctx.saved_tensors
         change = _factor_change(x, factor)
-        to_radius = (gradients[0] * change).sum() / (-2 * radius)
+        to_size = (gradients[0] * change).sum() / (2 * size)
         if not ctx.needs_input_grad[0]:
-            return None, to_radius
-        by_norm = torch.where(x < 0.5, _series(x), change / x)  # near 0 the difference is rounding
-        return gradients[0] * by_norm * radius.rsqrt(), to_radius
-
-
-def _factor(norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """x = norm/√K and sinh(x)/x."""
-    x = (norms * radius.rsqrt()).clamp_(min=floor(norms.dtype))
-    # As in `curvfed.geometry.lorentz.exp0`, the radius is limited so that its square is finite.
-    return x, x.clamp(max=max_radius(norms.dtype)).sinh_().div_(x)
+            return None, to_size
+        return gradients[0] * (change / x) * size.sqrt(), to_size
 
 
 def _factor_change(x: Tensor, factor: Tensor) -> Tensor:
-    """x·d/dx sinh(x)/x = cosh x - sinh(x)/x, and x·dx/dK = -x²/2K; beyond the largest radius only
+    """x·d/dx sinh(x)/x = cosh x - sinh(x)/x, near 0 by its series; beyond the largest radius only
     1/x changes."""
     slope = torch.where(x < max_radius(x.dtype), x.clamp(max=max_radius(x.dtype)).cosh(), 0.0)
-    return slope.sub_(factor)
+    return torch.where(x < 0.5, _series(x) * x, slope.sub_(factor))
 
 
 def _series(x: Tensor) -> Tensor:
@@ -195,42 +232,50 @@ def _series(x: Tensor) -> Tensor:
 class _LorentzLinear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor
+        ctx: Any, space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, size: Tensor
     ) -> Tensor:
-        time = (row_dot(space, space) + radius).sqrt_()
-        ctx.save_for_backward(space, weight, column, time)
+        square = row_dot(space, space)
+        time = (size * square).add_(1).sqrt_()
+        ctx.save_for_backward(space, weight, column, size, square, time)
         return torch.addmm(bias, space, weight.t()).addcmul_(time, column)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         first_order()
-        space, weight, column, time = ctx.saved_tensors
+        space, weight, column, size, square, time = ctx.saved_tensors
         (gradient,) = gradients
         along = (gradient @ column).unsqueeze(-1).div_(time)  # d/dtime, over time
-        to_space = torch.addcmul(gradient @ weight, along, space)
+        to_space = torch.addcmul(gradient @ weight, size * along, space)
         to_weight = gradient.t() @ space
         to_time = (time.t() @ gradient).squeeze(0)
-        return to_space, to_weight, gradient.sum(0), to_time, along.sum() / 2
+        return to_space, to_weight, gradient.sum(0), to_time, (along * square).sum() / 2
 
 
 class _DistanceLogits(torch.autograd.Function):
+    """With t = √(1 + |c||x|²) and e = (t − 1)/|c| of nodes, and u and f likewise of centres,
+    (tu − 1)/|c| = eu + f."""
+
     @staticmethod
-    def forward(ctx: Any, space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
-        time = (row_dot(space, space) + radius).sqrt_()
-        centre_time = (row_dot(centres, centres) + radius).sqrt_()
-        ctx.save_for_backward(space, centres, time, centre_time)
-        logits = torch.addmm(bias + 2 * radius, space, centres.t(), alpha=2)
-        return logits.addmm_(time, centre_time.t(), alpha=-2)
+    def forward(ctx: Any, space: Tensor, centres: Tensor, bias: Tensor, size: Tensor) -> Tensor:
+        time, above = _time_above(row_dot(space, space), size)
+        centre_time, centre_above = _time_above(row_dot(centres, centres), size)
+        ctx.save_for_backward(space, centres, time, above, centre_time, centre_above)
+        logits = torch.addmm(bias - 2 * centre_above.t(), space, centres.t(), alpha=2)
+        return logits.addmm_(above, centre_time.t(), alpha=-2)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         first_order()
-        space, centres, time, centre_time = ctx.saved_tensors
+        space, centres, time, above, centre_time, centre_above = ctx.saved_tensors
         (gradient,) = gradients
         along = (gradient @ centre_time) / time  # half of -d/dtime, over time
         centre_along = (gradient.t() @ time) / centre_time
         to_bias = gradient.sum(0)
         to_space = 2 * torch.addcmul(gradient @ centres, along, space, value=-1)
         to_centres = 2 * torch.addcmul(gradient.t() @ space, centre_along, centres, value=-1)
-        to_radius = 2 * to_bias.sum() - along.sum() - centre_along.sum()
-        return to_space, to_centres, to_bias, to_radius
+        # de/d|c| = −e²/2t, and du/d|c| is half of |y|²/u = (u + 1)f/u.
+        by_above = (above.square() * along).sum()
+        by_time = (gradient.t() @ above) * (centre_above * (centre_time + 1) / centre_time)
+        by_centre_above = to_bias.unsqueeze(-1) * centre_above.square() / centre_time
+        to_size = by_above - by_time.sum() + by_centre_above.sum()
+        return to_space, to_centres, to_bias, to_size

@@ -1,8 +1,10 @@
 """Lorentz layers as ordinary modules, for users' own networks; import them from `curvfed.nn`.
 
-A node is a point of the hyperboloid <x, x> = -K of curvature -1/K, given by its space coordinates,
-(N, d): its time is √(K + |space|²). Parameters called `time`, `gate` and `k` are personal in
-FlatLand (`flatland` keeps `*.time`, `*.gate` and `k` at each client); all others are shared.
+A node is a point of the hyperboloid <x, x> = 1/c of curvature c, given by its space coordinates,
+(N, d): its time is √(1 + |c||space|²)/√|c|. Layers use the time in units of the radius, 1/√|c|,
+which is 1 everywhere in flat space: at c = 0 the layers are their own limit, with sums in which no
+curvature occurs. Parameters called `time`, `gate` and `k` are personal in FlatLand (`flatland`
+keeps `*.time`, `*.gate` and `k` at each client); all others are shared.
 """
 
 from typing import Any, cast
@@ -13,9 +15,11 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from curvfed.tasks.graphs.lorentz_layers import (
+    Space,
     distance_logits,
     first_order,
     lorentz_linear,
+    magnitude,
     refuse_autocast,
     row_dot,
 )
@@ -25,7 +29,12 @@ from curvfed.tasks.graphs.model_spec import (
     is_transformed,
     start,
 )
-from curvfed.tasks.graphs.sparse import Constant, multiply, normalized_adjacency
+from curvfed.tasks.graphs.sparse import (
+    Constant,
+    multiply,
+    normalized_adjacency,
+    row_means,
+)
 
 
 def convolve(
@@ -33,7 +42,7 @@ def convolve(
     square: Tensor,
     bias: Tensor,
     column: Tensor,
-    radius: Tensor,
+    curvature: Space,
     gate: Tensor | None,
     adjacency: Constant | Tensor,
     dropout: float = 0.0,
@@ -41,20 +50,21 @@ def convolve(
     """Lorentz linear layer, neighbour centroid, gate, ReLU and dropout, in space coordinates
     (FlatLand, Eq. 4 and E.2).
 
-    s = product + time mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours;
-    ReLU is applied to g·low + (1 - g)(s - low), a mixture of the space parts of low-pass and
-    high-pass. (Most rows of the high-pass itself are not time-like and have no centroid.)
+    s = product + t mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours, in
+    flat space their weighted mean; ReLU is applied to g·low + (1 - g)(s - low), a mixture of the
+    space parts of low-pass and high-pass. (Most rows of the high-pass itself are not time-like and
+    have no centroid.)
 
     Parameters
     ----------
     product : Tensor, (N, d)
         Space coordinates of the input times M.
     square : Tensor, (N, 1)
-        Squared norm of the input's space coordinates; its time is √(K + square).
+        Squared norm of the input's space coordinates; its time t is √(1 + |c|square).
     bias, column : Tensor, (d,)
         b and m.
-    radius : Tensor, ()
-        K.
+    curvature : float or Tensor
+        c.
     gate : Tensor, (), or None
         g in (0, 1); None is 1, no high-pass.
     adjacency : Constant, (N, N)
@@ -71,34 +81,41 @@ def convolve(
         Its squared norm, which the next layer takes.
     """
     refuse_autocast(product)
-    share = gate if gate is not None else torch.ones((), dtype=product.dtype, device=product.device)
-    if is_transformed():
-        points = product + bias + (square + radius).sqrt() * column
-        low = centroids(points, adjacency, radius)
-        hidden = F.relu(share * low + (1 - share) * (points - low))
-        hidden = hidden * dropout_factors(hidden, dropout) if dropout else hidden
-        return hidden, row_dot(hidden, hidden)
-    space, norm = _Convolution.apply(
-        product, square, bias, column, radius, share, cast(Constant, adjacency).matrix, dropout
-    )
-    return space, norm
+    size = magnitude(curvature, product)
+    if size is not None and not is_transformed():
+        share = product.new_ones(()) if gate is None else gate
+        matrix = cast(Constant, adjacency).matrix
+        space, norm = _Convolution.apply(
+            product, square, bias, column, size, share, matrix, dropout
+        )
+        return space, norm
+    times: Tensor | float = 1.0 if size is None else (size * square + 1).sqrt()
+    points = product + bias + times * column
+    low = centroids(points, adjacency, curvature)
+    mixed = low if gate is None else gate * low + (1 - gate) * (points - low)
+    hidden = F.relu(mixed)
+    hidden = hidden * dropout_factors(hidden, dropout) if dropout else hidden
+    return hidden, row_dot(hidden, hidden)
 
 
-def centroids(space: Tensor, weights: Constant | Tensor, radius: Tensor) -> Tensor:
+def centroids(space: Tensor, weights: Constant | Tensor, curvature: Space) -> Tensor:
     """Space coordinates (M, d) of the centroids of points with space coordinates (N, d), each of
-    M with its row of non-negative weights (M, N)."""
-    time = (row_dot(space, space) + radius).sqrt()
+    M with its row of non-negative weights (M, N); in flat space the weighted means."""
+    size = magnitude(curvature, space)
+    if size is None:
+        return row_means(weights, space)
+    time = (size * row_dot(space, space) + 1).sqrt()
     sums = weights @ torch.cat([space, time], dim=-1)
     square = sums[..., -1:].square()
     # As in `_Convolution`, rounding may leave nothing of -<S, S>.
     minimum = square * torch.finfo(space.dtype).eps
-    norm = torch.maximum(square - row_dot(sums[..., :-1], sums[..., :-1]), minimum)
-    return sums[..., :-1] * (radius / norm).sqrt()
+    norm = torch.maximum(square - size * row_dot(sums[..., :-1], sums[..., :-1]), minimum)
+    return sums[..., :-1] * norm.rsqrt()
 
 
 class _Convolution(torch.autograd.Function):
-    """Points are rows (space, time) of one matrix, so that one sparse product sums both over the
-    neighbours."""
+    """Points are rows (space, time in units of the radius) of one matrix, so that one sparse
+    product sums both over the neighbours."""
 
     @staticmethod
     def forward(
@@ -107,49 +124,75 @@ class _Convolution(torch.autograd.Function):
         square: Tensor,
         bias: Tensor,
         column: Tensor,
-        radius: Tensor,
+        size: Tensor,
         gate: Tensor,
         adjacency: Tensor,
         dropout: float,
     ) -> tuple[Tensor, Tensor]:
-        k = _number(radius)
+        c = _number(size)
         g = _number(gate)
-        time = (square + k).sqrt_()
+        time = (square * c).add_(1).sqrt_()
         points = product.new_empty(product.shape[0], product.shape[1] + 1)
         space = points[:, :-1]
         lifted = points[:, -1:]
         torch.addcmul(product + bias, time, column, out=space)
-        torch.sqrt(row_dot(space, space).add_(k), out=lifted)
+        space_square = row_dot(space, space)
+        torch.sqrt((space_square * c).add_(1), out=lifted)
         neighbours = multiply(adjacency, points)
         sums = neighbours[:, :-1]
         sum_times = neighbours[:, -1:]
+        sum_square = row_dot(sums, sums)
         # -<S, S> of the sum S, at least eps·S₀², because rounding may leave nothing of it, in
         # float32 at radius 8.
         norm = sum_times.square()
         minimum = norm * torch.finfo(space.dtype).eps
-        norm = torch.maximum(norm.sub_(row_dot(sums, sums)), minimum)
-        scale = norm.rsqrt().mul_(k**0.5)
+        norm = torch.maximum(norm.sub_(sum_square * c), minimum)
+        scale = norm.rsqrt()
         mixed = torch.addcmul(space * (1 - g), scale * (2 * g - 1), sums)
         passed = mixed.sign().clamp_(min=0)  # faster than a comparison
         if dropout:
             passed.mul_(dropout_factors(mixed, dropout))
         hidden = mixed.mul_(passed)
         ctx.adjacency = adjacency
-        ctx.k = k
+        ctx.c = c
         ctx.g = g
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(time, column, points, neighbours, norm, scale, passed, hidden)
+        ctx.save_for_backward(
+            square,
+            time,
+            column,
+            points,
+            space_square,
+            neighbours,
+            sum_square,
+            norm,
+            scale,
+            passed,
+            hidden,
+        )
         return hidden, row_dot(hidden, hidden)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         first_order()
-        time, column, points, neighbours, norm, scale, passed, hidden = ctx.saved_tensors
+        (
+            square,
+            time,
+            column,
+            points,
+            space_square,
+            neighbours,
+            sum_square,
+            norm,
+            scale,
+            passed,
+            hidden,
+        ) = ctx.saved_tensors
         space = points[:, :-1]
         lifted = points[:, -1:]
         sums = neighbours[:, :-1]
         sum_times = neighbours[:, -1:]
-        k = ctx.k
+        c = ctx.c
         g = ctx.g
         to_hidden, to_norm = gradients
         if to_norm is not None:
@@ -160,23 +203,27 @@ class _Convolution(torch.autograd.Function):
         gradient = passed * to_hidden
         to_low = 2 * g - 1
         along = row_dot(gradient, sums).mul_(scale)  # <gradient, low>
-        # low = √(K/n) S with n = S₀² - |S|²: a change of n changes the whole row.
+        # low = S/√n with n = S₀² - |c||S|²: a change of n changes the whole row.
         through_norm = (along / norm).mul_(to_low)
         to_sums = torch.empty_like(points)
-        torch.addcmul(gradient * (scale * to_low), through_norm, sums, out=to_sums[:, :-1])
+        torch.addcmul(gradient * (scale * to_low), through_norm * c, sums, out=to_sums[:, :-1])
         torch.mul(through_norm, sum_times, out=to_sums[:, -1:])
         to_points = multiply(ctx.adjacency, to_sums)
         to_space = to_points[:, :-1]
         from_lifted = to_points[:, -1:].div(lifted)
-        to_space.add_(gradient * (1 - g)).addcmul_(from_lifted, space, value=-1)
-        to_square = (to_space @ column).unsqueeze(-1).div_(2 * time)
-        along_sum = along.sum()
-        to_radius = to_square.sub(from_lifted, alpha=0.5).sum().add_(along_sum * (to_low / (2 * k)))
+        to_space.add_(gradient * (1 - g)).addcmul_(from_lifted * c, space, value=-1)
+        from_time = (to_space @ column).unsqueeze(-1).div_(2 * time)
+        to_size = None
+        if ctx.needs_input_grad[4]:
+            to_size = (from_time * square).sum()
+            to_size.sub_((from_lifted * space_square).sum(), alpha=0.5)
+            to_size.add_((through_norm * sum_square).sum(), alpha=0.5)
         to_gate = None
         if ctx.needs_input_grad[5]:
-            to_gate = 2 * along_sum - row_dot(gradient, space).sum()
+            to_gate = 2 * along.sum() - row_dot(gradient, space).sum()
         to_column = (time.t() @ to_space).squeeze(0)
-        return to_space, to_square, to_space.sum(0), to_column, to_radius, to_gate, None, None
+        to_square = from_time * c
+        return to_space, to_square, to_space.sum(0), to_column, to_size, to_gate, None, None
 
 
 def _number(scalar: Tensor) -> Any:
@@ -196,7 +243,8 @@ layer's step."""
 
 
 class LorentzLinear(TimedLinear):
-    """Lorentz linear layer in space coordinates (FlatLand, Eq. 4): space' = M space + m time + b.
+    """Lorentz linear layer in space coordinates (FlatLand, Eq. 4): space' = M space + m t + b, t
+    being the time in units of the radius.
 
     M (`weight`) and b (`bias`) are shared, m (`time`) is personal and starts at 0. The time of the
     result follows from its space.
@@ -208,23 +256,24 @@ class LorentzLinear(TimedLinear):
     Examples
     --------
     >>> layer = LorentzLinear(16, 4)
-    >>> layer(torch.randn(5, 16), torch.tensor(1.0)).shape
+    >>> layer(torch.randn(5, 16), curvature=-1.0).shape
     torch.Size([5, 4])
     >>> [name for name, _ in layer.named_parameters()]
     ['weight', 'bias', 'time']
     """
 
-    def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
-        """(N, num_in) -> (N, num_out), `radius` () being K."""
-        return lorentz_linear(space, self.weight, self.bias, self.time, radius)
+    def forward(self, space: Tensor, curvature: Space) -> Tensor:  # type: ignore[override]
+        """(N, num_in) -> (N, num_out); `curvature` at most 0."""
+        return lorentz_linear(space, self.weight, self.bias, self.time, curvature)
 
 
 class LorentzConv(nn.Module):
     """Lorentz linear layer, centroid of the neighbours, ReLU and dropout (FlatLand, Eq. 4 and E.2),
     as one step.
 
-    s = M space + m time + b is lifted onto the hyperboloid; low is the centroid of a node and its
-    neighbours, weighted as a GCN weighs them; the result is the ReLU of g·low + (1 - g)(s - low).
+    s = M space + m t + b is lifted onto the hyperboloid; low is the centroid of a node and its
+    neighbours, weighted as a GCN weighs them, in flat space their weighted mean; the result is the
+    ReLU of g·low + (1 - g)(s - low).
 
     Parameters
     ----------
@@ -238,7 +287,7 @@ class LorentzConv(nn.Module):
     --------
     >>> layer = LorentzConv(16, 4)
     >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
-    >>> layer(torch.randn(3, 16), edge_index, torch.tensor(1.0)).shape
+    >>> layer(torch.randn(3, 16), edge_index, curvature=-1.0).shape
     torch.Size([3, 4])
     >>> [name for name, _ in layer.named_parameters()]
     ['weight', 'bias', 'time', 'gate']
@@ -253,7 +302,7 @@ class LorentzConv(nn.Module):
         self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
         start(self.weight, self.bias)
 
-    def forward(self, space: Tensor, edge_index: Tensor, radius: Tensor) -> Tensor:
+    def forward(self, space: Tensor, edge_index: Tensor, curvature: Space) -> Tensor:
         """Space coordinates after the layer.
 
         Parameters
@@ -261,18 +310,19 @@ class LorentzConv(nn.Module):
         space : Tensor, (N, num_in)
         edge_index : Tensor, (2, E), of integers
             Undirected: a pair of nodes counts once, in whichever directions it occurs.
-        radius : Tensor, ()
-            K.
+        curvature : float or Tensor, ()
+            At most 0.
 
         Returns
         -------
         Tensor, (N, num_out)
         """
         adjacency = _adjacency(edge_index, len(space), space.dtype)
-        return self.convolved(space @ self.weight.t(), row_dot(space, space), adjacency, radius)[0]
+        product = space @ self.weight.t()
+        return self.convolved(product, row_dot(space, space), adjacency, curvature)[0]
 
     def convolved(
-        self, product: Tensor, square: Tensor, adjacency: Constant | Tensor, radius: Tensor
+        self, product: Tensor, square: Tensor, adjacency: Constant | Tensor, curvature: Space
     ) -> tuple[Tensor, Tensor]:
         """The same from precomputed space Mᵀ (N, num_out), squared norms of the rows (N, 1), and
         adjacency matrix.
@@ -285,14 +335,14 @@ class LorentzConv(nn.Module):
         """
         gate = None if self.gate is None else torch.sigmoid(self.gate)
         dropout = self.dropout if self.training else 0.0
-        return convolve(product, square, self.bias, self.time, radius, gate, adjacency, dropout)
+        return convolve(product, square, self.bias, self.time, curvature, gate, adjacency, dropout)
 
 
 class LorentzReadout(nn.Linear):
-    """Logits from distances to one point per class, 2K + 2<x, c> + b: minus the squared Lorentz
-    distance, plus b.
+    """Logits from distances to one point y per class, 2/|c| + 2<x, y> + b: minus the squared
+    Lorentz distance, plus b; in flat space minus the squared Euclidean distance.
 
-    The weights are the space coordinates of the points c, which are lifted onto each client's own
+    The weights are the space coordinates of the points y, which are lifted onto each client's own
     hyperboloid. All parameters are shared.
 
     Parameters
@@ -301,7 +351,7 @@ class LorentzReadout(nn.Linear):
 
     Examples
     --------
-    >>> LorentzReadout(16, 3)(torch.randn(5, 16), torch.tensor(1.0)).shape
+    >>> LorentzReadout(16, 3)(torch.randn(5, 16), curvature=-1.0).shape
     torch.Size([5, 3])
     """
 
@@ -309,9 +359,9 @@ class LorentzReadout(nn.Linear):
         super().__init__(num_in, num_classes)
         start(self.weight, self.bias)
 
-    def forward(self, space: Tensor, radius: Tensor) -> Tensor:  # type: ignore[override]
-        """(N, num_in) -> (N, num_classes), `radius` () being K."""
-        return distance_logits(space, self.weight, self.bias, radius)
+    def forward(self, space: Tensor, curvature: Space) -> Tensor:  # type: ignore[override]
+        """(N, num_in) -> (N, num_classes); `curvature` at most 0."""
+        return distance_logits(space, self.weight, self.bias, curvature)
 
 
 @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result

@@ -62,6 +62,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
     "nodes": {
         "gcn": ("GCN",),
         "gated": ("GatedGCN",),
+        "mean": ("MeanGCN",),
         "lorentz": ("LorentzGCN",),
         "split": ("SplitGCN",),
         "stereographic": ("StereographicGCN",),
@@ -97,8 +98,8 @@ class ModelSpec:
     self_weight : bool
         Whole graphs: whether the layers of the Lorentz GIN learn the weight of a node relative to
         its neighbours.
-    learns_curvature : bool
-        Whether k is trained; otherwise the curvature keeps its initial value.
+    curvature : float or None
+        Of a Lorentz network, at most 0; None: trained, by the scalar k.
     curvature_map : str
         A key of `curvfed.tasks.graphs.ricci.CURVATURE_MAPS`.
     estimates_curvature : bool
@@ -119,7 +120,7 @@ class ModelSpec:
     width: int
     dropout: float
     gate: bool = True
-    learns_curvature: bool = False
+    curvature: float | None = -1.0
     curvature_map: str = "sigmoid"
     estimates_curvature: bool = False
     mask_threshold: float | None = None

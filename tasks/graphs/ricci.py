@@ -136,7 +136,8 @@ def graph_statistics(graph: ClientGraph) -> Tensor:
 
 
 class CurvedNet(nn.Module):
-    """A network in a space of curvature -1/K, set by the scalar parameter `k`; k = 0 gives -1.
+    """A network in a space of curvature c. It is learned, c = -1/K with K a function of the scalar
+    parameter `k` that is 1 at k = 0; or it is a number, which may be 0.
 
     Under `flatland` each client keeps its own `k`, which starts from the Ricci curvature of its
     graph.
@@ -145,34 +146,35 @@ class CurvedNet(nn.Module):
     ----------
     curvature_map : str
         "sigmoid", "exp" or "wide": the map from k to K, as the run's key `flatland.curvature-map`.
+    curvature : float or None
+        The number, at most 0; None: learned.
 
     Examples
     --------
-    >>> CurvedNet().curvature.item()
-    -1.0
+    >>> CurvedNet().curvature.item(), CurvedNet(curvature=0.0).curvature
+    (-1.0, 0.0)
     """
 
-    def __init__(self, curvature_map: str = "sigmoid") -> None:
+    def __init__(self, curvature_map: str = "sigmoid", curvature: float | None = None) -> None:
         super().__init__()
-        self.k = nn.Parameter(torch.tensor(0.0))
+        self.k = nn.Parameter(torch.tensor(0.0)) if curvature is None else None
         self.estimator: CurvatureEstimator | None = None
         self._map = CURVATURE_MAPS[curvature_map]
+        self._curvature = curvature
 
     def _add_estimator(self, spec: ModelSpec) -> None:
         """Add the estimator. Call this last, so that the seeded start of the other parameters does
         not depend on it."""
-        self.k.requires_grad_(spec.learns_curvature)
         self.estimator = CurvatureEstimator() if spec.estimates_curvature else None
 
     @property
-    def radius(self) -> Tensor:
-        """The squared radius K, ()."""
-        return self._map.radius(self.k if self.estimator is None else self.k + self.estimator())
-
-    @property
-    def curvature(self) -> Tensor:
-        """Sectional curvature -1/K, ()."""
-        return -1 / self.radius
+    def curvature(self) -> Tensor | float:
+        """The sectional curvature: () if it is learned, else the number."""
+        if self._curvature is not None:
+            return self._curvature
+        return -1 / self._map.radius(
+            self.k if self.estimator is None else self.k + self.estimator()
+        )
 
 
 DIMENSIONS = 5

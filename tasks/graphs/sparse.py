@@ -8,6 +8,7 @@ that code, unchecked against the paper.
 import math
 import warnings
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -40,6 +41,16 @@ class Constant:
         """Product (N, M) @ (M, d) -> (N, d)."""
         return _Product.apply(self.matrix, self.transpose, x)
 
+    @cached_property
+    @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
+    def row_sums(self) -> Tensor:
+        """The sums of the rows, (N, 1)."""
+        if isinstance(self.matrix, EdgeMatrix):
+            return self.matrix.row_sums()
+        is_sparse = self.matrix.layout == torch.sparse_csr
+        values = self.matrix.values() if is_sparse else self.matrix
+        return multiply(self.matrix, values.new_ones(self.matrix.shape[1], 1))
+
     def to(self, device: torch.device) -> "Constant":
         """The same matrix on another device."""
         return Constant(self.matrix.to(device), self.transpose.to(device))
@@ -68,6 +79,11 @@ class EdgeMatrix:
         return x.new_zeros(self.num_rows, x.shape[1]).index_add(0, self.rows, terms)
 
     __matmul__ = product
+
+    def row_sums(self) -> Tensor:
+        """The sums of the rows, (N, 1)."""
+        zeros = self.values.new_zeros(self.num_rows, 1)
+        return zeros.index_add(0, self.rows, self.values[:, None])
 
 
 def _short_indices(matrix: Tensor) -> Tensor:
@@ -105,6 +121,14 @@ def multiply(matrix: Tensor | EdgeMatrix, x: Tensor) -> Tensor:
         return _ordered_product(matrix, x)
     out = x.new_empty(matrix.shape[0], x.shape[1])
     return torch.addmm(out, matrix, x, beta=0, out=out)
+
+
+def row_means(weights: "Constant | Tensor", x: Tensor) -> Tensor:
+    """Means (N, d) of rows x (M, d), each with its row of non-negative weights (N, M), not all
+    0."""
+    if isinstance(weights, Constant):
+        return (weights @ x) / weights.row_sums
+    return (weights @ x) / weights.sum(dim=-1, keepdim=True)
 
 
 def _ordered_product(matrix: Tensor, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.heads import PoincareHead, SphereHead, unit
+from curvfed.tasks.heads import PrototypeHead, SphereHead, unit
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.task import Batch, Task, predictions
@@ -60,9 +60,9 @@ def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     Parameters
     ----------
     model : ImageNet
-        With a `PoincareHead` or its flat twin, whose logits are −d.
+        With a `PrototypeHead`, whose logits are −d.
     """
-    return cast(PoincareHead, model.head).distances(model.features(images), labels[:, None]).mean()
+    return cast(PrototypeHead, model.head).distances(model.features(images), labels[:, None]).mean()
 
 
 def triplet(
@@ -76,7 +76,7 @@ def triplet(
     margin, negatives, mixup
         As in `objective`; m is the margin.
     model : ImageNet
-        With a `PoincareHead` or its flat twin, whose logits are −d.
+        With a `PrototypeHead`, whose logits are −d.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def triplet(
     generator of the images' device.
     """
     features = model.features(images)
-    head = cast(PoincareHead, model.head)
+    head = cast(PrototypeHead, model.head)
     num_classes = len(head.weight)
     if num_classes == 1:
         raise ValueError(
@@ -116,7 +116,7 @@ def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     share = (uniform * (math.pi / 2)).sin().square()
     order = torch.randperm(len(images), device=images.device)
     features = model.features(torch.lerp(images[order], images, share))
-    cosines = F.linear(unit(features), unit(cast(PoincareHead, model.head).prototypes))
+    cosines = F.linear(unit(features), unit(cast(PrototypeHead, model.head).prototypes))
     loss = F.cross_entropy(cosines, labels)
     other_loss = F.cross_entropy(cosines, labels[order])
     return share * loss + (1 - share) * other_loss

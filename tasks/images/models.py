@@ -28,7 +28,7 @@ class ImageModelSpec:
     embedding_dim : int
         Width of a linear layer between net and head; 0: without this layer.
     num_classes : int
-    head, fixed, start, normalize, scale, slope, learns_scale, by_means
+    head, fixed, start, normalize, scale, curvature, slope, learns_scale, by_means
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
     """
 
@@ -42,6 +42,7 @@ class ImageModelSpec:
     start: str = "default"
     normalize: bool = True
     scale: float = 1.0
+    curvature: float = -1.0
     slope: float = 0.9
     learns_scale: bool = False
     by_means: bool = False
@@ -140,6 +141,7 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
         start=spec.start,
         normalize=spec.normalize,
         scale=spec.scale,
+        curvature=spec.curvature,
         slope=spec.slope,
         learns_scale=spec.learns_scale,
         by_means=spec.by_means,

@@ -186,11 +186,11 @@ class Rows(Embedding):
         return spec.dim - spec.bias
 
     @property
-    def curvature(self) -> Tensor | None:
-        """The sectional curvature, of shape (); None in flat space."""
+    def curvature(self) -> float:
+        """The sectional curvature."""
         if self.k is not None:
-            return -torch.exp(-2 * self.k.detach())
-        return None if self.chart is None else torch.tensor(-(self.chart.scale**2))
+            return -math.exp(-2 * self.k.item())
+        return 0.0 if self.chart is None else -(self.chart.scale**2)
 
     @property
     def num_coordinates(self) -> int:

@@ -252,14 +252,17 @@ def layer_calls():
     def values(*shape):
         return torch.rand(*shape, generator=torch.Generator().manual_seed(0)).requires_grad_()
 
-    radius, bias = torch.tensor(0.8, requires_grad=True), values(4)
+    size, bias = torch.tensor(0.8, requires_grad=True), values(4)
+    curvature = -size
     adjacency = Constant(torch.eye(3), torch.eye(3))
     return {
-        "exp0_factor": partial(exp0_factor, values(3, 1), radius),
-        "lorentz_linear": partial(lorentz_linear, values(3, 4), values(4, 4), bias, bias, radius),
-        "distance_logits": partial(distance_logits, values(3, 4), values(4, 4), bias, radius),
+        "exp0_factor": partial(exp0_factor, values(3, 1), size),
+        "lorentz_linear": partial(
+            lorentz_linear, values(3, 4), values(4, 4), bias, bias, curvature
+        ),
+        "distance_logits": partial(distance_logits, values(3, 4), values(4, 4), bias, curvature),
         "convolve": partial(
-            first_of, convolve, values(3, 4), values(3, 1), bias, bias, radius, None, adjacency
+            first_of, convolve, values(3, 4), values(3, 1), bias, bias, curvature, None, adjacency
         ),
     }
 

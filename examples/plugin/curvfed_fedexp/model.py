@@ -30,6 +30,7 @@ class Curved(CurvedNet):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Features (N, F) and edges (2, E) -> logits (N, C)."""
-        space = lorentz.exp0(x, self.curvature)[:, 1:]
-        space = self.second(self.first(space, edge_index, self.radius), edge_index, self.radius)
-        return self.head(space, self.radius)
+        curvature = self.curvature
+        space = lorentz.exp0(x, curvature)[:, 1:]
+        space = self.first(space, edge_index, curvature)
+        return self.head(self.second(space, edge_index, curvature), curvature)

@@ -29,8 +29,8 @@ class Curved(CurvedNet):
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """Logits of each node."""
-        space = self.first(lorentz.exp0(x, self.curvature)[:, 1:], edge_index, self.radius)
-        return self.head(self.second(space, edge_index, self.radius), self.radius)
+        space = self.first(lorentz.exp0(x, self.curvature)[:, 1:], edge_index, self.curvature)
+        return self.head(self.second(space, edge_index, self.curvature), self.curvature)
 
 
 class Pooled(nn.Module):

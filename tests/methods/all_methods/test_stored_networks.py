@@ -61,7 +61,7 @@ def test_the_network_of_every_method(method, task):
     ("task", "model"),
     only(
         [(task, model) for task, kind in KINDS.items() for model in kind.models],
-        lambda case: case[1] in ("lorentz", "gated", "gin", "cnn", "poincare"),
+        lambda case: case[1] in ("lorentz", "gated", "gin", "cnn", "prototypes"),
     ),
 )
 def test_every_network(task, model):

@@ -30,7 +30,7 @@ from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 12, 6, 3
 SPEC = ModelSpec(
-    "nodes", "lorentz", FEATURES, CLASSES, width=5, dropout=0.0, gate=True, learns_curvature=True
+    "nodes", "lorentz", FEATURES, CLASSES, width=5, dropout=0.0, gate=True, curvature=None
 )
 ABOUT = pytest.mark.parametrize("task", ["nodes", "graphs"])
 RANGES = {
@@ -162,7 +162,6 @@ def test_a_fresh_estimator_adds_exactly_nothing(task, name):
         with torch.no_grad():
             model.estimator.statistics.copy_(statistics)
         assert model.estimator().item() == 0
-        assert model.radius.item() == 1
         assert model.curvature.item() == -1
 
 
@@ -183,11 +182,8 @@ def test_an_estimator_changes_no_other_start(task):
 
 
 @ABOUT
-@pytest.mark.parametrize("learns", [True, False])
-def test_what_an_estimator_adds_is_its_formula_and_learns(task, learns):
-    model = net_of(
-        spec_of(task, estimates_curvature=True, learns_curvature=learns, curvature_map="exp")
-    ).double()
+def test_what_an_estimator_adds_is_its_formula_and_learns(task):
+    model = net_of(spec_of(task, estimates_curvature=True, curvature_map="exp")).double()
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         model.k.fill_(0.02)
@@ -199,19 +195,16 @@ def test_what_an_estimator_adds_is_its_formula_and_learns(task, learns):
     added = np.mean(p["out"] * np.tanh(p["hidden.weight"] @ p["statistics"] + p["hidden.bias"]))
     assert abs(added) > 1e-3
     assert model.estimator().item() == pytest.approx(added, rel=1e-13)
-    assert model.radius.item() == pytest.approx(
-        math.exp(3 * math.tanh(10 * (0.02 + added))), rel=1e-13
+    assert model.curvature.item() == pytest.approx(
+        -math.exp(-3 * math.tanh(10 * (0.02 + added))), rel=1e-13
     )
-    assert model.curvature.item() == pytest.approx(-1 / model.radius.item())
-    model.radius.backward()
+    model.curvature.backward()
     moved = {
         name
         for name, parameter in model.named_parameters()
         if parameter.grad is not None and parameter.grad.any()
     }
-    assert moved == {"estimator.hidden.weight", "estimator.hidden.bias", "estimator.out"} | (
-        {"k"} if learns else set()
-    )
+    assert moved == {"estimator.hidden.weight", "estimator.hidden.bias", "estimator.out", "k"}
 
 
 @pytest.mark.parametrize(
@@ -278,9 +271,10 @@ def at_curvature_minus_one(model: nn.Module, spec: ModelSpec) -> tuple[float, nn
     from √K (cosh 1, sinh 1·v) the first matrix and its column m make up for. Logits are squared
     distances for nodes, coordinates for graphs.
     """
-    K = model.radius.item()
+    K = -1 / model.curvature.item()
     scale = math.sqrt(K)
-    space, time = math.sinh(1 / scale) / math.sinh(1), math.cosh(1 / scale) / math.cosh(1)
+    space = math.sinh(1 / scale) / math.sinh(1)
+    time = math.cosh(1 / scale) / math.cosh(1) / scale
     if spec.task == "nodes":
         factors = {
             "first.weight": space,
@@ -294,7 +288,7 @@ def at_curvature_minus_one(model: nn.Module, spec: ModelSpec) -> tuple[float, nn
     unit = spec.build(seed=0).double().eval()
     with torch.no_grad():
         for name, parameter in unit.named_parameters():
-            other = 1 / scale if name.endswith(".bias") else 1
+            other = 1 / scale if name.endswith((".bias", ".time")) else 1
             parameter.copy_(factors.get(name, other) * model.get_parameter(name))
     return K if spec.task == "nodes" else scale, unit
 
@@ -316,16 +310,17 @@ def test_another_curvature_is_another_start_and_scale_where_features_have_one_no
 
     With a = sinh(1/√K)/sinh 1, a' = cosh(1/√K)/cosh 1, and the gates as they are, for nodes
 
-        f_K(M₁, m₁, b₁, M₂, m₂, b₂, c, β) = K f₁(a M₁, a' m₁, b₁/√K, M₂, m₂, b₂/√K, c/√K, β/K),
+        f_K(M₁, m₁, b₁, M₂, m₂, b₂, c, β)
+        = K f₁(a M₁, a' m₁/√K, b₁/√K, M₂, m₂/√K, b₂/√K, c/√K, β/K),
 
-    and for graphs f_K(M₁, m₁, b₁, M₂, m₂, b₂, …) = √K f₁(a M₁, a' m₁, b₁/√K, M₂, m₂, b₂/√K, …).
+    and for graphs f_K(M₁, m₁, …) = √K f₁(a M₁, a' m₁/√K, …).
     """
     spec = spec_of(task, curvature_map=name)
     model = shaken(spec, k)
     factor, unit = at_curvature_minus_one(model, spec)
     K = float(exact(name, k))
-    assert model.radius.item() == pytest.approx(K, rel=1e-13)
-    assert unit.radius.item() == 1
+    assert model.curvature.item() == pytest.approx(-1 / K, rel=1e-13)
+    assert unit.curvature.item() == -1
     logits = model(inputs_of(task, rows(unit=True))).detach()
     size = float(logits.abs().max())
     assert float(np.ptp(logits.numpy(), axis=0).min()) > 1e-3 * size

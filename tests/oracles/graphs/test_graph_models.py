@@ -23,7 +23,7 @@ from curvfed.tasks.graphs.sparse import Constant
 
 FEATURES, WIDTH, CLASSES = 4, 5, 3
 SPEC = ModelSpec(
-    "graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=False, learns_curvature=True
+    "graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=False, curvature=None
 )
 KINDS = sorted(MODELS["graphs"])
 SUMMING = ("gin", "gcn", "lorentz")
@@ -172,8 +172,9 @@ class Lorentz:
         self.curvature = -1 / radius
 
     def linear(self, name: str, points: Tensor) -> Tensor:
-        """FlatLand, Eq. 4: the matrix with m for its first column, times the point, lifted."""
-        matrix = torch.cat([self.p[f"{name}.time"].unsqueeze(1), self.p[f"{name}.weight"]], dim=1)
+        """FlatLand, Eq. 4: the matrix with √|c| m for its first column, times the point, lifted."""
+        column = math.sqrt(-self.curvature) * self.p[f"{name}.time"].unsqueeze(1)
+        matrix = torch.cat([column, self.p[f"{name}.weight"]], dim=1)
         return lorentz.lift(points @ matrix.t() + self.p[f"{name}.bias"], self.curvature)
 
     def relu(self, points: Tensor) -> Tensor:
@@ -420,10 +421,12 @@ def test_every_gradient_is_the_difference_quotient(kind, far_out):
         )
 
 
-def test_a_curvature_that_is_not_learned_gets_no_gradient():
-    model = model_of("lorentz", learns_curvature=False)
+def test_a_network_of_a_given_curvature_learns_none():
+    model = model_of("lorentz", curvature=-2.0)
+    assert model.curvature == -2
+    assert "k" not in dict(model.named_parameters())
     model(batch(some_graphs())).sum().backward()
-    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == ["k"]
+    assert all(parameter.grad is not None for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("kind", SUMMING)

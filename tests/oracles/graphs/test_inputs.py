@@ -416,7 +416,7 @@ def test_scoring_first_does_not_spoil_training(about, kind):
     """What scoring makes on its way, without autograd, training goes on with."""
     client = one_graph() if about == "nodes" else many_graphs()
     spec = ModelSpec(
-        about, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, learns_curvature=True
+        about, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, curvature=None
     )
     wanted = gradients(
         client_task(client, (*client.class_names, "more")[:3], CPU, 3), spec.build(seed=0)

@@ -31,49 +31,48 @@ def layer_and_input(**changes):
     return (
         layer,
         torch.randn(NODES, WIDTH, dtype=torch.float64),
-        torch.tensor(RADIUS, dtype=torch.float64),
+        torch.tensor(-1 / RADIUS, dtype=torch.float64),
     )
 
 
 @pytest.mark.parametrize("gate", [False, True])
 def test_it_is_the_formula_over_points_with_weights_of_pygs_gcn(gate):
-    layer, space, radius = layer_and_input(gate=gate)
-    curvature_ = -1 / radius
-    time = (radius + space.square().sum(1, keepdim=True)).sqrt()
+    layer, space, curvature = layer_and_input(gate=gate)
+    time = (1 - curvature * space.square().sum(1, keepdim=True)).sqrt()
     out = space @ layer.weight.T + time * layer.time + layer.bias
-    points = torch.cat([(radius + out.square().sum(1, keepdim=True)).sqrt(), out], dim=1)
+    points = lorentz.lift(out, curvature)
     conv = GCNConv(NODES, NODES, bias=False).double()
     conv.lin.weight.data = torch.eye(NODES, dtype=torch.float64)
     both = torch.cat([EDGES, EDGES.flip(0)], dim=1)
     weights = conv(torch.eye(NODES, dtype=torch.float64), both)
-    low = torch.stack([lorentz.centroid(points, row, curvature_) for row in weights])[:, 1:]
+    low = torch.stack([lorentz.centroid(points, row, curvature) for row in weights])[:, 1:]
     share = torch.sigmoid(layer.gate) if gate else 1.0
     wanted = torch.relu(share * low + (1 - share) * (out - low))
-    assert torch.allclose(layer(space, EDGES, radius), wanted, rtol=1e-12, atol=1e-12)
+    assert torch.allclose(layer(space, EDGES, curvature), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_direction_order_loops_and_repeats_of_edges_do_not_matter():
-    layer, space, radius = layer_and_input()
-    wanted = layer(space, EDGES, radius)
+    layer, space, curvature = layer_and_input()
+    wanted = layer(space, EDGES, curvature)
     loops = torch.arange(NODES).expand(2, -1)
     for other in (
         EDGES.flip(0),
         EDGES.flip(1),
         torch.cat([EDGES, EDGES.flip(0), loops, EDGES], dim=1),
     ):
-        assert torch.equal(layer(space, other, radius), wanted)
+        assert torch.equal(layer(space, other, curvature), wanted)
 
 
 def test_a_matrix_is_made_once_anew_for_other_edges_and_goes_with_them():
-    layer, space, radius = layer_and_input()
+    layer, space, curvature = layer_and_input()
     edges = EDGES.clone()
-    before = layer(space, edges, radius)
+    before = layer(space, edges, curvature)
     made = modules._adjacencies[edges][1]
     with torch.inference_mode():
-        layer(space, edges, radius)
+        layer(space, edges, curvature)
     assert modules._adjacencies[edges][1] is made
     edges[:, 0] = torch.tensor([5, 6])
-    assert not torch.equal(layer(space, edges, radius), before)
+    assert not torch.equal(layer(space, edges, curvature), before)
     held = len(modules._adjacencies)
     del edges, made
     gc.collect()
@@ -81,35 +80,37 @@ def test_a_matrix_is_made_once_anew_for_other_edges_and_goes_with_them():
 
 
 def test_what_scoring_made_first_can_be_trained_with():
-    layer, space, radius = layer_and_input()
+    layer, space, curvature = layer_and_input()
     edges = EDGES.clone()
     with torch.inference_mode():
-        layer(space, edges, radius)
-    layer(space, edges, radius).sum().backward()
+        layer(space, edges, curvature)
+    layer(space, edges, curvature).sum().backward()
     assert all(parameter.grad is not None for parameter in layer.parameters())
 
 
 def test_dropout_is_for_training_alone():
-    layer, space, radius = layer_and_input(dropout=0.9)
-    assert torch.equal(layer.eval()(space, EDGES, radius), layer(space, EDGES, radius))
-    assert not torch.equal(layer.train()(space, EDGES, radius), layer.eval()(space, EDGES, radius))
+    layer, space, curvature = layer_and_input(dropout=0.9)
+    assert torch.equal(layer.eval()(space, EDGES, curvature), layer(space, EDGES, curvature))
+    assert not torch.equal(
+        layer.train()(space, EDGES, curvature), layer.eval()(space, EDGES, curvature)
+    )
 
 
 def test_edges_made_in_inference_mode():
     torch.manual_seed(0)
-    layer, radius = curved.LorentzConv(3, 2).eval(), torch.tensor(1.0)
+    layer, curvature = curved.LorentzConv(3, 2).eval(), -1.0
     edges, x = torch.tensor([[0, 1], [1, 2]]), torch.randn(3, 3)
     with torch.inference_mode():
         made = edges.clone()
-        assert torch.equal(layer(x, made, radius), layer(x, edges, radius))
+        assert torch.equal(layer(x, made, curvature), layer(x, edges, curvature))
         made[1, 1] = 0  # a graph without node 2
-        assert torch.equal(layer(x, made, radius), layer(x, edges[:, :1], radius))
-    assert layer(x, made, radius).requires_grad
+        assert torch.equal(layer(x, made, curvature), layer(x, edges[:, :1], curvature))
+    assert layer(x, made, curvature).requires_grad
 
 
 def test_edges_of_32_bits_in_a_graph_whose_pairs_need_64():
     """50,000 nodes have 2.5 billion pairs."""
     edges = torch.tensor([[49_999, 49_998, 0], [0, 49_999, 1]])
     layer, space = curved.LorentzConv(2, 2), torch.randn(50_000, 2)
-    radius = torch.tensor(1.0)
-    assert torch.equal(layer(space, edges.int(), radius), layer(space, edges, radius))
+    curvature = torch.tensor(-1.0)
+    assert torch.equal(layer(space, edges.int(), curvature), layer(space, edges, curvature))

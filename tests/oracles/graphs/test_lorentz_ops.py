@@ -49,7 +49,8 @@ def test_convolution_is_linear_layer_centroid_and_mix(
     given = _values(NODES, 4, seed=1)
     weight, bias, column = _values(WIDTH, 4, seed=2), _values(WIDTH, seed=3), _values(WIDTH, seed=4)
     points = lift(given, -1 / radius)
-    space = points[:, 1:] @ weight.t() + points[:, :1] * column + bias
+    time = points[:, :1] / radius**0.5
+    space = points[:, 1:] @ weight.t() + time * column + bias
     low = normalize(adjacency.matrix @ lift(space, -1 / radius), -1 / radius)[:, 1:]
     share = 1.0 if gate is None else gate
     expected = share * low + (1 - share) * (space - low)
@@ -58,7 +59,7 @@ def test_convolution_is_linear_layer_centroid_and_mix(
         given.square().sum(1, keepdim=True),
         bias,
         column,
-        _scalar(radius),
+        _scalar(-1 / radius),
         None if gate is None else _scalar(gate),
         adjacency,
     )
@@ -70,7 +71,7 @@ def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> 
     alone = _values(NODES, WIDTH, seed=5).abs()
     zeros = torch.zeros(WIDTH, dtype=torch.float64)
     found, _ = convolve(
-        alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8), None, adjacency
+        alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(-1.25), None, adjacency
     )
     # an isolated node is its own centroid
     torch.testing.assert_close(found[7:], alone[7:], rtol=1e-12, atol=1e-12)
@@ -80,8 +81,9 @@ def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> 
 def test_linear_layer_is_a_matrix_times_the_point(radius: float) -> None:
     given, weight = _values(NODES, 4, seed=1), _values(WIDTH, 4, seed=2)
     bias, column = _values(WIDTH, seed=3), _values(WIDTH, seed=4)
-    expected = lift(given, -1 / radius) @ torch.cat([column.unsqueeze(1), weight], dim=1).t() + bias
-    found = lorentz_linear(given, weight, bias, column, _scalar(radius))
+    matrix = torch.cat([column.unsqueeze(1) / radius**0.5, weight], dim=1)
+    expected = lift(given, -1 / radius) @ matrix.t() + bias
+    found = lorentz_linear(given, weight, bias, column, _scalar(-1 / radius))
     torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-14)
 
 
@@ -96,7 +98,10 @@ def test_logits_are_lorentz_distances(radius: float) -> None:
     apart = nodes - points
     expected = bias - inner(apart, apart)
     torch.testing.assert_close(
-        distance_logits(space, centres, bias, _scalar(radius)), expected, rtol=1e-11, atol=1e-11
+        distance_logits(space, centres, bias, _scalar(-1 / radius)),
+        expected,
+        rtol=1e-11,
+        atol=1e-11,
     )
 
 
@@ -104,17 +109,18 @@ def test_logits_are_lorentz_distances(radius: float) -> None:
 def test_factor_is_that_of_exp0(radius: float) -> None:
     rows = _values(NODES, WIDTH).detach()
     rows[0] = 0
-    factor = exp0_factor(rows.norm(dim=1, keepdim=True), _scalar(radius))
+    factor = exp0_factor(rows.norm(dim=1, keepdim=True), _scalar(1 / radius))
     torch.testing.assert_close(factor * rows, exp0(rows, -1 / radius)[:, 1:], rtol=1e-14, atol=0)
 
 
 def test_lifted_features_are_exp0_times_the_matrix() -> None:
-    rows, weight, radius = _values(NODES, 4).detach(), _values(WIDTH, 4, seed=1), _scalar(0.7)
+    rows, weight = _values(NODES, 4).detach(), _values(WIDTH, 4, seed=1)
+    curvature = _scalar(-0.7)
     rows[0] = 0
-    points = exp0(rows, -1 / radius.detach())[:, 1:]
+    points = exp0(rows, curvature.detach())[:, 1:]
     norms = rows.norm(dim=1, keepdim=True)
     for given in (norms, norms.clone().requires_grad_()):
-        product, square = lift_features(rows @ weight.t(), given, radius)
+        product, square = lift_features(rows @ weight.t(), given, curvature)
         torch.testing.assert_close(product, points @ weight.t(), rtol=1e-13, atol=1e-13)
         torch.testing.assert_close(square, points.square().sum(1, keepdim=True), rtol=1e-13, atol=0)
 
@@ -127,7 +133,7 @@ def test_dropout_in_a_layer_is_dropout_of_its_result(adjacency: Constant) -> Non
         given.square().sum(1, keepdim=True),
         zeros,
         zeros,
-        _scalar(0.8),
+        _scalar(-0.8),
     )
     whole, _ = call(None, adjacency)
     torch.manual_seed(3)
@@ -145,12 +151,12 @@ def test_gradients(adjacency: Constant) -> None:
     norms = _values(NODES, 1).detach().abs()
     product, square = _values(NODES, WIDTH), norms.square().requires_grad_()
     vectors = _values(WIDTH, seed=1), _values(WIDTH, seed=2)
-    arguments = (product, square, *vectors, _scalar(0.7))
+    arguments = (product, square, *vectors, _scalar(-0.7))
     assert torch.autograd.gradcheck(
         lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8))
     )
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, None, adjacency), arguments)
-    features = (product, norms, _scalar(0.7))
+    features = (product, norms, _scalar(-0.7))
     assert torch.autograd.gradcheck(lift_features, features)
     assert torch.autograd.gradcheck(exp0_factor, (norms.clone().requires_grad_(), _scalar(0.7)))
     layers = (
@@ -158,10 +164,10 @@ def test_gradients(adjacency: Constant) -> None:
         _values(4, WIDTH, seed=5),
         _values(4, seed=6),
         _values(4, seed=7),
-        _scalar(0.7),
+        _scalar(-0.7),
     )
     assert torch.autograd.gradcheck(lorentz_linear, layers)
-    heads = (product, _values(CLASSES, WIDTH, seed=3), _values(CLASSES, seed=4), _scalar(0.7))
+    heads = (product, _values(CLASSES, WIDTH, seed=3), _values(CLASSES, seed=4), _scalar(-0.7))
     assert torch.autograd.gradcheck(distance_logits, heads)
 
 
@@ -169,14 +175,15 @@ def test_gradients(adjacency: Constant) -> None:
 def test_finite_at_the_origin_and_far_out(adjacency: Constant, size: float) -> None:
     matrix = adjacency.matrix.float()
     given = (size * torch.ones(NODES, WIDTH)).requires_grad_()
-    radius, gate = torch.tensor(1.0, requires_grad=True), torch.tensor(0.9, requires_grad=True)
+    curvature = torch.tensor(-1.0, requires_grad=True)
+    gate = torch.tensor(0.9, requires_grad=True)
     zeros = torch.zeros(WIDTH, requires_grad=True)
     square = given.square().sum(1, keepdim=True)
-    found, _ = convolve(given, square, zeros, zeros, radius, gate, Constant(matrix, matrix))
-    linear = lorentz_linear(given, torch.ones(WIDTH, WIDTH), zeros, torch.ones(WIDTH), radius)
-    logits = distance_logits(found, torch.ones(CLASSES, WIDTH), torch.zeros(CLASSES), radius)
+    found, _ = convolve(given, square, zeros, zeros, curvature, gate, Constant(matrix, matrix))
+    linear = lorentz_linear(given, torch.ones(WIDTH, WIDTH), zeros, torch.ones(WIDTH), curvature)
+    logits = distance_logits(found, torch.ones(CLASSES, WIDTH), torch.zeros(CLASSES), curvature)
     (found.sum() + linear.sum() + logits.sum()).backward()
-    for tensor in (found, linear, logits, given.grad, radius.grad, gate.grad, zeros.grad):
+    for tensor in (found, linear, logits, given.grad, curvature.grad, gate.grad, zeros.grad):
         assert tensor is not None
         assert bool(tensor.isfinite().all())
 
@@ -184,17 +191,17 @@ def test_finite_at_the_origin_and_far_out(adjacency: Constant, size: float) -> N
 @pytest.mark.parametrize("norm", [0.0, 1e-30, 1e-9, 1e-3, 0.2, 0.41, 0.42, 3.0, 30.0, 60.0, 1e6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_gradient_of_the_factor_by_the_norm(norm: float, dtype: torch.dtype) -> None:
-    radius = torch.tensor(0.7, dtype=dtype, requires_grad=True)
+    size = torch.tensor(1.4, dtype=dtype, requires_grad=True)
     norms = torch.full((1, 1), norm, dtype=dtype, requires_grad=True)
-    exp0_factor(norms, radius).sum().backward()
+    exp0_factor(norms, size).sum().backward()
     assert norms.grad is not None
-    assert radius.grad is not None
+    assert size.grad is not None
     with mpmath.workdps(120):
-        root, limit = mpmath.sqrt(radius.item()), max_radius(dtype)
-        x = norms.item() / root
+        root, limit = mpmath.sqrt(size.item()), max_radius(dtype)
+        x = norms.item() * root
         slope = mpmath.cosh(x) if x < limit else 0  # beyond the largest radius only 1/x moves
-        exact = float((slope - mpmath.sinh(min(x, limit)) / x) / x / root) if x else 0.0
+        exact = float((slope - mpmath.sinh(min(x, limit)) / x) / x * root) if x else 0.0
     assert norms.grad.item() == pytest.approx(
         exact, rel=200 * torch.finfo(dtype).eps, abs=torch.finfo(dtype).eps
     )
-    assert bool(radius.grad.isfinite())
+    assert bool(size.grad.isfinite())

@@ -11,7 +11,7 @@ from mpmath import mpf
 from torch import nn
 
 from curvfed.geometry import normal_coordinates, poincare, prototypes
-from curvfed.tasks.heads import HEADS, HeadSpec, PoincareHead, head_start, make_head, unit
+from curvfed.tasks.heads import HEADS, HeadSpec, PrototypeHead, head_start, make_head, unit
 from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import NETS
 
@@ -88,7 +88,7 @@ def test_unit_features_at_the_edges(dtype):
 
 
 def test_logits_of_a_poincare_head_are_distances_to_five_parts_in_a_million():
-    spec = HeadSpec("poincare", 10, 20, fixed=True, start="uniform")
+    spec = HeadSpec("prototypes", 10, 20, fixed=True, start="uniform")
     head = given_head(spec)
     z = torch.cat(
         [
@@ -105,7 +105,7 @@ def test_logits_of_a_poincare_head_are_distances_to_five_parts_in_a_million():
 @both_dtypes
 @pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "trained"])
 def test_gradients_of_a_poincare_head_are_finite_at_the_origin_and_far_out(dtype, fixed):
-    head = given_head(HeadSpec("poincare", 10, 20, fixed=fixed, start="uniform"), dtype)
+    head = given_head(HeadSpec("prototypes", 10, 20, fixed=fixed, start="uniform"), dtype)
     z = torch.cat(
         [
             features([0.0, 80.0, 1000.0], 20, dtype),
@@ -126,23 +126,23 @@ def test_gradients_of_a_poincare_head_are_finite_at_the_origin_and_far_out(dtype
 
 
 @both_dtypes
-def test_the_flat_twin_of_a_poincare_head_is_its_limit_without_curvature(dtype):
-    spec = HeadSpec("poincare", 10, 20, fixed=True, start="uniform")
+def test_prototypes_at_curvature_0_are_the_limit_of_curved_ones(dtype):
+    spec = HeadSpec("prototypes", 10, 20, fixed=True, start="uniform")
     weight = given_head(spec, dtype).weight
-    twin = given_head(replace(spec, kind="prototypes"), dtype)
-    torch.testing.assert_close(twin.weight, weight, rtol=0, atol=0)
+    flat = given_head(replace(spec, curvature=0.0), dtype)
+    torch.testing.assert_close(flat.weight, weight, rtol=0, atol=0)
     z = torch.cat([features([0.0, 1e-4, 0.3, 3.0, 100.0], 20, dtype), weight[:1].detach()])
     z.requires_grad_()
     limit = normal_coordinates.cdist(z.detach().double(), weight.double(), -1e-9)
-    torch.testing.assert_close(twin(z).double(), -limit, rtol=1e-5, atol=0)
+    torch.testing.assert_close(flat(z).double(), -limit, rtol=1e-5, atol=0)
     classes = torch.tensor([[0, 3]] * len(z))
-    torch.testing.assert_close(twin.distances(z, classes), -twin(z).gather(1, classes))
-    twin(z).sum().backward()
+    torch.testing.assert_close(flat.distances(z, classes), -flat(z).gather(1, classes))
+    flat(z).sum().backward()
     assert z.grad.isfinite().all()
 
 
 def test_the_largest_logit_is_the_nearest_prototypes_and_for_equal_norms_that_of_largest_cosine():
-    head = given_head(HeadSpec("poincare", 10, 5, fixed=True, start="uniform"), torch.float64)
+    head = given_head(HeadSpec("prototypes", 10, 5, fixed=True, start="uniform"), torch.float64)
     z = features([0.01, 0.5, 1.0, 2.0, 8.0] * 40, 5, torch.float64)
     predicted = head(z).argmax(dim=1)
     torch.testing.assert_close(predicted, (z @ head.weight.T).argmax(dim=1))
@@ -153,7 +153,7 @@ def test_the_largest_logit_is_the_nearest_prototypes_and_for_equal_norms_that_of
 
 
 def test_a_trained_poincare_head_starts_from_the_same_points_as_a_fixed_one():
-    spec = HeadSpec("poincare", 10, 20, start="uniform", slope=0.8)
+    spec = HeadSpec("prototypes", 10, 20, start="uniform", slope=0.8)
     trained, fixed = given_head(spec), given_head(replace(spec, fixed=True))
     assert torch.equal(trained.prototypes, fixed.prototypes)
     torch.testing.assert_close(trained.prototypes.norm(dim=1), torch.full((10,), 0.8))
@@ -165,7 +165,7 @@ def test_a_trained_poincare_head_starts_from_the_same_points_as_a_fixed_one():
 def test_sgd_in_normal_coordinates_is_riemannian_sgd_along_a_ray(radius):
     """Riemannian gradients are Euclidean ones over the metric λ²; its exponential map goes at unit
     speed along rays."""
-    head = PoincareHead(HeadSpec("poincare", 1, 2, start="uniform")).double()
+    head = PrototypeHead(HeadSpec("prototypes", 1, 2, start="uniform")).double()
     with torch.no_grad():
         head.weight[0, 0] = radius
     z, rate = torch.tensor([[2 * radius, 0.0]], dtype=torch.float64), 0.1
@@ -188,7 +188,7 @@ def test_starts():
     torch.testing.assert_close(weight @ weight.T, torch.eye(10), rtol=0, atol=1e-6)
     crowded = head_start(HeadSpec("sphere", 10, 5, fixed=True, start="orthonormal"), 5)["weight"]
     torch.testing.assert_close(crowded, prototypes.uniform(10, 5, 5).float())
-    spread = head_start(HeadSpec("poincare", 10, 20, fixed=True, start="uniform", slope=0.7), 5)[
+    spread = head_start(HeadSpec("prototypes", 10, 20, fixed=True, start="uniform", slope=0.7), 5)[
         "weight"
     ]
     torch.testing.assert_close(spread, math.atanh(0.7) * prototypes.uniform(10, 20, 5).float())
@@ -215,7 +215,7 @@ def test_the_default_start_has_the_distribution_of_torchs_linear():
 
 @pytest.mark.parametrize("kind", HEADS)
 def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
-    for start in ("orthonormal", "uniform", *(["default"] if kind != "poincare" else [])):
+    for start in ("orthonormal", "uniform", *(["default"] if kind != "prototypes" else [])):
         spec = HeadSpec(kind, 5, 6, fixed=True, start=start)
         head, first, again, other = (
             make_head(spec),
@@ -246,11 +246,11 @@ def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
 )
 def test_bad_heads_are_refused(bad, message):
     with pytest.raises(ValueError, match=message):
-        HeadSpec(**{"kind": "poincare", "num_classes": 3, "dim": 2, "start": "uniform"} | bad)
+        HeadSpec(**{"kind": "prototypes", "num_classes": 3, "dim": 2, "start": "uniform"} | bad)
 
 
 SPEC = ImageModelSpec(kind="cnn", shape=(1, 12, 12), norm="none", embedding_dim=5, num_classes=3)
-SHARED_HEAD = {"head": "poincare", "start": "uniform"}
+SHARED_HEAD = {"head": "prototypes", "start": "uniform"}
 
 
 @pytest.mark.parametrize("embedding_dim", [0, 5])

@@ -21,7 +21,7 @@ both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=["float32", "float64"
 ONE_AND_ALL = pytest.mark.parametrize("negatives", ["one", "all"])
 
 
-def model_of(kind="poincare", num_classes=10, dim=20, dtype=torch.float32, **entries):
+def model_of(kind="prototypes", num_classes=10, dim=20, dtype=torch.float32, **entries):
     """A model whose features are the pixels."""
     spec = HeadSpec(kind, num_classes, dim, fixed=True, start="uniform", **entries)
     head = make_head(spec)

@@ -48,7 +48,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "dtype", "limit"), CASES)
 def test_clipped_sums_are_those_of_a_loop(kind, dtype, limit):
-    model = ModelSpec("graphs", kind, 5, 3, 6, 0.0, learns_curvature=True).build(0).to(dtype)
+    model = ModelSpec("graphs", kind, 5, 3, 6, 0.0, curvature=None).build(0).to(dtype)
     graphs = list(random_graphs(dtype))
     labels = torch.tensor([0, 2, 1, 1])
     parameters = [value for value in model.parameters() if value.requires_grad]

@@ -20,7 +20,12 @@ from curvfed.tasks.images.client_task import objective
 from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.task import Batch
 
-HEADS = {"cross-entropy": "linear", "mse": "sphere", "geodesic": "poincare", "triplet": "poincare"}
+HEADS = {
+    "cross-entropy": "linear",
+    "mse": "sphere",
+    "geodesic": "prototypes",
+    "triplet": "prototypes",
+}
 # all losses on a small network, all networks on one loss, both precisions on both
 CASES = [
     *((loss, "cnn", dtype) for loss in HEADS for dtype in (torch.float32, torch.float64)),

@@ -1,0 +1,238 @@
+"""Curvature 0 is the limit of the curvatures below it: scores, gradients and steps of every curved
+part tend to those at 0 in first order of the curvature, and at 0 nothing curved runs."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+import torch
+from app_runs import QUICK, run
+from torch import Tensor, nn
+
+from curvfed.geometry import normal_coordinates
+from curvfed.geometry.frames import Hyperboloid
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods.links import mean_rows, mean_terms
+from curvfed.tasks.graphs import lorentz_layers, lorentz_modules
+from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
+from curvfed.tasks.graphs.model_spec import ModelSpec
+from curvfed.tasks.graphs.sparse import Constant
+from curvfed.tasks.heads import HeadSpec, PrototypeHead
+from curvfed.tasks.images.client_task import objective
+from curvfed.tasks.links.models import LinkModelSpec, chart_of
+
+SIZES = [1e-2, 1e-3, 1e-4, 1e-5, 1e-6]
+"""Absolute curvatures."""
+
+STEPS = 4
+
+
+def values(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return scale * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
+def graph_inputs() -> GraphInputs:
+    """A ring of six nodes with two chords."""
+    ends = torch.tensor([[0, 1, 2, 3, 4, 5, 0, 1], [1, 2, 3, 4, 5, 0, 3, 4]])
+    edges = torch.cat([ends, ends.flip(0)], dim=1)
+    order = torch.argsort(edges[0] * 6 + edges[1])
+    owner = torch.zeros(6, dtype=torch.int64)
+    features = Constant.of(values(6, 3))
+    return GraphInputs(features, edges[:, order], graph_of_node=owner, num_graphs=1)
+
+
+def shaken(model: nn.Module) -> nn.Module:
+    """In float64, with no parameter at 0."""
+    model = model.double().train()
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):
+            parameter.add_(values(*parameter.shape, seed=number, scale=0.3))
+    return model
+
+
+def graph_network(task: str, kind: str, curvature: float) -> tuple[nn.Module, Callable[[], Tensor]]:
+    spec = ModelSpec(task, kind, 3, 2, 4, dropout=0.0, curvature=curvature)
+    model = shaken(spec.build(0))
+    inputs = graph_inputs()
+    return model, lambda: model(inputs)
+
+
+def padded_network(kind: str, curvature: float) -> tuple[nn.Module, Callable[[], Tensor]]:
+    """As `torch.func` maps it over graphs."""
+    spec = ModelSpec("graphs", kind, 3, 2, 4, dropout=0.0, curvature=curvature)
+    model = shaken(spec.build(0))
+    graphs = DenseGraphs.of(graph_inputs())
+
+    def outputs() -> Tensor:
+        named = dict(model.named_parameters())
+        single = DenseGraphs(*(part[0] for part in graphs))
+        call = partial(torch.func.functional_call, model)
+        return torch.func.vmap(lambda _: call(named, (single,)))(torch.zeros(1))
+
+    return model, outputs
+
+
+def prototypes(loss: str, curvature: float) -> tuple[nn.Module, Callable[[], Tensor]]:
+    torch.manual_seed(0)
+    head = PrototypeHead(HeadSpec("prototypes", 3, 4, curvature=curvature))
+    model = shaken(nn.ModuleDict({"body": nn.Linear(5, 4), "head": head}))
+    network = SimpleNamespace(head=head, features=model["body"])
+    images = values(6, 5, seed=7)
+    labels = torch.tensor([0, 1, 2, 0, 1, 2])
+    loss_of = objective(loss, margin=3.0, negatives="all", mixup=0.0)
+
+    def outputs() -> Tensor:
+        value = loss_of(network, images, labels)
+        return torch.cat([value.reshape(1), head(model["body"](images)).flatten()])
+
+    return model, outputs
+
+
+def embedding(
+    kind: str, score: str, bias: bool, curvature: float
+) -> tuple[nn.Module, Callable[[], Tensor]]:
+    spec = LinkModelSpec(kind, 5, 1, 4, curvature=curvature, score=score, bias=bias)
+    model = shaken(spec.build(0))
+    heads = torch.tensor([0, 1, 2])
+    tails = torch.tensor([[1, 2, 3], [0, 2, 4], [4, 3, 0]])
+    relations = torch.zeros(3, dtype=torch.int64)
+    return model, lambda: model(heads, relations, tails)
+
+
+CASES = {
+    "flatland.curvature": {
+        "nodes": partial(graph_network, "nodes", "lorentz"),
+        "graphs": partial(graph_network, "graphs", "lorentz"),
+        "graphs by FlatLand's layers": partial(graph_network, "graphs", "lorentz-gcn"),
+        "padded graphs": partial(padded_network, "lorentz"),
+        "padded graphs by FlatLand's layers": partial(padded_network, "lorentz-gcn"),
+    },
+    "fedhgcn.curvature": {
+        "nodes": partial(graph_network, "nodes", "lorentz"),
+        "graphs": partial(graph_network, "graphs", "lorentz"),
+    },
+    "hyperfed.curvature": {
+        "triplet loss": partial(prototypes, "triplet"),
+        "geodesic loss": partial(prototypes, "geodesic"),
+    },
+    "links.curvature": {
+        "normal coordinates": partial(embedding, "normal", "distance", False),
+        "normal coordinates, squares and biases": partial(embedding, "normal", "squared", True),
+        "hyperboloid": partial(embedding, "hyperboloid", "distance", True),
+        "hyperboloid, squares": partial(embedding, "hyperboloid", "squared", False),
+    },
+}
+"""By the key of a family's curvature, its networks."""
+
+NETWORKS = [(key, name) for key, cases in CASES.items() for name in cases]
+
+
+def a_round(make: Callable[[float], tuple[nn.Module, Callable[[], Tensor]]], c: float) -> Tensor:
+    """Outputs, gradients, and the parameters after some steps, as one vector."""
+    model, outputs = make(c)
+    parts = []
+    for step in range(STEPS):
+        model.zero_grad()
+        out = outputs()
+        weights = values(*out.shape, seed=11)
+        (weights * out).sum().backward()
+        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        if step == 0:
+            parts += [out.detach().flatten(), *(p.grad.flatten() for p in trained)]
+        with torch.no_grad():
+            for parameter in trained:
+                parameter.sub_(parameter.grad, alpha=0.01)
+    return torch.cat([*parts, *(p.detach().flatten() for p in model.parameters())])
+
+
+def orders(errors: list[float]) -> list[float]:
+    """The exponents by which errors fall with the curvature, between neighbours of `SIZES`."""
+    return [math.log10(first / second) for first, second in pairwise(errors)]
+
+
+@pytest.mark.parametrize("key", sorted({row.curvature_key for row in METHODS.values()} - {""}))
+def test_every_family_has_cases_for_the_tasks_of_its_methods(key):
+    assert CASES[key]
+
+
+@pytest.mark.parametrize(("key", "name"), NETWORKS)
+def test_outputs_gradients_and_steps_tend_to_those_at_0_in_first_order(key, name):
+    make = CASES[key][name]
+    flat = a_round(make, 0.0)
+    errors = [float((a_round(make, -size) - flat).norm() / flat.norm()) for size in SIZES]
+    assert errors[-1] < 1e-5
+    assert all(0.9 < order < 1.1 for order in orders(errors)[1:]), errors
+
+
+@pytest.mark.parametrize("average", ["centroid", "tangent", "flat"])
+@pytest.mark.parametrize("kind", ["normal", "hyperboloid"])
+def test_means_of_rows_tend_to_those_of_their_coordinates(kind, average):
+    old = values(6, 3)
+    ends = [old + values(6, 3, seed=seed) for seed in (1, 2)]
+    shares = (0.25, 0.75)
+
+    def mean(curvature: float) -> Tensor:
+        chart = chart_of(kind, curvature)
+        terms = [mean_terms(average, chart, old, end) for end in ends]
+        total = sum(share * term for share, term in zip(shares, terms, strict=True))
+        return mean_rows(average, chart, old, total)
+
+    flat = sum(share * end for share, end in zip(shares, ends, strict=True))
+    torch.testing.assert_close(mean(0.0), flat)
+    errors = [float((mean(-size) - flat).norm()) for size in SIZES]
+    assert errors[-1] < 1e-4
+    if average != "flat":
+        assert all(0.9 < order < 1.1 for order in orders(errors)[1:]), errors
+
+
+def refuse(*arguments: object, **keywords: object) -> None:
+    raise AssertionError("curved code runs at curvature 0")
+
+
+CURVED = [
+    (name, task)
+    for name, row in METHODS.items()
+    for task in row.tasks
+    if row.curvature_key and task in QUICK
+]
+
+
+@pytest.mark.parametrize(("method", "task"), CURVED)
+def test_at_curvature_0_nothing_curved_runs(method, task, tmp_path, monkeypatch):
+    for function in ("_Exp0Factor", "_LorentzLinear", "_DistanceLogits"):
+        monkeypatch.setattr(getattr(lorentz_layers, function), "apply", refuse)
+    monkeypatch.setattr(lorentz_modules._Convolution, "apply", refuse)
+    monkeypatch.setattr(normal_coordinates, "cdist", refuse)
+    monkeypatch.setattr(Hyperboloid, "__init__", refuse)
+    key = METHODS[method].curvature_key.replace(".", "__")
+    settings = QUICK[task] | {"method": method, "num_rounds": 1, key: 0.0}
+    done = run(tmp_path, "flat", **settings)
+    assert done.summary["status"] == "completed"
+
+
+@pytest.mark.parametrize(("method", "task"), CURVED)
+def test_losses_of_a_round_at_a_small_curvature_are_those_at_0(method, task, tmp_path):
+    key = METHODS[method].curvature_key.replace(".", "__")
+    settings = QUICK[task] | {"method": method, "num_rounds": 1}
+    losses = []
+    for curvature in (0.0, -1e-6):
+        done = run(tmp_path, f"at{curvature:g}", **settings, **{key: curvature})
+        losses.append([float(row["loss"]) for row in done.clients if row["phase"] == "train"])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-2)
+
+
+def test_a_curvature_above_0_is_refused():
+    with pytest.raises(ValueError, match="at most 0"):
+        graph_network("nodes", "lorentz", 1.0)[1]()
+
+
+def test_replaced_curvatures_keep_the_start():
+    spec = ModelSpec("nodes", "lorentz", 3, 2, 4, dropout=0.0, curvature=0.0)
+    flat = spec.build(3).state_dict()
+    learned = replace(spec, curvature=None).build(3).state_dict()
+    assert all(torch.equal(learned[name], value) for name, value in flat.items())
