@@ -48,13 +48,13 @@ def sweep(
     SWEEP is the path of a .toml file, which docs/sweeps.md describes, or the name of
     a shipped sweep: flatland-by-design or wire-precision. Completed runs are
     skipped, interrupted ones are resumed, and failed ones are repeated.
-    Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted by
-    Ctrl-C or SIGTERM.
+    Exit status: 0 all completed, 1 some failed or the machine did, such as a full
+    disk, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
     from curvfed.deployments.sweep import data_places, find, read_plan
     from curvfed.deployments.sweep.results import FILE, default_results
-    from curvfed.deployments.sweep.runner import run_sweep
+    from curvfed.deployments.sweep.runner import executor_of, run_sweep
     from curvfed.server_app.report.sweep_page import check_page
 
     console = Console(soft_wrap=True)
@@ -62,7 +62,9 @@ def sweep(
     check_page(plan)
     folder = (results or default_results()).resolve()
     resources = Resources(cpus, gpus, address)
-    failed = run_sweep(plan, folder, data_places(data), resources, console)
+    places = data_places(data)
+    with executor_of(resources, console) as executor:
+        failed = run_sweep(plan, folder, places, executor, console)
     console.print(f"all runs in one table: {folder / FILE}", highlight=False)
     raise typer.Exit(int(failed > 0))
 
@@ -178,13 +180,14 @@ def compare(
     It prints a table and an answer, and writes them as comparison.html beside the
     runs (--results; by default a folder in ~/curvfed/comparisons). The same command
     continues an interrupted comparison. See docs/sweeps.md.
-    Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
-    interrupted by Ctrl-C or SIGTERM.
+    Exit status: 0 all methods compared, 1 some could not be or the machine failed,
+    2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
     from curvfed.deployments.compare.request import read_comparison
     from curvfed.deployments.compare.results import result, write_results
     from curvfed.deployments.compare.tuning import StepRunner, Tuning, check_plan
+    from curvfed.deployments.sweep.runner import executor_of
 
     console = Console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
@@ -195,15 +198,16 @@ def compare(
     make_folder(folder)
     check_plan(folder / "plan.json", text)
 
-    runner = StepRunner(comparison, folder, resources, console)
-    tuning = Tuning(comparison, runner)
-    choices = tuning.choose()
-    chosen = {}
-    for name, choice in choices.items():
-        if not choice.error:
-            chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
-    _, fresh_seeds = comparison.seeds
-    fresh_runs = runner.make("comparison", chosen, fresh_seeds)
+    with executor_of(resources, console) as executor:
+        runner = StepRunner(comparison, folder, executor, console)
+        tuning = Tuning(comparison, runner)
+        choices = tuning.choose()
+        chosen = {}
+        for name, choice in choices.items():
+            if not choice.error:
+                chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
+        _, fresh_seeds = comparison.seeds
+        fresh_runs = runner.make("comparison", chosen, fresh_seeds)
     rows = [
         result(comparison, name, choice, fresh_runs.get(name, []))
         for name, choice in choices.items()
