@@ -1,30 +1,52 @@
-"""Comparisons in Ray on a user's own data, killed and interrupted in the middle."""
+"""Comparisons that are killed and interrupted in the middle."""
 
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from graph_fixtures import write_user_graph
 from image_fixtures import write_classes
-
-ROOT = Path(__file__).parents[2]
-LONG = 900.0
-"""Seconds that are waited for what takes a few on a machine that has nothing else to do."""
+from killed_commands import (
+    LONG,
+    await_,
+    call,
+    completed_runs,
+    family,
+    have_ended,
+    kill_in,
+    start,
+)
 
 COMMON = [
     "learning-rate=0.05",
-    "budget=3",
     "tuning-seeds=1",
     "seeds=2",
     "num-supernodes=2",
     "embedding-dim=8",
 ]
+TREES = ["dataset=trees", "methods=local,fedavg", "budget=2", "num-rounds=2", "schedule=constant"]
+
+
+def test_a_comparison_killed_in_its_first_and_last_step_goes_on(own_home, tmp_path):
+    folder = tmp_path / "runs"
+    words = ["compare", *TREES, *COMMON, "--results", str(folder)]
+    summaries = {}
+    for step in ("tuning of rates", "comparison"):
+        with start(*words, cwd=tmp_path) as process:
+            assert kill_in(process, step)
+        runs = completed_runs(folder)
+        assert {name: runs[name] for name in summaries} == summaries
+        assert len(runs) > len(summaries)
+        summaries = runs
+    code, output = call(*words, cwd=tmp_path)
+    assert code == 0, output
+    runs = completed_runs(folder)
+    assert {name: runs[name] for name in summaries} == summaries
+    assert len(runs) == 2 * 2 + 2 * 2
+    assert output.splitlines()[-1] == json.loads((folder / "comparison.json").read_text())["answer"]
+
+
 OWN = {
     "graph": (
         lambda path: write_user_graph(path),
@@ -39,24 +61,6 @@ OWN = {
 }
 
 
-def summaries(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Time and content of the summaries of the runs that have completed."""
-    found = [
-        path
-        for path in folder.glob("*/summary.json")
-        if json.loads(path.read_text())["status"] == "completed"
-    ]
-    return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
-
-
-def await_(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("kind", OWN)
 def test_a_comparison_that_is_killed_and_interrupted_goes_on_and_ends_with_an_answer(
@@ -64,63 +68,34 @@ def test_a_comparison_that_is_killed_and_interrupted_goes_on_and_ends_with_an_an
 ):
     write, name, words = OWN[kind]
     write(tmp_path / name)
-    folder, called = tmp_path / "runs", []
-    command = [
-        sys.executable,
-        "-m",
-        "curvfed",
-        "compare",
-        f"dataset={name}",
-        *words,
-        *COMMON,
-        "--results",
-        str(folder),
-    ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "300"}
+    folder = tmp_path / "runs"
+    command = ["compare", f"dataset={name}", *words, *COMMON, "budget=3"]
+    command += ["--results", str(folder)]
 
-    def begin() -> "subprocess.Popen[str]":
-        called.append(
-            subprocess.Popen(
-                command,
-                cwd=tmp_path,
-                env=environment,
-                start_new_session=True,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-        )
-        return called[-1]
-
-    try:
-        process = begin()
-        await_(lambda: len(summaries(folder)) >= 2, process)
-        process.kill()  # in the first step, and Ray finds out by itself
+    with start(*command, cwd=tmp_path) as process:
+        await_(lambda: len(completed_runs(folder)) >= 2, process)
+        process.kill()  # in the first step
         process.communicate(timeout=LONG)
-        first = summaries(folder)
-        plan = json.loads((folder / "plan.json").read_text())
-        tried = sum(len(entrant["configurations"]) for entrant in plan["tried"].values())
-        assert len(first) < tried
+    first = completed_runs(folder)
+    plan = json.loads((folder / "plan.json").read_text())
+    tried = sum(len(entrant["configurations"]) for entrant in plan["tried"].values())
+    assert len(first) < tried
 
-        process = begin()
-        await_(lambda: len(summaries(folder)) > tried, process)
+    with start(*command, cwd=tmp_path) as process:
+        await_(lambda: len(completed_runs(folder)) > tried, process)
+        processes = family(process)
         os.killpg(process.pid, signal.SIGINT)  # in the second step, as a terminal does
         output = process.communicate(timeout=LONG)[0]
         assert process.returncode in (0, 130), output  # a quick machine may have come to the end
-        second = summaries(folder)
-        assert {name: second[name] for name in first} == first
+        assert have_ended(processes)
+    second = completed_runs(folder)
+    assert {name: second[name] for name in first} == first
 
-        process = begin()
-        output = process.communicate(timeout=LONG)[0]
-        assert process.returncode == 0, output
-        last = summaries(folder)
-        assert {name: last[name] for name in second} == second
-        found = json.loads((folder / "comparison.json").read_text())
-        assert output.splitlines()[-1] == found["answer"]
-        assert {len(row["scores"]) for row in found["methods"]} == {2}
-        assert len(last) == tried + 2 * len(found["methods"])
-    finally:
-        for process in called:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-            process.communicate(timeout=LONG)
+    code, output = call(*command, cwd=tmp_path)
+    assert code == 0, output
+    last = completed_runs(folder)
+    assert {name: last[name] for name in second} == second
+    comparison = json.loads((folder / "comparison.json").read_text())
+    assert output.splitlines()[-1] == comparison["answer"]
+    assert {len(row["scores"]) for row in comparison["methods"]} == {2}
+    assert len(last) == tried + 2 * len(comparison["methods"])
