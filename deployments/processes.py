@@ -1,8 +1,9 @@
-"""Processes of one machine, for the commands that start programs and for simulated nodes: signals,
-ports and waiting; and messages between them, in files in memory. A socket carries only the place of
-a message, so that no large array passes through it."""
+"""Processes of one machine, for the commands that start programs, for simulated nodes and for the
+runs of a sweep: signals, ports and waiting; and messages between them, in files in memory. A socket
+carries only the place of a message, so that no large array passes through it."""
 
 import contextlib
+import ctypes
 import io
 import itertools
 import os
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NamedTuple
@@ -23,6 +25,11 @@ from typing import IO, Any, NamedTuple
 import psutil
 
 LOOPBACK = "127.0.0.1"
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Those that end a command; its workers leave them to it."""
+
+PR_SET_PDEATHSIG = 1
 
 RELAY_PATIENCE = 5.0
 """Seconds for the last lines of a program that has ended."""
@@ -58,12 +65,8 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Within the block `handler` handles SIGINT, SIGTERM and SIGHUP, except ignored ones, as under
-    `nohup`."""
-    handlers = {
-        signum: signal.getsignal(signum)
-        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    """Within the block `handler` handles `SIGNALS`, except ignored ones, as under `nohup`."""
+    handlers = {signum: signal.getsignal(signum) for signum in SIGNALS}
     for signum, previous in handlers.items():
         if previous is not signal.SIG_IGN:
             signal.signal(signum, handler)
@@ -77,6 +80,16 @@ def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) 
 def interrupt(signum: int, _frame: FrameType | None) -> None:
     """Handle a signal by raising `Interrupted`."""
     raise Interrupted(signum)
+
+
+def follow(parent: int) -> None:
+    """End this process with its parent, whatever ends that one, and leave `SIGNALS` to it."""
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        os._exit(0)
 
 
 def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
@@ -239,11 +252,22 @@ class _Pickler(pickle.Pickler):
 
 
 class Line:
-    """One end of the connection between the run's process and a worker."""
+    """One end of the connection between a process and its worker."""
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
         self._large: dict[Place, bytes] = {}
+
+    def answer(self, handle: Callable[[Any], object]) -> None:
+        """Answer each object of the other process, until it has ended."""
+        with contextlib.suppress(ConnectionError):
+            while (received := self.receive()) is not None:
+                self.post(handle(received))
+
+    def post(self, content: object) -> None:
+        """Send an object; see `send`."""
+        parcel = Parcel()
+        self.send(parcel, parcel.add(content))
 
     def send(self, parcel: Parcel, place: Place) -> None:
         """Send the place of an object.
@@ -290,3 +314,22 @@ def _read_bytes(file: int, place: Place) -> bytes:
     while len(content) < place.size:
         content += os.pread(file, place.size - len(content), place.start + len(content))
     return content
+
+
+@dataclass(eq=False)
+class Worker:
+    """A worker process, a child of this one, and the connection to it."""
+
+    process: int
+    line: Line
+
+    def end(self) -> str:
+        """End the process, and return how it has ended, such as SIGKILL."""
+        self.line.socket.close()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
+        try:
+            code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        except ChildProcessError:  # this program does not keep the status of its children
+            return "status unknown"
+        return signal.Signals(-code).name if code < 0 else f"status {code}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.cluster import ClusterError
 from curvfed.deployments.processes import MAX_SOCKET_FOLDER, socket_folder
 
 
@@ -22,13 +23,15 @@ class Resources:
     gpus : float
         Share of a GPU; 0 for none.
     address : str
-        The address of a running Ray cluster; empty for a new Ray on this machine.
+        The address of a running Ray cluster; empty for this machine.
 
     Raises
     ------
     UsageError
         If `gpus` is neither a share of one GPU nor a whole number, or this machine has fewer cores
-        or GPUs, or no temporary folder for Ray; or if nothing listens at the address.
+        or GPUs.
+    ClusterError
+        If nothing listens at the address.
     """
 
     cpus: int = 1
@@ -44,18 +47,8 @@ class Resources:
         if self.address:
             _check_reachable(self.address)
             return
-        if len(str(folder := socket_folder())) > MAX_SOCKET_FOLDER:
-            raise UsageError(
-                f"TMPDIR = {folder} is too long for Ray's sockets, and /tmp cannot be written;"
-                f" allowed are up to {MAX_SOCKET_FOLDER} characters",
-                key="long-tmpdir",
-            )
         cores = usable_cores()
-        devices = 0
-        if self.gpus:
-            import torch  # takes seconds
-
-            devices = torch.cuda.device_count()
+        devices = len(visible_gpus()) if self.gpus else 0
         if self.cpus > cores:
             raise UsageError(
                 f"--cpus {self.cpus}: this machine has {cores}; allowed are up to {cores}",
@@ -66,6 +59,38 @@ class Resources:
                 f"--gpus {self.gpus:g}: this machine has {devices}; allowed are up to {devices}",
                 key="gpus",
             )
+
+    def slots(self, cpus: int, gpus: int) -> int:
+        """The number of runs at a time on this many cores and GPUs."""
+        slots = cpus // self.cpus
+        if self.gpus:
+            sharing = max(1, int(1 / self.gpus + 1e-9))
+            slots = min(slots, gpus // max(1, int(self.gpus)) * sharing)
+        return slots
+
+
+def check_socket_folder() -> None:
+    """Refuse a machine without a temporary folder for Ray's sockets.
+
+    Raises
+    ------
+    UsageError
+    """
+    if len(str(folder := socket_folder())) > MAX_SOCKET_FOLDER:
+        raise UsageError(
+            f"TMPDIR = {folder} is too long for Ray's sockets, and /tmp cannot be written;"
+            f" allowed are up to {MAX_SOCKET_FOLDER} characters",
+            key="long-tmpdir",
+        )
+
+
+def visible_gpus() -> list[str]:
+    """The names of this process's GPUs in CUDA_VISIBLE_DEVICES."""
+    import torch  # takes seconds
+
+    count = torch.cuda.device_count()
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return names.split(",")[:count]
 
 
 def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
@@ -90,7 +115,7 @@ def _check_reachable(address: str) -> None:
 
     Raises
     ------
-    UsageError
+    ClusterError
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdecimal():  # a word such as auto
@@ -98,7 +123,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise UsageError(f"no Ray cluster at {address}: {error}", key="no-ray") from None
+        raise ClusterError(f"no Ray cluster at {address}: {error}", key="no-ray") from None
 
 
 def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:

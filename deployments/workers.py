@@ -5,7 +5,6 @@ phase.
 """
 
 import contextlib
-import ctypes
 import gc
 import itertools
 import logging
@@ -29,7 +28,7 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
-from curvfed.deployments.processes import Line, Parcel
+from curvfed.deployments.processes import SIGNALS, Line, Parcel, Worker, follow
 from curvfed.deployments.resources import usable_cores
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
@@ -42,21 +41,11 @@ AHEAD = 2
 PATIENCE = 1.0
 """Seconds to wait for a reply before the caller looks at its deadline."""
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Those that the run's process handles, and its workers ignore."""
-
-PR_SET_PDEATHSIG = 1
-
-HARMLESS_THREADS = {"MainThread", "PythonGCThread"}
-"""Names of threads beside which a process is forked; the second is Ray's, which waits."""
-
 
 @dataclass(eq=False)
-class _Worker:
-    """A worker process, and the messages that were sent to it and not answered, by id."""
+class _Worker(Worker):
+    """A worker, and the messages that were sent to it and not answered, by id."""
 
-    process: int
-    line: Line
     sent: dict[str, Message] = field(default_factory=dict)
 
 
@@ -129,7 +118,7 @@ class WorkerGrid(InProcessGrid):
     def close(self) -> None:
         """End the workers, whatever they do: files are replaced, never half written."""
         for worker in self._workers:
-            _end(worker)
+            worker.end()
         self._workers = []
 
     def _hand_out(self, message_id: str) -> None:
@@ -164,7 +153,7 @@ class WorkerGrid(InProcessGrid):
         FederationError
             If it was the last one.
         """
-        cause = _end(worker)
+        cause = worker.end()
         self._workers.remove(worker)
         if not self._workers:
             raise FederationError(
@@ -202,56 +191,29 @@ class WorkerGrid(InProcessGrid):
         try:
             for end in (ours, *(worker.line.socket for worker in self._workers)):
                 end.close()
-            _settle(parent, number)
-            self._work(Line(theirs))
+            follow(parent)
+            # The threads of torch's arithmetic, if there were any, are not in a fork.
+            torch.set_num_threads(1)
+            share_memory(number)
+            Line(theirs).answer(self._answer)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
 
-    def _work(self, line: Line) -> None:
-        """Answer messages until the run's process has ended."""
-        while (received := line.receive()) is not None:
-            message, state = received
-            context = self._contexts[message.metadata.dst_node_id]
-            context.state = state
-            reply: Message | OSError
-            try:
-                reply = self._handle(message)
-            except OSError as error:
-                reply = error
-            state = context.state
-            context.state = RecordDict()
-            parcel = Parcel()
-            try:
-                line.send(parcel, parcel.add((reply, state)))
-            except ConnectionError:
-                return
-
-
-def _settle(parent: int, number: int) -> None:
-    """Make this process a worker, which ends with the run's process and leaves signals to it."""
-    for signum in SIGNALS:
-        signal.signal(signum, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before
-        os._exit(0)
-    # The threads of torch's arithmetic, if there were any, are not in a fork.
-    torch.set_num_threads(1)
-    share_memory(number)
-
-
-def _end(worker: _Worker) -> str:
-    """End a worker, and return how it has ended."""
-    worker.line.socket.close()
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(worker.process, signal.SIGKILL)
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(worker.process, 0)[1])
-    except ChildProcessError:  # this program does not keep the status of its children
-        return "status unknown"
-    return signal.Signals(-code).name if code < 0 else f"status {code}"
+    def _answer(self, received: tuple[Message, RecordDict]) -> tuple[Message | OSError, RecordDict]:
+        """The reply to a message, and the new state of its node."""
+        message, state = received
+        context = self._contexts[message.metadata.dst_node_id]
+        context.state = state
+        reply: Message | OSError
+        try:
+            reply = self._handle(message)
+        except OSError as error:
+            reply = error
+        state = context.state
+        context.state = RecordDict()
+        return reply, state
 
 
 def run_simulation(config: RunConfig, node_configs: list[dict[str, Any]]) -> Path:
@@ -300,8 +262,7 @@ def _obstacle(config: RunConfig) -> str:
         return "worker processes need Linux"
     if config.threads > 1:
         return f"threads = {config.threads} gives a client several cores"
-    others = {thread.name for thread in threading.enumerate()} - HARMLESS_THREADS
-    if others or threading.current_thread() is not threading.main_thread():
+    if set(threading.enumerate()) - {threading.main_thread()}:
         return "this program has other threads, which may hold locks, such as those of a notebook"
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return "this program already uses the GPU"

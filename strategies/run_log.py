@@ -75,12 +75,12 @@ def logged_from(level: int) -> Iterator[None]:
         log.setLevel(before)
 
 
-def log_to_stdout() -> None:
+def log_to_stdout(line: str = "curvfed | %(message)s") -> None:
     """Print log lines to the standard output, which Flower streams from the ServerApp and writes to
-    a SuperNode's log from its ClientApps."""
+    a SuperNode's log from its ClientApps; in the given format, unless something logs already."""
     if not log.handlers:
         handler = _Handler()
-        handler.setFormatter(logging.Formatter("curvfed | %(message)s"))
+        handler.setFormatter(logging.Formatter(line))
         log.addHandler(handler)
         log.setLevel(logging.INFO)
         log.propagate = False

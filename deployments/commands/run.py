@@ -40,7 +40,7 @@ from curvfed.deployments.processes import (
     socket_folder,
     stop,
 )
-from curvfed.deployments.resources import Resources
+from curvfed.deployments.resources import Resources, check_socket_folder
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
 from curvfed.deployments.terminal import summary_table
 
@@ -113,6 +113,8 @@ def run(
     time, 128 + n stopped by signal n (130 for Ctrl-C).
     """
     Resources(cpus, gpus, address)
+    if not address:
+        check_socket_folder()
     request = read_request([f"num-supernodes={num_supernodes}", *all_pairs(pairs, debug)])
     from curvfed.deployments.preflight import preflight  # its import takes seconds
 

@@ -48,13 +48,13 @@ def sweep(
     SWEEP is the path of a .toml file, which docs/sweeps.md describes, or the name of
     a shipped sweep: flatland-by-design or wire-precision. Completed runs are
     skipped, interrupted ones are resumed, and failed ones are repeated.
-    Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted by
-    Ctrl-C or SIGTERM.
+    Exit status: 0 all completed, 1 some failed or the machine did, such as a full
+    disk, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
     from curvfed.deployments.sweep import data_places, find, read_plan
     from curvfed.deployments.sweep.results import FILE, default_results
-    from curvfed.deployments.sweep.runner import run_sweep
+    from curvfed.deployments.sweep.runner import executor_of, run_sweep
     from curvfed.server_app.report.sweep_page import check_page
 
     console = Console(soft_wrap=True)
@@ -62,7 +62,9 @@ def sweep(
     check_page(plan)
     folder = (results or default_results()).resolve()
     resources = Resources(cpus, gpus, address)
-    failed = run_sweep(plan, folder, data_places(data), resources, console)
+    places = data_places(data)
+    with executor_of(resources, console) as executor:
+        failed = run_sweep(plan, folder, places, executor, console)
     console.print(f"all runs in one table: {folder / FILE}", highlight=False)
     raise typer.Exit(int(failed > 0))
 
@@ -159,23 +161,29 @@ def compare(
     gpus: Gpus = 0.0,
     address: Address = "",
 ) -> None:
-    """Find the best method for a data set: tune each by validation with an equal budget, then
-    compare on fresh seeds. A method in curved space is compared with its flat twin.
+    """Ask of a data set: is it the curvature, and should I use it? All methods are tuned by
+    validation alike, then compared on fresh seeds: a curved method with itself at curvature 0,
+    and with the best of its rivals, which are flat.
 
     curvfed compare dataset=cora data-dir=~/data
-    curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
+    curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland
+    curvfed compare dataset=tree.tsv methods=links,links-inner,links-squared
 
     It takes the keys of a run, which apply to all methods, and keys of its own:
-    - methods: names with commas between; auto, the usual ones for the data; or all;
-    - budget=8: number of configurations per method beside its learning rates: weight
-      decays, networks and the method's own key. Keys that you set are not tuned; a key
-      with several values, KEY=A|B, is tuned for every method;
+    - methods: names with commas between, of methods or rivals (fedavg-mean,
+      fedavg-calibrated, links-inner, links-squared); auto, the usual ones for the data;
+      or all;
+    - budget=12: number of configurations per method beside its learning rates: weight
+      decays to their edge, then the method's own keys, networks and schedules in turn.
+      Keys that you set are not tuned; a key with several values, KEY=A|B, is tuned for
+      every method;
     - tuning-seeds=2: number of seeds for choosing a configuration by validation;
     - seeds=5: number of other seeds for comparing the methods;
-    - score=personal, the clients' accuracy after local training; or global, the
-      accuracy of the global model on the server's test images.
+    - score=personal, the clients' scores after local training; global, the score of the
+      global model on the server's test data; or reconstruction, the mean average
+      precision of all links; auto: personal, and global for points.
 
-    It prints a table and an answer, and writes them as comparison.html beside the
+    It prints a table and the answers, and writes them as comparison.html beside the
     runs (--results; by default a folder in ~/curvfed/comparisons). The same command
     continues an interrupted comparison. See docs/sweeps.md.
     Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
@@ -185,6 +193,7 @@ def compare(
     from curvfed.deployments.compare.request import read_comparison
     from curvfed.deployments.compare.results import result, write_results
     from curvfed.deployments.compare.tuning import StepRunner, Tuning, check_plan
+    from curvfed.deployments.sweep.runner import executor_of
 
     console = Console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
@@ -195,15 +204,16 @@ def compare(
     make_folder(folder)
     check_plan(folder / "plan.json", text)
 
-    runner = StepRunner(comparison, folder, resources, console)
-    tuning = Tuning(comparison, runner)
-    choices = tuning.choose()
-    chosen = {}
-    for name, choice in choices.items():
-        if not choice.error:
-            chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
-    _, fresh_seeds = comparison.seeds
-    fresh_runs = runner.make("comparison", chosen, fresh_seeds)
+    with executor_of(resources, console) as executor:
+        runner = StepRunner(comparison, folder, executor, console)
+        tuning = Tuning(comparison, runner)
+        choices = tuning.choose()
+        chosen = {}
+        for name, choice in choices.items():
+            if not choice.error:
+                chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
+        _, fresh_seeds = comparison.seeds
+        fresh_runs = runner.make("comparison", chosen, fresh_seeds)
     rows = [
         result(comparison, name, choice, fresh_runs.get(name, []))
         for name, choice in choices.items()

@@ -17,10 +17,9 @@ from rich.console import Console
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.compare import CHOSEN_BY, DECAYS, SCORES
 from curvfed.deployments.compare.request import COMMAND, Comparison, Entrant
-from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
-from curvfed.deployments.sweep.runner import run_sweep
+from curvfed.deployments.sweep.runner import Executor, run_sweep
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.study import Plan, Planned
 from curvfed.strategies.methods import METHODS
@@ -53,7 +52,7 @@ class StepRunner:
 
     comparison: Comparison
     folder: Path
-    resources: Resources
+    executor: Executor
     console: Console
     contents: Callable[[Path], str] = field(default_factory=lambda: cache(file_digest))
 
@@ -72,7 +71,7 @@ class StepRunner:
             about="",
             runs=tuple(itertools.chain(*planned.values())),
         )
-        run_sweep(plan, self.folder, self.comparison.places, self.resources, self.console)
+        run_sweep(plan, self.folder, self.comparison.places, self.executor, self.console)
         runs = {run.planned.name: run for run in Results(self.folder).select(plan)}
         by_key = {}
         for key, group in planned.items():

@@ -72,6 +72,9 @@ DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}
 _SCALE_ENTRIES = ("settings", "runs", "tables", "figures")
 _ENTRIES = ("title", "source", "about", "scales", *_SCALE_ENTRIES)
 
+LOGS = "logs"
+"""The folder of the logs of the runs, beside their directories."""
+
 PATHS = ("dataset", "test-data", "init-from")
 """Keys whose values can be paths."""
 

@@ -18,16 +18,14 @@ from rich.markup import escape
 from rich.text import Text
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.sweep import DEFAULTS
+from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.sweep import DEFAULTS, LOGS
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.keys import dotted, toml_text
 from curvfed.strategies.base.run_keys import home
 
 FILE = "results.sqlite"
-LOGS = "logs"
-TOKEN_FILE = ".shared-with"
-"""Its content proves to tasks on other machines that they see the sweep's folder."""
 
 SUMMARY = "summary.json"
 COMPLETED = "completed"
@@ -76,9 +74,10 @@ class Results:
 
     Raises
     ------
+    ClusterError
+        By all methods, if the file cannot be written, or is locked for a minute.
     UsageError
-        By all methods, if the file is no table of runs, cannot be written, or is locked for a
-        minute.
+        By all methods, if the file is no table of runs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -161,7 +160,7 @@ class Results:
                 )
                 yield database
         except sqlite3.OperationalError as error:
-            raise UsageError(f"{self._path}: {error}", key="results-file") from None
+            raise ClusterError(f"{self._path}: {error}", key="results-file") from None
         except sqlite3.DatabaseError as error:
             raise UsageError(
                 f"{self._path} is damaged ({error}); remove it, and the next call makes it again"
@@ -206,16 +205,17 @@ class Progress:
     ----------
     console : rich.console.Console
     title : str
-    total, done : int
-        The number of runs of the sweep, and of those completed before.
+    total, done, slots : int
+        The number of runs of the sweep, of those completed before, and of those made at a time.
     """
 
-    def __init__(self, console: Console, title: str, total: int, done: int) -> None:
+    def __init__(self, console: Console, title: str, total: int, done: int, slots: int) -> None:
         self._console = console
         self._title = title
         self._total = total
         self._done = done
-        self._running = self.failed = self._made = 0
+        self._slots = slots
+        self.failed = self._made = 0
         self._begun = self._last = time.monotonic()
         # On a terminal the line is redrawn every second, so that the time counts down; elsewhere it
         # is drawn once.
@@ -231,14 +231,13 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._running = 0
+        self._slots = 0
         self._live.stop()
         if not self._console.is_terminal:
             self._console.line()
 
-    def __call__(self, ended: Ended | None, running: int) -> None:
-        """Count an ended run, and show the number of running ones."""
-        self._running = running
+    def __call__(self, ended: Ended | None) -> None:
+        """Count an ended run, and show the line."""
         words = ""
         if ended is not None:
             words = f"   ({ended.run.name}, {span(ended.seconds)})"
@@ -262,13 +261,14 @@ class Progress:
 
     def _line(self) -> Text:
         """The current line."""
+        remaining = self._total - self._done - self.failed
+        running = min(self._slots, remaining)
         words = f"{escape(self._title)}: {self._done} of {self._total} done"
-        if self._running:
-            words += f", {self._running} running"
+        if running:
+            words += f", {running} running"
         if self.failed:
             words += f", [red]{self.failed} failed[/red]"
-        remaining = self._total - self._done - self.failed
-        if self._made and self._running and remaining:
+        if self._made and running:
             mean = (self._last - self._begun) / self._made
             seconds = mean * remaining - (time.monotonic() - self._last)
             if seconds >= 1:

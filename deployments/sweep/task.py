@@ -1,34 +1,28 @@
-"""Make a run of a sweep, in a process of Ray that makes many runs one after the other."""
+"""Make a run of a sweep, in a process that makes many runs one after the other."""
 
-import contextlib
 import json
-import logging
-import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.deployments.arguments import UsageError, Value, check_request
+from curvfed.deployments.arguments import Value, check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
-from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
+from curvfed.deployments.sweep.results import completed
 from curvfed.deployments.workers import run_simulation
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
-from curvfed.strategies.run_log import log
+from curvfed.strategies.run_log import log, log_to_stdout
 
 CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
-"""Errors of a run that ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these
+"""Errors of a run that ended by SIGINT, or by SIGTERM from Ray; Flower takes no part in these
 runs."""
 
 
-def make(
-    settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str
-) -> str:
-    """Make a run, or resume an interrupted one; its log is `logs/<name>.log`.
+def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str) -> str:
+    """Make a run, or resume an interrupted one.
 
     Parameters
     ----------
@@ -39,38 +33,18 @@ def make(
         The folder of all runs.
     name : str
         The name of this run.
-    token : str
-        The content of the folder's token file, if this machine sees the same folder.
 
     Returns
     -------
     str
         The reason of its failure; empty if it completed.
-
-    Raises
-    ------
-    UsageError
-        If this machine does not see the folder.
     """
-    results = Path(folder)
-    run = results / name
-    try:
-        is_shared = (results / TOKEN_FILE).read_text() == token
-    except OSError:
-        is_shared = False
-    if not is_shared:
-        host = os.uname().nodename
-        raise UsageError(
-            f"{host} does not see {folder}; all machines of a Ray cluster need that folder in"
-            " common",
-            key="not-shared",
-        )
+    log_to_stdout("%(asctime)s %(message)s")
+    run = Path(folder, name)
     # One thread per core of the run, whatever the machine's settings are.
-    threads = int(settings["threads"])
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries loaded later
-    with _logged(results / LOGS / f"{name}.log"), threadpool_limits(threads):
+    with threadpool_limits(int(settings["threads"])):
         try:
-            if run.exists():  # a killed sweep: Ray takes seconds to end its tasks
+            if run.exists():  # a killed sweep: its processes take a while to end
                 lock = RunLock(run)
                 lock.acquire(PATIENCE)
                 lock.release()
@@ -88,7 +62,7 @@ def make(
             return reason(error)
         finally:
             forget_all()
-    return "" if completed(run) else "it has no summary"
+    return ""
 
 
 def _can_resume(run: Path) -> bool:
@@ -103,24 +77,3 @@ def _can_resume(run: Path) -> bool:
         return json.loads((run / "summary.json").read_text(encoding="utf-8"))["error"] in CUT_OFF
     except FileNotFoundError:
         return True
-
-
-@contextlib.contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Write the app's log to a file only."""
-    path.parent.mkdir(exist_ok=True)
-    handler = logging.FileHandler(path, mode="a", encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    handlers = log.handlers
-    propagate = log.propagate
-    level = log.level
-    log.handlers = [handler]
-    log.propagate = False
-    log.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        log.handlers = handlers
-        log.propagate = propagate
-        log.setLevel(level)
-        handler.close()

@@ -1,14 +1,13 @@
-"""Sweeps in Ray: one that nobody disturbs, and one that is interrupted and killed."""
+"""Sweeps: one that nobody disturbs, ones that are interrupted and killed, and one in a Ray cluster."""
 
 import contextlib
-import json
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,56 +15,38 @@ import psutil
 import pytest
 import torch
 from equal_runs import figures, is_figure
+from killed_commands import (
+    LONG,
+    await_,
+    call,
+    completed_runs,
+    family,
+    have_ended,
+    install_callbacks,
+    start,
+)
+from tiers import only
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.processes import is_alive, wait_until
-from curvfed.deployments.sweep import read_plan
-from curvfed.deployments.sweep.results import LOGS, Results
+from curvfed.deployments.processes import free_ports, is_open, wait_until
+from curvfed.deployments.resources import usable_cores
+from curvfed.deployments.sweep import LOGS, read_plan
+from curvfed.deployments.sweep.results import Results
 from curvfed.server_app.report.study import Planned
-
-ROOT = Path(__file__).parents[2]
-LONG = 900.0
-"""Seconds that are waited for what takes a few on a machine that has nothing else to do."""
 
 
 class Sweep:
-    """A sweep file and a folder for its runs; calls of the command in a session of their own, as in
-    a terminal."""
+    """A sweep file and a folder for its runs."""
 
     def __init__(self, folder: Path, content: str) -> None:
-        self.file, self.folder = folder / "a sweep.toml", folder / "the runs"
+        self.file = folder / "a sweep.toml"
+        self.folder = folder / "the runs"
+        self.words = ["sweep", str(self.file), "--results", str(self.folder)]
         self.file.write_text(content)
-        self.called: list[subprocess.Popen[str]] = []
 
     @property
     def runs(self) -> tuple[Planned, ...]:
         return read_plan(self.file).runs
-
-    def begin(self) -> "subprocess.Popen[str]":
-        command = [
-            sys.executable,
-            "-m",
-            "curvfed",
-            "sweep",
-            str(self.file),
-            "--results",
-            str(self.folder),
-        ]
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            start_new_session=True,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
-        self.called.append(process)
-        return process
-
-    def call(self) -> tuple[int, str]:
-        process = self.begin()
-        output = process.communicate(timeout=LONG)[0]
-        return process.returncode, output
 
     def table(self) -> dict[str, dict[str, Any]]:
         """The rows by run, without times and without the folder."""
@@ -82,56 +63,21 @@ class Sweep:
         path = self.folder / run.name / "rounds.csv"
         return path.read_text().count("\n") if path.exists() else 0
 
-    def summaries(self) -> dict[str, tuple[int, bytes]]:
-        """Time and content of the summaries of the runs that have completed."""
-        paths = [self.folder / run.name / "summary.json" for run in self.runs]
-        found = [
-            path
-            for path in paths
-            if path.exists() and json.loads(path.read_text())["status"] == "completed"
-        ]
-        return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
-
 
 @pytest.fixture
-def sweep_of(tmp_path, monkeypatch) -> Iterator[Callable[[str], Sweep]]:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    sweeps: list[Sweep] = []
-
-    def make_sweep(content: str) -> Sweep:
-        sweeps.append(Sweep(tmp_path, content))
-        return sweeps[-1]
-
-    yield make_sweep
-    for process in (process for sweep in sweeps for process in sweep.called):
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=LONG)
-
-
-def await_(condition: Callable[[], bool], process: "subprocess.Popen[str] | None" = None) -> None:
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert process is None or process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def workers(process: "subprocess.Popen[str]") -> list[psutil.Process]:
-    found = psutil.Process(process.pid).children(recursive=True)
-    return [child for child in found if child.name().startswith("ray::make")]
+def sweep_of(tmp_path, own_home) -> Callable[[str], Sweep]:
+    return lambda content: Sweep(tmp_path, content)
 
 
 def reference(sweep: Sweep, folder: Path) -> dict[str, Path]:
-    """The sweep's completed runs made one after the other in this process, without Ray, and their
-    table."""
+    """The sweep's completed runs made one after the other in this process, and their table."""
     made = {}
     for run in sweep.runs:
-        if run.name in sweep.summaries():
+        if run.name in completed_runs(sweep.folder):
             settings = {
                 key: value
                 for key, value in {**run.settings, **run.paths}.items()
-                if key != "num-supernodes"
+                if key not in ("num-supernodes", "callbacks")
             }
             own = {"results-dir": str(folder), "run-name": run.name, "device": "cpu"}
             own["report"] = False
@@ -140,14 +86,18 @@ def reference(sweep: Sweep, folder: Path) -> dict[str, Path]:
     return made
 
 
-def assert_same_table(sweep: Sweep, folder: Path) -> None:
-    """Equal rows but for times; columns that only other runs have are null."""
+def assert_as_alone(sweep: Sweep, folder: Path, names: set[str]) -> None:
+    """The completed runs are these, and equal to those made alone; so are their rows, but for
+    times; columns that only other runs have are null."""
+    alone = reference(sweep, folder)
+    assert set(alone) == names
+    for name, path in alone.items():
+        assert figures(sweep.folder / name) == figures(path)
     table = sweep.table()
     for row in Results(folder).rows():
         ours = {key: value for key, value in table[row["run"]].items() if value is not None}
-        assert ours == {
-            key: value for key, value in row.items() if value is not None and is_figure(key)
-        }
+        theirs = {key: value for key, value in row.items() if value is not None and is_figure(key)}
+        assert ours | {"callbacks": ""} == theirs | {"callbacks": ""}
 
 
 def write_ring(path: Path) -> None:
@@ -160,12 +110,15 @@ def write_ring(path: Path) -> None:
 
 
 BROKEN = """
-title = "One is broken"
+title = "Three are broken"
 [settings]
 num-supernodes = 2
 embedding-dim = 8
-num-rounds = 2
+num-rounds = 4
 dataset = "trees"
+[[runs]]
+method = "fedavg"
+callbacks = "death"
 [[runs]]
 method = ["fedavg", "flatland"]
 [[runs]]
@@ -181,26 +134,84 @@ hull.epsilon = 0.1
 """
 
 
-def test_a_broken_run_costs_the_others_nothing(own_home, sweep_of, tmp_path):
+def test_a_broken_run_costs_the_others_nothing(sweep_of, tmp_path):
     sweep = sweep_of(BROKEN)
-    flat, lorentz, absent, refused, hull = sweep.runs
-    code, output = sweep.call()
+    site = install_callbacks(tmp_path / "site")
+    victim, flat, lorentz, absent, refused, hull = sweep.runs
+    code, output = call(*sweep.words, cwd=tmp_path, site=site)
     assert code == 1
     table = sweep.table()
-    status = [table[run.name]["status"] for run in sweep.runs]
-    assert status == ["completed", "completed", "failed", "failed", "completed"]
+    status = {name: row["status"] for name, row in table.items()}
+    broken = {run.name: "failed" for run in (victim, absent, refused)}
+    whole = {run.name: "completed" for run in (flat, lorentz, hull)}
+    assert status == broken | whole
+    assert "the process of the run ended (SIGKILL)" in table[victim.name]["error"]
     assert f"no file {tmp_path / 'absent.pt'}" in table[absent.name]["error"]
     assert table[refused.name]["error"] == refused.refused
     assert f"failed {absent.name}: " in output
-    assert "One is broken: 3 of 5 done, 2 failed" in output
+    assert "Three are broken: 3 of 6 done, 3 failed" in output
     assert "Warning" not in output
-    # What was made side by side, in processes that make several, is what is made alone.
-    alone = reference(sweep, tmp_path / "alone")
-    assert set(alone) == {flat.name, lorentz.name, hull.name}
-    for name, path in alone.items():
-        assert figures(sweep.folder / name) == figures(path)
-    assert_same_table(sweep, tmp_path / "alone")
-    assert "round 2/2" in sweep.log(flat)
+    assert "round 4/4" in sweep.log(flat)
+    first = completed_runs(sweep.folder)
+    assert set(first) == set(whole)
+
+    # The same command goes on with what was killed, repeats what has failed, and leaves the others.
+    code, output = call(*sweep.words, cwd=tmp_path, site=site)
+    assert code == 1
+    assert "Three are broken: 4 of 6 done, 2 failed" in output
+    assert "resuming after round 3" in sweep.log(victim)
+    second = completed_runs(sweep.folder)
+    assert {name: second[name] for name in first} == first
+    assert_as_alone(sweep, tmp_path / "alone", {*whole, victim.name})
+
+
+PAUSED = """
+[settings]
+num-supernodes = 2
+embedding-dim = 8
+dataset = "trees"
+num-rounds = 5
+method = "fedavg"
+callbacks = "pause"
+"""
+
+
+@pytest.mark.parametrize(
+    ("signum", "is_for_all", "status"),
+    only(
+        [
+            (signal.SIGINT, True, 130),  # as a terminal sends it
+            (signal.SIGTERM, False, 130),
+            (signal.SIGTERM, True, 130),  # as a batch system may do
+            (signal.SIGKILL, False, -9),
+        ],
+        lambda case: case[:2] == (signal.SIGTERM, False),
+    ),
+)
+def test_the_end_of_the_command_is_that_of_its_processes(
+    sweep_of, tmp_path, signum, is_for_all, status
+):
+    """Also of the workers of a run that has the whole machine."""
+    sweep = sweep_of(PAUSED)
+    site = install_callbacks(tmp_path / "site")
+    (run,) = sweep.runs
+    with start(*sweep.words, cwd=tmp_path, site=site) as process:
+        await_((site / f"paused-{run.name}").exists, process)
+        processes = family(process)
+        assert len(processes) == (2 if usable_cores() == 1 else 4)
+        (os.killpg if is_for_all else os.kill)(process.pid, signum)
+        output = process.communicate(timeout=LONG)[0]
+        assert process.returncode == status, output
+        assert have_ended(processes)
+    is_announced = "Interrupted. Completed runs are saved; the same command continues." in output
+    assert is_announced == (status == 130)
+    assert "Traceback" not in output
+    assert not sweep.table()  # neither failed nor completed
+    (site / "go").touch()
+    code, output = call(*sweep.words, cwd=tmp_path, site=site)
+    assert code == 0, output
+    assert "resuming after round" in sweep.log(run)
+    assert_as_alone(sweep, tmp_path / "alone", {run.name})
 
 
 CUT = """
@@ -221,23 +232,21 @@ num-rounds = 300
 
 
 @pytest.mark.long
-def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, tmp_path):
+def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(sweep_of, tmp_path):
     sweep = sweep_of(CUT)
     (quick, absent), long = sweep.runs[:2], sweep.runs[2:]
 
-    process = sweep.begin()
-    await_(lambda: len(sweep.table()) == 2 and any(sweep.rounds(run) > 5 for run in long), process)
-    tasks = workers(process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Ray's processes, too
-    output = process.communicate(timeout=LONG)[0]
-    assert process.returncode == 130, output
-    assert "Interrupted. Completed runs are saved; the same command continues." in output
-    assert "Traceback" not in output
-    assert tasks
-    await_(
-        lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in tasks)
-    )
-    first = sweep.summaries()
+    with start(*sweep.words, cwd=tmp_path) as process:
+        await_(
+            lambda: len(sweep.table()) == 2 and any(sweep.rounds(run) > 5 for run in long), process
+        )
+        processes = family(process)
+        os.killpg(process.pid, signal.SIGINT)
+        output = process.communicate(timeout=LONG)[0]
+        assert process.returncode == 130, output
+        assert len(processes) > 1
+        assert have_ended(processes)
+    first = completed_runs(sweep.folder)
     assert quick.name in first
     assert len(first) < 3  # a quick machine may have ended one of the two long ones
     assert {name: row["status"] for name, row in sweep.table().items()} == {
@@ -246,32 +255,26 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     }
 
     done = [sweep.rounds(run) for run in long]
-    process = sweep.begin()
-    await_(
-        lambda: any(sweep.rounds(run) > before + 5 for run, before in zip(long, done, strict=True)),
-        process,
-    )
-    family = psutil.Process(process.pid).children(recursive=True)
-    process.kill()  # and Ray finds out by itself
-    process.communicate(timeout=LONG)
-    assert family
-    assert wait_until(
-        lambda: (
-            not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family)
-        ),
-        120,
-    )
-    second = sweep.summaries()
+    with start(*sweep.words, cwd=tmp_path) as process:
+        await_(
+            lambda: any(
+                sweep.rounds(run) > before + 5 for run, before in zip(long, done, strict=True)
+            ),
+            process,
+        )
+        processes = family(process)
+        process.kill()
+        process.communicate(timeout=LONG)
+        assert have_ended(processes)
+    second = completed_runs(sweep.folder)
     assert len(second) < 3
 
     write_ring(sweep.file.parent / "absent.pt")
-    code, output = sweep.call()
+    code, output = call(*sweep.words, cwd=tmp_path)
     assert code == 0, output
-    summaries = sweep.summaries()
+    summaries = completed_runs(sweep.folder)
     assert {name: summaries[name] for name in first | second} == first | second
-    for name, path in reference(sweep, tmp_path / "alone").items():
-        assert figures(sweep.folder / name) == figures(path)
-    assert_same_table(sweep, tmp_path / "alone")
+    assert_as_alone(sweep, tmp_path / "alone", {run.name for run in sweep.runs})
     assert any("resuming after round" in sweep.log(run) for run in long)
 
 
@@ -286,24 +289,70 @@ method = ["flatland", "fedavg", "fedper"]
 
 
 @pytest.mark.long
-def test_killed_five_times(own_home, sweep_of, tmp_path):
+def test_killed_five_times(sweep_of, tmp_path):
     """In turn the command alone and all its processes, at random moments."""
     sweep, draw = sweep_of(KILLED), random.Random(0)
     for number in range(5):
         done = sum(map(sweep.rounds, sweep.runs))
-        process = sweep.begin()
-        await_(lambda done=done: sum(map(sweep.rounds, sweep.runs)) > done + 5, process)
-        time.sleep(draw.uniform(0, 2))
-        family = psutil.Process(process.pid).children(recursive=True)
-        assert process.poll() is None
-        for each in (process, *family) if number % 2 else [process]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                each.kill()
-        process.communicate(timeout=LONG)
-        assert wait_until(lambda family=family: not any(map(is_alive, family)), 120)
-    assert len(sweep.summaries()) < 3
-    code, output = sweep.call()
+        with start(*sweep.words, cwd=tmp_path) as process:
+            await_(lambda done=done: sum(map(sweep.rounds, sweep.runs)) > done + 5, process)
+            time.sleep(draw.uniform(0, 2))
+            processes = family(process)
+            assert process.poll() is None
+            for each in processes if number % 2 else processes[:1]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
+            process.communicate(timeout=LONG)
+            assert have_ended(processes)
+    assert len(completed_runs(sweep.folder)) < 3
+    code, output = call(*sweep.words, cwd=tmp_path)
     assert code == 0, output
-    for name, path in reference(sweep, tmp_path / "alone").items():
-        assert figures(sweep.folder / name) == figures(path)
-    assert_same_table(sweep, tmp_path / "alone")
+    assert_as_alone(sweep, tmp_path / "alone", {run.name for run in sweep.runs})
+
+
+SHARED = """
+title = "On several machines"
+[settings]
+num-supernodes = 2
+embedding-dim = 8
+dataset = "trees"
+num-rounds = 4
+[[runs]]
+method = ["fedavg", "flatland"]
+[[runs]]
+method = "fedavg"
+callbacks = "death"
+"""
+
+
+@pytest.mark.long
+def test_in_a_ray_cluster(sweep_of, tmp_path):
+    sweep = sweep_of(SHARED)
+    site = install_callbacks(tmp_path / "site")
+    victim = sweep.runs[-1]
+    [port] = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    ray = str(Path(sys.executable).parent / "ray")
+    words = [ray, "start", "--block", "--head", f"--port={port}", "--num-cpus=2"]
+    words += ["--include-dashboard=false", "--disable-usage-stats"]
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    with subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL) as head:
+        try:
+            assert wait_until(lambda: is_open("127.0.0.1", port), LONG)
+            to_cluster = [*sweep.words, "--address", address]
+            code, output = call(*to_cluster, cwd=tmp_path, site=site)
+            assert code == 1, output
+            assert "the process of the run ended" in sweep.table()[victim.name]["error"]
+            assert "On several machines: 2 of 3 done, 1 failed" in output
+            code, output = call(*to_cluster, "--cpus", "3", cwd=tmp_path, site=site)
+            assert code == 2
+            assert "a run needs 3 CPUs and 0 GPUs, but Ray has 2 and 0" in output
+            code, output = call(*to_cluster, cwd=tmp_path, site=site)
+            assert code == 0, output
+            assert "resuming after round 3" in sweep.log(victim)
+        finally:
+            head.terminate()
+    code, output = call(*to_cluster, cwd=tmp_path, site=site)
+    assert code == 1
+    assert f"no Ray cluster at {address}" in output
+    assert_as_alone(sweep, tmp_path / "alone", {run.name for run in sweep.runs})

@@ -15,10 +15,12 @@ CORES = usable_cores()
 RUN = ["method=fedavg", "num-rounds=1", "num-supernodes=2"]
 
 
-def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> str:
-    """The error of a command that ends with 2 and makes nothing."""
+def refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str, status: int = 2
+) -> str:
+    """The error of a command that ends with this status and makes nothing."""
     before = set(tmp_path.rglob("*"))
-    assert main(words) == 2
+    assert main(words) == status
     assert set(tmp_path.rglob("*")) == before
     out = capsys.readouterr()
     return " ".join((out.out + out.err).split())
@@ -59,10 +61,16 @@ def test_more_cores_or_gpus_than_the_machine_has(
     assert "--gpus 1.5" in refused(capsys, tmp_path, *words, "--gpus", "1.5")
     [port] = free_ports(1)
     address = f"127.0.0.1:{port}"
-    said = refused(capsys, tmp_path, *words, "--address", address)
+    said = refused(capsys, tmp_path, *words, "--address", address, status=1)
     assert f"no Ray cluster at {address}" in said
+
+
+def test_a_temporary_folder_too_long_for_the_sockets_of_ray(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("curvfed.deployments.resources.socket_folder", lambda: tmp_path)
-    assert f"TMPDIR = {tmp_path} is too long" in refused(capsys, tmp_path, *words)
+    said = refused(capsys, tmp_path, "run", *RUN, f"results-dir={tmp_path / 'r'}")
+    assert f"TMPDIR = {tmp_path} is too long" in said
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])

@@ -17,7 +17,7 @@ from curvfed.deployments.compare import results
 from curvfed.deployments.compare.request import Comparison, read_comparison
 from curvfed.deployments.compare.tuning import Choice, Tuning
 from curvfed.deployments.sweep import runner, task
-from curvfed.deployments.sweep.results import TOKEN_FILE, Ended
+from curvfed.deployments.sweep.results import Ended
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
@@ -387,13 +387,13 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
 
 @pytest.fixture
 def made(monkeypatch) -> list[str]:
-    """Runs are made in this process, by what a task of Ray calls; their names as they begin."""
+    """Runs are made in this process, by what a process of a sweep calls; their names as they
+    begin."""
     begun: list[str] = []
 
     def in_process(
-        runs: Any, table: Any, places: Any, resources: Any, listener: Callable[..., None]
+        runs: Any, table: Any, places: Any, executor: Any, listener: Callable[..., None]
     ) -> None:
-        (table.folder / TOKEN_FILE).write_text("ours")
         for run in runs:
             begun.append(run.name)
             settings = (
@@ -403,10 +403,10 @@ def made(monkeypatch) -> list[str]:
                 | dict(places)
             )
             error = run.refused or task.make(
-                settings, int(settings.pop("num-supernodes")), str(table.folder), run.name, "ours"
+                settings, int(settings.pop("num-supernodes")), str(table.folder), run.name
             )
             table.record(run, error)
-            listener(Ended(run, error, 1.0), 0)
+            listener(Ended(run, error, 1.0))
 
     monkeypatch.setattr(runner, "make_runs", in_process)
     return begun
@@ -431,10 +431,10 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     to = ["--results", str(tmp_path / "runs")]
     whole = task.make
 
-    def killed(settings: Any, number: int, folder: str, name: str, token: str) -> str:
+    def killed(settings: Any, number: int, folder: str, name: str) -> str:
         if len(made) == 6:  # in the second step
             raise KeyboardInterrupt
-        return whole(settings, number, folder, name, token)
+        return whole(settings, number, folder, name)
 
     monkeypatch.setattr(task, "make", killed)
     assert main([*words, *to]) == 130
@@ -490,12 +490,12 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
 ):
     whole = task.make
 
-    def failing(settings: Any, number: int, folder: str, name: str, token: str) -> str:
+    def failing(settings: Any, number: int, folder: str, name: str) -> str:
         if settings["method"] == "fedper" or (
             settings["method"] == "local" and settings["weight-decay"] != 1e-5
         ):
             return "out of memory"
-        return whole(settings, number, folder, name, token)
+        return whole(settings, number, folder, name)
 
     monkeypatch.setattr(task, "make", failing)
     words = [

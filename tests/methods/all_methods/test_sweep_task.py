@@ -1,8 +1,6 @@
-"""What a sweep's task makes of a run: anew, cut off, failed, made by another, on another
-machine.
-"""
+"""What a process of a sweep makes of a run: anew, cut off, failed, made by another process."""
 
-import os
+import logging
 import time
 from typing import Any
 
@@ -13,7 +11,6 @@ from threadpoolctl import threadpool_info
 from tiers import only
 
 from curvfed.deployments.sweep import task
-from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
 from curvfed.deployments.sweep.task import make
 from curvfed.server_app import loop
 from curvfed.server_app.directory.run_lock import RunLock
@@ -21,17 +18,15 @@ from curvfed.server_app.one_shot import OneShotRun
 
 
 @pytest.fixture
-def made(own_home, tmp_path):
-    """Make a run as a task does; what was told of it, and its directory."""
+def made(own_home, tmp_path, caplog):
+    """Make a run as a process of a sweep does; what was told of it, and its directory."""
     folder = tmp_path / "runs"
     folder.mkdir()
-    (folder / TOKEN_FILE).write_text("ours")
+    caplog.set_level(logging.INFO, "curvfed")
 
     def make_one(name: str = "run", **settings: Any) -> tuple[str, Run]:
         keys = {key.replace("_", "-"): value for key, value in settings.items()}
-        error = make(
-            SMALL | {"dataset": "trees", "threads": 1} | keys, CLIENTS, str(folder), name, "ours"
-        )
+        error = make(SMALL | {"dataset": "trees", "threads": 1} | keys, CLIENTS, str(folder), name)
         return error, Run(folder / name)
 
     return make_one
@@ -62,7 +57,7 @@ def stop(monkeypatch, owner: object, function: str, at: int, error: BaseExceptio
     ids=["SIGKILL", "SIGINT", "SIGTERM"],
 )
 def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
-    made, monkeypatch, method, at, told
+    made, monkeypatch, caplog, method, at, told
 ):
     whole = made("whole", method=method, num_rounds=4)[1]
     stop(monkeypatch, loop, "within_bound", at, told or KeyboardInterrupt())
@@ -73,12 +68,11 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
         (path / "summary.json").unlink()
     error, run = made(method=method, num_rounds=4)
     assert (error, figures(run.path)) == ("", figures(whole.path))
-    text = (path.parent / LOGS / "run.log").read_text()
-    assert ("resuming after round 2" in text) == (at == 2)
+    assert ("resuming after round 2" in caplog.text) == (at == 2)
 
 
 @pytest.mark.parametrize("where", only(["_sum", "_finish"], "_finish".__eq__))
-def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, where):
+def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, caplog, where):
     settings = {"method": "hull", "dataset": "uniform", "points.num": 300, "hull.epsilon": 0.1}
     whole = made("whole", **settings)[1]
     stop(monkeypatch, OneShotRun, where, 0, KeyboardInterrupt())
@@ -86,23 +80,22 @@ def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, w
         made(**settings)
     error, run = made(**settings)
     assert (error, figures(run.path)) == ("", figures(whole.path))
-    text = (run.path.parent / LOGS / "run.log").read_text()
-    assert ("resuming with the stored sum" in text) == (where == "_finish")
+    assert ("resuming with the stored sum" in caplog.text) == (where == "_finish")
 
 
-def test_a_run_that_failed_is_made_anew(made, monkeypatch):
+def test_a_run_that_failed_is_made_anew(made, monkeypatch, caplog):
     whole = made("whole", num_rounds=4)[1]
     stop(monkeypatch, loop, "within_bound", 2, RuntimeError("of no use:\n" + "x" * 999))
     error, run = made(num_rounds=4)
     assert error == "RuntimeError: of no use:\n" + "x" * 999
-    assert "RuntimeError: of no use" in (run.path.parent / LOGS / "run.log").read_text()
+    assert "RuntimeError: of no use" in caplog.text
     (run.path / "of-the-first").touch()
     error, run = made(num_rounds=4)
     assert (error, figures(run.path)) == ("", figures(whole.path))
     assert not (run.path / "of-the-first").exists()
 
 
-def test_what_another_task_has_finished_is_left(made):
+def test_what_another_process_has_finished_is_left(made):
     run = made()[1]
     before = (run.path / "summary.json").stat().st_mtime_ns
     assert made()[0] == ""
@@ -128,9 +121,8 @@ def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
         task, "run_simulation", lambda config, nodes: found.append((threadpool_info(), config))
     )
     before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
-    assert made(threads=threads)[0] == "it has no summary"
+    assert made(threads=threads)[0] == ""
     ((pools, settings),) = found
     assert {pool["num_threads"] for pool in pools} == {threads}
     assert settings.threads == threads
-    assert os.environ["OMP_NUM_THREADS"] == str(threads)
     assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == before

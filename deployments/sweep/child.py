@@ -1,0 +1,47 @@
+"""A process of the pool: it makes runs, one after the other, until the command that started it
+ends."""
+
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from curvfed.deployments.processes import Line, follow
+from curvfed.deployments.sweep import LOGS
+
+
+class Task(NamedTuple):
+    """A run to make: the arguments of `curvfed.deployments.sweep.task.make`."""
+
+    settings: dict[str, Any]
+    num_supernodes: int
+    folder: str
+    name: str
+
+
+def serve(descriptor: int, parent: int) -> None:
+    """Make the runs whose tasks come through a socket from the parent process."""
+    follow(parent)
+    Line(socket.socket(fileno=descriptor)).answer(make_run)
+
+
+def make_run(task: Task) -> tuple[str, float]:
+    """Make a run in this process, which prints to the run's log from now on; the first run imports
+    the modules of a run.
+
+    Returns
+    -------
+    error : str
+        The reason of its failure; empty if it completed.
+    seconds : float
+    """
+    begun = time.monotonic()
+    logs = Path(task.folder, LOGS)
+    logs.mkdir(exist_ok=True)
+    with (logs / f"{task.name}.log").open("ab") as log:
+        for output in (1, 2):
+            os.dup2(log.fileno(), output)
+    from curvfed.deployments.sweep.task import make
+
+    return make(*task), time.monotonic() - begun

@@ -1,0 +1,108 @@
+"""The processes that make the runs of sweeps on this machine."""
+
+import os
+import select
+import socket
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from curvfed.deployments.processes import SIGNALS, Line, Worker
+from curvfed.deployments.resources import Resources, usable_cores, visible_gpus
+from curvfed.deployments.sweep import child
+from curvfed.deployments.sweep.child import Task
+
+
+class Pool:
+    """As many processes as cores and GPUs allow; each makes many runs, one after the other.
+
+    A process starts with its first run. If it ends, its run fails, and another takes its place. All
+    end with this command, whatever ends that one.
+
+    Parameters
+    ----------
+    resources : Resources
+        The resources of a run.
+
+    Attributes
+    ----------
+    slots : int
+        Number of runs at a time.
+    """
+
+    def __init__(self, resources: Resources) -> None:
+        self.resources = resources
+        gpus = visible_gpus() if resources.gpus else []
+        size = max(1, int(resources.gpus))
+        self.slots = resources.slots(usable_cores(), len(gpus))
+        self._gpus = [gpus[first : first + size] for first in range(0, len(gpus), size)] or [[]]
+        self._workers: dict[int, Worker] = {}
+
+    def make(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, str, float]]:
+        """Make runs, begun in this order.
+
+        Yields
+        ------
+        task : Task
+            The next run that has ended.
+        error : str
+            The reason of its failure; empty if it completed.
+        seconds : float
+        """
+        queue = deque(tasks)
+        free_slots = list(range(self.slots))
+        runs: dict[socket.socket, tuple[int, Task]] = {}
+        while queue or runs:
+            while queue and free_slots:
+                line = self._line(free_slots[0])
+                try:
+                    line.post(queue[0])
+                except ConnectionError:  # the process has ended without a run
+                    self._end(free_slots[0])
+                else:
+                    runs[line.socket] = (free_slots.pop(0), queue.popleft())
+            ready, _, _ = select.select(list(runs), [], [])
+            for end in ready:
+                slot, task = runs.pop(end)
+                free_slots.insert(0, slot)
+                error, seconds = self._workers[slot].line.receive() or (self._end(slot), 0.0)
+                yield task, error, seconds
+
+    def close(self) -> None:
+        """End the processes, whatever they do: files are replaced, never half written."""
+        for worker in self._workers.values():
+            worker.end()
+
+    def _line(self, slot: int) -> Line:
+        """The connection to the process of a slot, which is started if there is none."""
+        if slot not in self._workers:
+            variables = {
+                "CUDA_VISIBLE_DEVICES": ",".join(self._gpus[slot % len(self._gpus)]),
+                "OMP_NUM_THREADS": str(self.resources.cpus),
+                # The same modules as here, whatever lies in the working folder.
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            }
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            with theirs:
+                theirs.set_inheritable(True)
+                place = f"{theirs.fileno()}, {os.getpid()}"
+                code = f"from {child.__name__} import serve; serve({place})"
+                words = [sys.executable, "-P", "-u", "-c", code]
+                try:
+                    # Signals are blocked until the process ignores them.
+                    process = os.posix_spawn(
+                        sys.executable, words, os.environ | variables, setsigmask=SIGNALS
+                    )
+                except OSError:  # too many processes
+                    ours.close()
+                    raise
+            self._workers[slot] = Worker(process, Line(ours))
+        return self._workers[slot].line
+
+    def _end(self, slot: int) -> str:
+        """Remove the process of a slot, which has ended, and return the error of its run."""
+        cause = self._workers.pop(slot).end()
+        return (
+            f"the process of the run ended ({cause}); its log may say why. SIGKILL is usually for"
+            " lack of memory: with a larger --cpus fewer runs are made at a time"
+        )

@@ -1,0 +1,24 @@
+"""What the processes of a pool do in tests of the pool: no runs, and no imports of torch."""
+
+import os
+import signal
+import socket
+from collections.abc import Mapping
+
+from curvfed.deployments.processes import Line, follow
+from curvfed.deployments.sweep.child import Task
+
+
+def serve(descriptor: int, parent: int) -> None:
+    follow(parent)
+    Line(socket.socket(fileno=descriptor)).answer(answer)
+
+
+def answer(task: Task) -> tuple[str, float]:
+    """The process and its variables, or none at all."""
+    settings: Mapping[str, str] = task.settings
+    if settings.get("end") == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if settings.get("end") == "crashed":
+        os._exit(3)
+    return f"{os.getpid()} {os.environ['CUDA_VISIBLE_DEVICES']}", 1.0
