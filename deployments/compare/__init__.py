@@ -54,7 +54,7 @@ METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
         "spherefed",
         "hyperfed",
     ),
-    "points": ("local", "fedavg", "discriminant", "hull"),
+    "points": ("fedavg", "discriminant", "hull-flat", "hull"),
     "links": ("local", "links", "links-inner", "links-squared"),
 }
 """The methods of `methods=auto`, by task."""
@@ -62,6 +62,7 @@ METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
 RIVALS: dict[str, dict[str, Mapping[str, Any]]] = {
     "nodes": {"fedavg-mean": {"method": "fedavg", "model": "mean"}},
     "images": {"fedavg-calibrated": {"method": "fedavg", "calibration": "ffc"}},
+    "points": {"hull-flat": {"method": "hull", "hull.classifier": "multinomial"}},
     "links": {
         "links-inner": {
             "method": "links",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
@@ -294,14 +294,14 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
 
 def curvature_words(model: nn.Module, is_personal: Any) -> str:
     """The curvature of a network's space or of each of its factors, and its origin."""
-    curvature: Any = getattr(model, "curvature", None)
-    if curvature is None:
-        return "none, the model is flat"
+    curvature: Any = getattr(model, "curvature", 0.0)
+    if isinstance(curvature, float) and not curvature:
+        return "0, the model is flat"
     k = dict(model.named_parameters()).get("k")
     origin = "constant"
     if k is not None and k.requires_grad:
         is_own = is_personal("k")
         origin = "learned by this client" if is_own else "learned, the same for every client"
-    factors: Tensor = getattr(model, "curvatures", curvature)
+    factors = torch.as_tensor(getattr(model, "curvatures", curvature))
     texts = [f"{factor:.4f}" for factor in factors.reshape(-1).tolist()]
     return f"{' × '.join(texts)}, {origin}"

@@ -87,8 +87,8 @@ class Method:
         One line for tables and help texts.
     space : str
         "flat", "lorentz", "split", "stereographic", "disc" or "hyperbolic": the family of its
-        models. Without a configured encoder, `curvfed.strategies.config.build_method` chooses the
-        one for the task.
+        models. A row in curved space has a key `curvature`, which may be 0, or a control. Without a
+        configured encoder, `curvfed.strategies.config.build_method` chooses the one for the task.
     personal : tuple of str
         Patterns of the names of personal parameters; all others except a fixed head are shared.
     client : type of Learner, or str
@@ -111,8 +111,8 @@ class Method:
         By task: the own keys that matter most, with values worth trying besides the defaults, for
         `curvfed compare`.
     control : mapping
-        For a method on the sphere, which has no flat limit: the keys of a flat run, `method` among
-        them, that `curvfed compare` sets beside it.
+        For a method without a flat limit, on the sphere or on points of a given disc: the keys of a
+        flat run, `method` among them, that `curvfed compare` sets beside it.
 
     Examples
     --------

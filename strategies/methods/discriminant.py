@@ -228,7 +228,7 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
 METHODS = {
     "discriminant": OneShot(
         "linear or quadratic discriminant analysis from one secure sum of each class's moments",
-        space="disc",
+        space="flat",
         client="curvfed.strategies.methods.discriminant:DiscriminantClient",
         server="curvfed.strategies.methods.discriminant:DiscriminantServer",
         tasks=POINTS,

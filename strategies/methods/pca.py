@@ -179,7 +179,7 @@ METHODS = {
     "pca": OneShot(
         "principal components of gene expression from one secure sum, a reference to embed cells"
         " with",
-        space="disc",
+        space="flat",
         client="curvfed.strategies.methods.pca:PcaClient",
         server="curvfed.strategies.methods.pca:PcaServer",
         tasks=POINTS,

@@ -128,6 +128,8 @@ METHODS = {
         "one-shot classifier in the Poincaré disc from a secure sum of the clients' quantised"
         " hulls",
         space="disc",
+        # The curvature of the disc belongs to the embedding of the points; no plane is its limit.
+        control={"method": "hull", "hull.classifier": "multinomial"},
         client="curvfed.strategies.methods.hull.client:HullClient",
         server="curvfed.strategies.methods.hull.server:HullServer",
         private_client="curvfed.strategies.methods.hull.histogram:HistogramClient",

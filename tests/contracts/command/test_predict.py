@@ -110,7 +110,7 @@ def test_predictions_are_those_of_the_model(runs, capsys):
     np.testing.assert_allclose(
         [float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound
     )
-    assert value(said, "curvature").startswith("none")
+    assert value(said, "curvature") == "0, the model is flat"
 
 
 def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_path):
@@ -251,7 +251,7 @@ def lorentz_gin(p, features, adjacency) -> np.ndarray:
     radius = 1 / (1 + np.exp(-p["k"])) + 0.5
 
     def linear(name, x):
-        time = np.sqrt(radius + (x**2).sum(axis=-1, keepdims=True))
+        time = np.sqrt(1 + (x**2).sum(axis=-1, keepdims=True) / radius)
         return x @ p[f"{name}.weight"].T + time * p[f"{name}.time"] + p[f"{name}.bias"]
 
     # exp0 of unit rows

@@ -482,7 +482,11 @@ def test_unknown_method_names_the_nearest_five_and_what_lists_all():
 @pytest.mark.parametrize(
     ("key", "raw", "choices"),
     [
-        ("no-such-model", {"dataset": "cora", "model": "gin"}, "auto, gated, gcn, lorentz, split"),
+        (
+            "no-such-model",
+            {"dataset": "cora", "model": "gin"},
+            "auto, gated, gcn, lorentz, mean, split",
+        ),
         ("no-such-model", {"method": "hull", "model": "gcn"}, "points is one of auto"),
         ("no-such-partition", {"dataset": "cora", "partition": "iid"}, "louvain, metis, random"),
         (

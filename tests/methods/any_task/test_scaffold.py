@@ -337,15 +337,6 @@ def test_a_server_that_goes_on_is_the_same():
     assert_near(whole.sent_to(0), resumed.sent_to(0), 0)
 
 
-def test_what_a_model_shares_and_does_not_train_keeps_a_variate_of_zero(tmp_path):
-    """The curvature of Lorentz layers under a method that does not learn it."""
-    found = run(tmp_path, method="scaffold", model="lorentz", dataset="trees")
-    assert [row["replies"] for row in found.rounds] == ["3", "3"]
-    assert found.model["k"] == 0
-    assert found.model["variate/k"] == 0
-    assert found.personal(0)["parameter/own-variate/k"] == 0
-
-
 def test_running_statistics_have_no_variate(tmp_path):
     recorder = Recorder()
     settings = IMAGES | {
