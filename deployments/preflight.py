@@ -14,8 +14,9 @@ from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.facts import check_clients, check_task
+from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
-from curvfed.strategies.config.build_method import build_model, model_spec
+from curvfed.strategies.config.build_method import build_model, encoder, model_spec
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -27,7 +28,8 @@ from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Heade
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Place
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import KINDS, SPACE_MODELS
+from curvfed.tasks.links import split_names
 from curvfed.tasks.registry import OWN, is_named, source_of
 
 
@@ -112,6 +114,7 @@ def look_at_data(
                     lines.append(f"{words}: {names_listed(data.class_names)}")
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
+                    lines += _ignored_relations(request, data)
         if 1 < num_loaded < number and first:
             lines.append(f"… {number - num_loaded} more")
     if first:
@@ -132,8 +135,29 @@ def look_at_data(
     return lines, first
 
 
+def _trivial(data: Data) -> str:
+    """The scores of answers that no model is needed for, in words."""
+    scores = data.trivial_scores().items()
+    texts = [f"; {find(name).words} {find(name).text(score)}" for name, score in scores if score]
+    return "".join(texts)
+
+
+def _ignored_relations(request: Request, data: Data) -> list[str]:
+    """A note if scores do not depend on the relations, of which there are several."""
+    if data.task != "links" or encoder(request.resolved, data.task) not in SPACE_MODELS:
+        return []
+    _, relations = split_names(data.class_names)
+    if len(relations) == 1:
+        return []
+    return [
+        f"{NOTE}the links have {len(relations)} relations, and the scores of method ="
+        f" {request.config.method} do not depend on them; those of links-complex and links-rotate"
+        " do"
+    ]
+
+
 def _describe_client(data: Data, client: int, number: int) -> list[str]:
-    lines = [f"client {client} of {number}: {describe_parts(data)}"]
+    lines = [f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"]
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
         lines.append(

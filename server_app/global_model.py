@@ -83,6 +83,12 @@ def open_global_model(
     )
 
 
+def trivial_figures(labels: Array) -> dict[str, float]:
+    """The accuracy of always answering the most frequent class of the test data."""
+    _, counts = np.unique(labels, return_counts=True)
+    return {"global_majority_accuracy": float(counts.max() / counts.sum())}
+
+
 class GlobalLinks:
     """An embedding and all links; arguments as those of `GlobalModel`.
 
@@ -155,6 +161,11 @@ class GlobalPoints:
         names = list(dict.fromkeys([*class_names, *test.class_names]))
         self._labels = np.array([names.index(name) for name in test.class_names])[test.labels]
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """That of the trivial answer."""
+        return trivial_figures(self._labels)
+
     def score(self, arrays: Arrays) -> float:
         """Accuracy of the model with these arrays on the test points."""
         return float((self._predicted(arrays) == self._labels).mean())
@@ -198,6 +209,11 @@ class GlobalModel:
     head: str
     device: torch.device
     is_own: bool
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """That of the trivial answer."""
+        return trivial_figures(self.test.labels.numpy(force=True))
 
     def score(self, arrays: Arrays) -> float:
         """Accuracy of the model with these arrays on the test images."""

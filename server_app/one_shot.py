@@ -15,6 +15,7 @@ from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.federation import Federation, read_test
+from curvfed.server_app.global_model import trivial_figures
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.strategies.base.aggregation import Average
@@ -211,6 +212,8 @@ class OneShotRun(Run):
             sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures
+            if points.test is not None:
+                self.metrics |= trivial_figures(points.test.labels)
             self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
             self.is_scored = True
         self.warn()

@@ -14,7 +14,7 @@ from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
-from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, unmeasured, warnings
+from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, at_the_end, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.privacy_accountant import promise
@@ -203,7 +203,7 @@ class Run:
                 self._warned.add(key)
 
     def _warnings(self) -> dict[str, str]:
-        at_end = unmeasured(self.federation, self.state) if self.is_scored else {}
+        at_end = at_the_end(self.federation, self.state) if self.is_scored else {}
         return warnings(self.config, self.federation, self.state) | self.notes | at_end
 
     def header(self, phase: str, number: int = 0) -> Header:

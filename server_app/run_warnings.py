@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from curvfed.server_app.answer import personal_figures
+from curvfed.server_app.answer import personal_figures, trivial_scores
 from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.base.aggregation import BOUND
-from curvfed.strategies.base.figures import PERSONAL_ACCURACY
+from curvfed.strategies.base.figures import GUESSES, PERSONAL_ACCURACY, TRIVIAL_OF, find
 from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
@@ -185,8 +185,30 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
     return {key: text for key, text in texts.items() if text}
 
 
-def unmeasured(federation: Federation, state: State) -> dict[str, str]:
-    """The warning of a run that ends without any accuracy."""
+def at_the_end(federation: Federation, state: State) -> dict[str, str]:
+    """The warnings of a run that ends: without any accuracy, or below the trivial answer."""
+    return _unmeasured(federation, state) | _below_trivial(federation, state)
+
+
+def _below_trivial(federation: Federation, state: State) -> dict[str, str]:
+    """The clients' mean score in the best round, if it is less than no model is needed for."""
+    metric = federation.metric
+    name = TRIVIAL_OF.get(metric, "")
+    trivial = trivial_scores(federation.descriptions).get(name, GUESSES.get(metric))
+    best = state.best or {}
+    score = best.get("metrics", {}).get(metric, best.get(PERSONAL_ACCURACY))
+    if trivial is None or score is None or score >= trivial:
+        return {}
+    words = find(name).words if name else "a guess"
+    return {
+        "trivial": (
+            f"the clients' mean score, {100 * score:.1f}%, is below that of the trivial answer"
+            f" ({words}), {100 * trivial:.1f}%: the model has learned less than counting shows"
+        )
+    }
+
+
+def _unmeasured(federation: Federation, state: State) -> dict[str, str]:
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
     scored = state.scored.get("last") or state.scored.get("figures")
     if figures[PERSONAL_ACCURACY] is not None or scored:

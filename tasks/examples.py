@@ -125,21 +125,25 @@ class Examples(ABC):
             the most frequent training class, or None without training or test examples.
         """
         labels = self.labels[self.labels >= 0]
-        test_labels = self.labels[self.test]
-        train_labels = self.labels[self.train]
-        majority = None
-        if len(test_labels) and len(train_labels):
-            # bincount and argmax break ties by the smaller index: equal figures everywhere.
-            frequent = torch.bincount(train_labels).argmax()
-            majority = float((test_labels == frequent).double().mean())
         counts = torch.bincount(labels, minlength=len(self.class_names))
         return {
-            "num_train": len(train_labels),
+            "num_train": int(self.train.sum()),
             "num_val": int(self.val.sum()),
-            "num_test": len(test_labels),
+            "num_test": int(self.test.sum()),
             "class_counts": tuple(counts.tolist()),
-            "majority_accuracy": majority,
+            **self.trivial_scores(),
         }
+
+    def trivial_scores(self) -> dict[str, float | None]:
+        """The test scores of answers that no model is needed for, by name; None without training or
+        test examples."""
+        test_labels = self.labels[self.test]
+        train_labels = self.labels[self.train]
+        if not len(test_labels) or not len(train_labels):
+            return {"majority_accuracy": None}
+        # bincount and argmax break ties by the smaller index: equal figures everywhere.
+        frequent = torch.bincount(train_labels).argmax()
+        return {"majority_accuracy": float((test_labels == frequent).double().mean())}
 
     @abstractmethod
     def bytes_on(self, device: torch.device) -> int:

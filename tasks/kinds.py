@@ -182,12 +182,16 @@ POINTS = Kind(
     tables=("hull",),
 )
 
+SPACE_MODELS = ("normal", "hyperboloid")
+"""The embeddings of links whose rows are points of a space, by the names of their coordinates.
+Their scores do not depend on the relation."""
+
 LINKS = Kind(
     package="links",
     built_in="balanced-tree",
     named="entities or relations",
     has_classes=False,
-    models=("normal", "hyperboloid", "complex", "rotate"),
+    models=(*SPACE_MODELS, "complex", "rotate"),
     default_models={"flat": "normal", "hyperbolic": "normal"},
     partitions=("branches", "random"),
     defaults=_LINKS,

@@ -34,7 +34,7 @@ TRIVIAL = {
     f"{BEST}.metrics.roc_auc": 0.5,
     f"{BEST}.metrics.mrr": "metrics.frequent_mrr",
     f"{BEST}.{PERSONAL_ACCURACY}": "metrics.majority_accuracy",
-    GLOBAL_ACCURACY: "metrics.majority_accuracy",
+    GLOBAL_ACCURACY: "metrics.global_majority_accuracy",
     "metrics.global_mrr": "metrics.global_frequent_mrr",
     "metrics.reconstruction_map": "metrics.frequent_map",
 }

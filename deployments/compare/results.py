@@ -63,7 +63,7 @@ the best rival."""
 
 COLUMNS = {
     DIFFERENCE: "difference to the best",
-    CURVATURE: "to itself at curvature 0",
+    CURVATURE: "to itself at curvature 0, or its control",
     USE: "to the best rival",
 }
 """The headers of the columns of differences."""

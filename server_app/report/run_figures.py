@@ -11,7 +11,7 @@ from curvfed.server_app.directory import is_number
 from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, class_scores, style
 from curvfed.server_app.report.page import Picture
-from curvfed.strategies.base.figures import VALIDATION, find
+from curvfed.strategies.base.figures import GUESSES, TRIVIAL_OF, VALIDATION, find
 from curvfed.strategies.base.method import Network
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
@@ -101,9 +101,12 @@ def score(run: RunFiles) -> Picture | None:
     these data choose."""
     metrics = run.summary.get("metrics") or {}
     best = (run.summary.get("best_validation") or {}).get("round")
-    level = ("guessing", 50.0) if run.metric == "roc_auc" else None
-    if run.metric == "accuracy" and is_number(metrics.get("majority_accuracy")):
-        level = ("most frequent class alone", 100 * metrics["majority_accuracy"])
+    level = None
+    if run.metric in GUESSES:
+        level = ("guessing", 100 * GUESSES[run.metric])
+    trivial = TRIVIAL_OF.get(run.metric, "")
+    if is_number(metrics.get(trivial)):
+        level = (find(trivial).words, 100 * metrics[trivial])
     label = f"test {run.metric_name} (%)"
     axes = _by_round(run, "score", label, 100.0)
     if axes is None:

@@ -15,7 +15,10 @@ from curvfed.strategies.base.figures import (
     DETAIL,
     FIGURES,
     GLOBAL_ACCURACY,
+    GUESSES,
     PERSONAL_ACCURACY,
+    TRIVIAL,
+    TRIVIAL_OF,
     VALIDATION,
     find,
     words_of,
@@ -41,6 +44,7 @@ SIZES = {
     "num_val": "validation data",
     "num_test": "test data",
     "majority_accuracy": "most frequent class",
+    "frequent_mrr": "most frequent tails",
     "forman": "Forman–Ricci",
 }
 """What a client tells of its data, and the heads of the columns."""
@@ -66,13 +70,14 @@ def headline(run: RunFiles) -> Table:
         interval = mean_interval(mean, spread, measured)
         words = words_of(name, figures)
         rows.append(_accuracy(f"{words}, mean of {measured} clients", mean, interval))
-    if name == "roc_auc":
-        rows.append(_accuracy("a guess", 0.5, None))
-    majority = figures.get("majority_accuracy")
-    if majority is None and tested is not None and len(tested):
-        majority = float(np.unique(tested, return_counts=True)[1].max() / len(tested))
-    if rows and is_number(majority):
-        rows.append(_accuracy(find("majority_accuracy").words, float(majority or 0), None))
+    if name in GUESSES:
+        rows.append(_accuracy("a guess", GUESSES[name], None))
+    trivial = TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
+    score: Any = figures.get(trivial)
+    if score is None and tested is not None and len(tested):
+        score = float(np.unique(tested, return_counts=True)[1].max() / len(tested))
+    if rows and is_number(score):
+        rows.append(_accuracy(find(trivial).words, score, None))
     return Table("", [""], ["test score", "95% interval"], rows)
 
 
@@ -188,7 +193,7 @@ def client_tables(run: RunFiles) -> list[Table]:
     partitions = sorted({*statistics, *run.partitions})
     columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
     for key, title in SIZES.items():
-        write = percent if key == "majority_accuracy" else number
+        write = percent if key in TRIVIAL else number
         columns[title] = [write(statistics.get(client, {}).get(key)) for client in partitions]
     scores = {
         f"{run.metric_name} before": _last_values(run, "score_before"),

@@ -24,9 +24,14 @@ VALIDATION = "validation"
 BEFORE = "_before"
 """End of the name of a score of the model as received, before local training."""
 
-TRIVIAL = ("majority_accuracy", "frequent_mrr")
-"""Names of the scores of answers that no model is needed for: the most frequent class, and the most
-frequent tails of links."""
+TRIVIAL_OF = {"accuracy": "majority_accuracy", "mrr": "frequent_mrr"}
+"""By the data's metric, the name of the score of an answer that no model is needed for: the most
+frequent class, and the most frequent tails of links."""
+
+TRIVIAL = tuple(TRIVIAL_OF.values())
+
+GUESSES = {"roc_auc": 0.5}
+"""By the data's metric, the score of a guess."""
 
 BEST = "best_validation"
 """The key of `summary.json` with the figures of the round of best validation."""
@@ -155,6 +160,7 @@ def _cost(name: str, words: str, unit: str, *levels: str, **options: Any) -> Fig
 
 _GLOBAL = (
     _share(GLOBAL_ACCURACY, "global accuracy", ROUND, RUN),
+    _share("global_majority_accuracy", "accuracy of the most frequent class, global", better=""),
     _share("global_accuracy_last3", "global accuracy, mean of the last 3 rounds"),
     _share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
     _share("global_accuracy_calibrated", "global accuracy, calibrated"),

@@ -79,6 +79,9 @@ class Points(Table):
     """column of obs with the classes, in an .h5ad file; column of a table"""
     split_seed: int | None = Field(default=None, ge=0, lt=2**31)
     """seed of the split into training and test points; auto: the run's"""
+    hold_out: Literal["test", "validation"] = "test"
+    """the points that score a run: test: the test points; validation: test-size of the training
+    points, and the test points are left out, as when `curvfed compare` chooses configurations"""
     lacking: int = Field(default=0, ge=0)
     """number of simulated clients, drawn by the seed, without points of one class each"""
     num: int = Field(default=20_000, ge=2, le=100_000_000)

@@ -15,6 +15,7 @@ from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import LINKS, Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.tasks.kinds import SPACE_MODELS
 
 ROWS = "rows/"
 COUNTS = "counts/"
@@ -22,10 +23,6 @@ COUNTS = "counts/"
 
 BY_ROW = {"entities": "entities", "bias": "entities", "relations": "relations"}
 """Parameters whose rows are averaged each for itself, and what these are rows of."""
-
-
-SPACE_MODELS = ("normal", "hyperboloid")
-"""The models whose rows are points of a space, by the names of their coordinates."""
 
 
 class Keys(Table):

@@ -4,7 +4,7 @@ any source, and the points of one client; they need no torch."""
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -75,16 +75,20 @@ class ClientPoints:
             class, or None without training or test points.
         """
         counts = np.bincount(self.train_labels, minlength=len(self.class_names))
-        majority = None
-        if self.train.any() and self.test.any():
-            # Of equally frequent classes argmax takes the first: equal figures everywhere.
-            majority = float((self.test_labels == counts.argmax()).mean())
         return {
             "num_train": int(self.train.sum()),
             "num_test": int(self.test.sum()),
             "class_counts": counts.tolist(),
-            "majority_accuracy": majority,
+            **self.trivial_scores(),
         }
+
+    def trivial_scores(self) -> dict[str, float | None]:
+        """See `Examples`."""
+        if not self.train.any() or not self.test.any():
+            return {"majority_accuracy": None}
+        # Of equally frequent classes argmax takes the first: equal figures everywhere.
+        frequent = np.bincount(self.train_labels).argmax()
+        return {"majority_accuracy": float((self.test_labels == frequent).mean())}
 
     def check_test(self, shape: str, class_names: object) -> None:
         """Accept test points of any classes; a class that no client has is scored as wrong."""
@@ -175,6 +179,17 @@ class RawPoints:
     test: Booleans | None
     names: Sequence[str] = ()
     left_out: str = ""
+
+    def rows(self, chosen: Booleans) -> "RawPoints":
+        """The points of this mask (n,)."""
+        names = [name for name, is_chosen in zip(self.names, chosen, strict=False) if is_chosen]
+        return replace(
+            self,
+            points=self.points[chosen],
+            labels=self.labels[chosen],
+            test=None if self.test is None else self.test[chosen],
+            names=names,
+        )
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
         """The points of these classes, renumbered, without points of unknown class. A class without

@@ -108,7 +108,7 @@ class PointDataset(Dataset):
         DataError
             Missing or unusable data.
         """
-        if path is None:
+        if path is None or self.spec.hold_out == "validation":
             raw, test = _pooled(self.spec, self._stamps())
             indices = np.flatnonzero(test)
         else:
@@ -145,6 +145,9 @@ class PointDataset(Dataset):
         raw = _select_classes(raw, spec)
         _check_classes("the data", raw)
         test = _draw_by_class(raw.labels, spec) if raw.test is None else raw.test
+        if spec.hold_out == "validation":
+            raw = raw.rows(~test)
+            test = _draw_by_class(raw.labels, spec)
         return _client(raw, np.arange(len(test)), test, spec)
 
     def _stamps(self) -> Stamps:
@@ -179,6 +182,9 @@ def _pooled(spec: PointSpec, stamps: Stamps) -> tuple[RawPoints, Booleans]:
     _check_classes(spec.dataset, raw)
     test = raw.test
     if test is None or spec.dataset.lower() in CURVATURES:
+        test = _draw_test(len(raw.labels), spec)
+    if spec.hold_out == "validation":
+        raw = raw.rows(~test)
         test = _draw_test(len(raw.labels), spec)
     num_classes = len(np.unique(raw.labels[~test]))
     if num_classes < 2:

@@ -125,6 +125,8 @@ class PointSpec(Spec):
     test_size : float
         In [0, 1). The share of all points in the test set, rounded up and drawn regardless of
         class. For a node's own data without a test part: the share of every class, rounded.
+    hold_out : str
+        "test", or "validation": the test points are left out, and the split is that of the others.
     curvature : float
         Curvature of the disc, negative.
     classes : str
@@ -142,6 +144,7 @@ class PointSpec(Spec):
     seed: int = 0
     split_seed: int = -1
     test_size: float = 0.15
+    hold_out: str = "test"
     curvature: float = -1.0
     classes: str = ""
     lacking: int = 0
