@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import Request, UsageError
-from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
+from curvfed.geometry.distortion import LONGEST, PRECISION, Fit, fit, hyperbolicity
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, number, percent
 from curvfed.strategies.base.run_keys import home
@@ -25,6 +25,9 @@ QUADRUPLES = 100_000
 
 FEWEST = 5
 """Nodes in the largest component of a graph whose curvature is fitted."""
+
+GAIN = 0.01
+"""Of a graph that is called curved: its curvature lowers the distortion of flat space by more."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +118,19 @@ def sentences(graphs: Sequence[GraphCurvature], dim: int) -> list[str]:
         f" curvature, {percent(together)} with the best common one ({number(curvature, 3)}), and"
         f" {percent(flat)} in flat space."
     ]
+    curved = sum(client_fit.flat - client_fit.distortion > GAIN for client_fit in fits)
+    words.append(
+        f"Curved, by a gain of more than {100 * GAIN:g} point over flat space: {curved} of"
+        f" {len(fits)} graphs."
+    )
     curvatures = [client_fit.curvature for client_fit in fits]
-    at_the_end = sum(size <= -GRID[-1] * (1 - PRECISION) for size in curvatures)
+    at_the_end = sum(
+        client_fit.curvature <= (1 - PRECISION) * min(client_fit.curve) for client_fit in fits
+    )
     if at_the_end:
         words.append(
-            f"For {at_the_end} of {len(fits)} clients it is the strongest that was tried,"
-            f" {number(-GRID[-1], 0)}, as for a tree."
+            f"The own curvature of {at_the_end} of {len(fits)} clients is the most negative that"
+            " was tried, as for a tree."
         )
     formans = [graph.forman for graph in graphs]
     if len(graphs) > 2 and len(set(curvatures)) > 1 and len(set(formans)) > 1:
@@ -153,13 +163,11 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
     measures = ["nodes", "diameter", "Forman", "Ollivier", "δ / mean distance"]
     errors_of = ["best curvature", "distortion", "flat", "spherical"]
     fitted = max(graph.fitted_nodes for graph in graphs)
-    strongest = number(GRID[-1], 0)
     legend = (
-        "Distortion: mean absolute error of the embedded distances over the mean distance, of"
-        f" {fitted} nodes of the largest component at most."
-        " Embeddings are in closed form, by eigenvectors, at curvatures from"
-        f" {number(-GRID[-1], 0)} to {strongest}; a search from them would lower all"
-        " distortions. Forman curvature counts triangles."
+        "Distortion: Kruskal's stress, the root of Σ(d̂ − d)²/Σd² over the distances d and their"
+        f" embedded ones d̂, of {fitted} nodes of the largest component at most; a local minimum of"
+        f" it, at curvatures from −({LONGEST:g}/diameter)² to (π/diameter)². The spherical one is"
+        " the least over curvatures from 0. Forman curvature counts triangles."
     )
     return [
         Table("", ["client"], measures, graph_rows),
@@ -207,11 +215,10 @@ def _draw(
     with style.applied():
         figure, (left, right) = style.panels(2)
         for curve in curves:
-            inner = {size: error for size, error in curve.items() if abs(size) <= 1}
-            shares = [100 * error for error in inner.values()]
-            left.plot([*inner], shares, color=style.CLIENT, linewidth=1.2)
+            shares = [100 * error for error in curve.values()]
+            left.plot([*curve], shares, color=style.CLIENT, linewidth=1.2)
         left.set_xscale("symlog", linthresh=0.01)
-        ticks = (-1, -0.1, -0.01, 0, 0.01, 0.1, 1)
+        ticks = (-10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1)
         left.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         left.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
         charts.name(left, "curvature", "distortion (%)")

@@ -61,9 +61,9 @@ The paper: with one curvature −K for all clients, the largest distortion over 
 c_d/2 · |R_i − R_j| for every pair, R the clients' mean Forman curvature. It follows from a distortion
 of at least c_d |R + (d − 1)K| for each client, so that the best curvature is R/(d − 1). The constant
 c_d > 0 is not given; so no data can contradict the bound, but they can tell whether R explains what is
-lost. Here d = 5, the distortion is the mean error of the distances between at most 300 nodes over their
-mean, as in `curvfed curvature`, not the largest factor of a distance as in the paper, and a common
-curvature of a pair is the best on the grid of the search. "Loss of a pair" is the larger of its two
+lost. Here d = 5, the distortion is Kruskal's stress of the distances between at most 300 nodes, as in
+`curvfed curvature`, not the largest factor of a distance as in the paper, and a common curvature of a
+pair is the best on the grid of the search. "Loss of a pair" is the larger of its two
 distortions at their best common curvature, minus the larger of the two at curvatures of their own.
 
 | clients | rank correlation of Forman and fitted curvature | fitted | R/(d − 1) | \
@@ -75,8 +75,8 @@ SECOND = """
 ![Theorem 1](flatland-theorem-1.png)
 
 Left: a mark per client, fitted curvature against mean Forman curvature; the line is R/(d − 1). Right: a
-mark per pair of clients. −30 is the strongest curvature of the search. A c_d without meaning, as where no graph
-differs, is large.
+mark per pair of clients. The search ends at −(16/diameter)². A c_d without meaning, as where no graph differs,
+is large.
 
 ## Theorem 2: client and time coordinate
 

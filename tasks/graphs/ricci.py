@@ -67,7 +67,7 @@ def _exp_inverse(radius: float) -> float:
 
 def _wide_radius(k: Tensor) -> Tensor:
     """Log K in (-6, 6), so the curvature is in (-403, -1/403): room for the curvatures that fit
-    the clients' graphs of citations, -.05 to -.4."""
+    the clients' graphs of citations, -.06 to -4."""
     return torch.exp(6 * torch.tanh(5 * k))
 
 
@@ -205,7 +205,7 @@ def fitted_curvature(graph: ClientGraph, cache_dir: Path | None = None) -> float
             'flatland.curvature-init = "fit": the data are graphs; allowed are nodes of one graph',
             key="not-a-graph",
         )
-    name = f"fit-{DIMENSIONS}-{NODES}-{graph.digest}.json"
+    name = f"stress-{DIMENSIONS}-{NODES}-{graph.digest}.json"
     path = None if cache_dir is None else cache_dir / name
     return cached_number(path, lambda: _fitted(graph))
 

@@ -1,7 +1,9 @@
 """What `curvfed curvature` measures, writes and refuses."""
 
+import networkx as nx
 import numpy as np
 import pytest
+import torch
 from graph_fixtures import write_user_graph
 
 from curvfed.deployments.commands.command import main
@@ -57,19 +59,33 @@ def graph(
 
 def test_own_curvature_is_set_beside_the_best_common_one_and_flat_space():
     graphs = [
-        graph(0, -1.0, -0.1, {-1.0: 0.4, -0.1: 0.1, 0.0: 0.3}),
-        graph(1, -2.0, -1.0, {-1.0: 0.2, -0.1: 0.25, 0.0: 0.3}),
-        graph(2, -3.0, -1.0, {-1.0: 0.2, -0.1: 0.28, 0.0: 0.3}),
+        graph(0, -1.0, -0.1, {-4.0: 0.5, -1.0: 0.4, -0.1: 0.1, 0.0: 0.3}),
+        graph(1, -2.0, -1.0, {-1.5: 0.4, -1.0: 0.2, -0.1: 0.25, 0.0: 0.3}),
+        graph(2, -3.0, -1.0, {-2.0: 0.3, -1.0: 0.2, -0.1: 0.28, 0.0: 0.205}),
     ]
     assert common(graphs, 2) == (-0.1, pytest.approx(0.21))
-    first, second = sentences(graphs, 2)
+    first, second, third = sentences(graphs, 2)
     assert first == (
         "In 2 dimensions, the mean distortion is 16.7% with each client's own curvature, 21.0%"
-        " with the best common one (−0.100), and 30.0% in flat space."
+        " with the best common one (−0.100), and 26.8% in flat space."
     )
+    assert second == "Curved, by a gain of more than 1 point over flat space: 2 of 3 graphs."
     # Ranks 3, 2, 1 and 3, 1.5, 1.5.
     expected = np.corrcoef([3, 2, 1], [3, 1.5, 1.5])[0, 1]
-    assert f"is {expected:.2f}." in second
-    assert len(sentences(graphs[:1], 2)) == 1
+    assert f"is {expected:.2f}." in third
+    assert len(sentences(graphs[:1], 2)) == 2
     tree = graph(0, -1.0, -30.0, {-30.0: 0.1, 0.0: 0.3})
-    assert "For 1 of 1 clients it is the strongest that was tried" in sentences([tree], 2)[1]
+    assert sentences([tree], 2)[2] == (
+        "The own curvature of 1 of 1 clients is the most negative that was tried, as for a tree."
+    )
+
+
+def test_a_lattice_of_the_plane_is_not_called_curved(tmp_path, capsys):
+    lattice = nx.convert_node_labels_to_integers(nx.triangular_lattice_graph(5, 8))
+    edges = torch.tensor([*lattice.to_directed().edges]).T
+    labels = torch.arange(len(lattice)) % 2
+    write_user_graph(tmp_path / "lattice.pt", x=torch.eye(len(lattice)), y=labels, edge_index=edges)
+    words = ["dataset=lattice.pt", "num-supernodes=1", "--dimensions", "2"]
+    assert main(["curvature", *words]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Curved, by a gain of more than 1 point over flat space: 0 of 1 graphs." in printed
