@@ -247,7 +247,7 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
     assert place == f"data: Cora, all files in {raw}"
     size = (
         r"a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes; \d+ training, \d+"
-        r" validation, \d+ test"
+        r" validation, \d+ test; accuracy of the majority class [\d.]+%"
     )
     for number, client in enumerate(clients):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
