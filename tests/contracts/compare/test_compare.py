@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graph_fixtures import write_user_graph
+from graph_fixtures import write_tu, write_user_graph
+from image_fixtures import write_classes
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
@@ -520,3 +521,82 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     chosen = {row["method"]: row["configuration"] for row in found["methods"]}
     assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
     assert "no difference" in found["answers"][-1] or "best of these 2" in found["answers"][-1]
+
+
+def write_links(path: Path) -> None:
+    """The links of a tree of three layers to all ancestors, with a header."""
+    rows = ["head\ttail"]
+    for number in range(1, 40):
+        above = number
+        while above:
+            above = (above - 1) // 3
+            rows.append(f"n{number}\tn{above}")
+    path.write_text("\n".join(rows) + "\n")
+
+
+def write_cells(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = ["x,y,label"]
+    for label, centre in enumerate(((0.4, 0.0), (-0.3, 0.4), (-0.2, -0.5))):
+        for x, y in rng.normal(centre, 0.1, (30, 2)):
+            rows.append(f"{x:.4f},{y:.4f},{label}")
+    path.write_text("\n".join(rows) + "\n")
+
+
+EVERY_KIND: dict[str, tuple[Callable[[Path], object], str, list[str], set[str]]] = {
+    "own links": (write_links, "tree.tsv", [], {"links", "links at 0", "links-inner"}),
+    "links of ontologies": (
+        lambda path: path.write_text(
+            "".join(f"[Term]\nid: T:{n}\nis_a: T:{n // 2}\n\n" for n in range(1, 300))
+        ),
+        "terms.obo",
+        ["methods=links,links-squared"],
+        {"links", "links at 0", "links-squared"},
+    ),
+    "reconstruction": (
+        write_links,
+        "tree.tsv",
+        ["methods=links,links-inner", "score=reconstruction"],
+        {"links", "links at 0", "links-inner"},
+    ),
+    "images in folders": (
+        lambda path: write_classes(path, {"cat": 30, "dog": 30}, shape=(8, 8)),
+        "pictures/",
+        ["methods=fedavg,spherefed,hyperfed", "local-epochs=1", "images.size=8"],
+        {"fedavg", "spherefed", "fedavg-calibrated", "hyperfed", "hyperfed at 0"},
+    ),
+    "cells": (
+        write_cells,
+        "cells.csv",
+        ["methods=discriminant,hull"],
+        {"hull", "hull-flat", "discriminant"},
+    ),
+    "whole graphs": (
+        write_tu,
+        "MUTAG",
+        ["methods=fedavg,flatland", "data-dir=."],
+        {"flatland", "flatland at 0", "fedavg"},
+    ),
+    "nodes": (lambda path: None, "trees", ["methods=fedavg-mean,flatland"], {"flatland at 0"}),
+    "the default data": (lambda path: None, "", ["methods=fedavg,flatland"], {"flatland at 0"}),
+}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_every_kind_of_data_is_compared(kind, made, tmp_path, capsys):
+    write, name, words, names = EVERY_KIND[kind]
+    write(tmp_path if name == "MUTAG" else tmp_path / (name or "nothing"))
+    folder = tmp_path / "runs"
+    common = ["budget=1", "tuning-seeds=1", "seeds=2", "num-rounds=1", "learning-rate=0.05"]
+    dataset = [f"dataset={name}"] if name else []
+    sizes = ["embedding-dim=4", "num-supernodes=2"]
+    status = main(["compare", *dataset, *words, *common, *sizes, "--results", str(folder)])
+    assert status == 0, capsys.readouterr().out
+    stored = comparison(folder)
+    rows = {row["method"]: row for row in stored["methods"]}
+    assert names <= rows.keys()
+    curved = next(row for row in rows.values() if row["at_zero"] or row["control"])
+    assert {"curvature", "use", "trivial"} <= curved.keys()
+    assert curved["trivial"] is not None
+    questions = [text.partition("?")[0] for text in stored["answers"]]
+    assert {"Is it the curvature", "Should I use it"} <= set(questions)
