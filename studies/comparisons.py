@@ -1,10 +1,10 @@
-"""Tune methods alike and compare them: the runs of `curvfed compare` behind docs/findings.md.
+"""Is it the curvature, and should one use it? The runs of `curvfed compare` behind README.md and
+docs/findings.md.
 
     python -m studies.comparisons --data FOLDER [--results comparisons] [--only WORD ...]
-        [--page docs/measured/comparisons.md]
 
-Each comparison has a folder of its own among the results and goes on where it was cut off. The page
-has the answer and the table of each.
+Each comparison has a folder of its own among the results and goes on where it was cut off. What it
+found is copied to `docs/measured/comparisons/`, from which the page is written.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from pathlib import Path
 from curvfed.tasks.stored_files import write_atomically
 
 ABOUT = """\
-# Curved methods and their flat twins, tuned alike
+# Curved methods beside themselves at curvature 0, and beside rivals
 
     make comparisons DATA=folder
 
@@ -26,27 +26,36 @@ below make the same runs one by one. [Findings](../findings.md) says what the ta
 [compare methods](../sweeps.md#compare-methods) how they are made.
 
 Scores are those of the clients' own models in percent at the round of best validation, mean ±
-standard deviation over five seeds that played no part in the tuning. All intervals of a table hold
-together at 95%. "Worst tenth" is the mean over the tenth of the clients with the lowest scores,
-"global" the accuracy of the one model for all on the server's test images after the last round. kB
-are of a client per round.
+standard deviation over five seeds that played no part in the tuning. "Worst tenth" is the mean over
+the tenth of the clients with the lowest scores, "global" the accuracy of the one model for all on
+the server's test images after the last round. kB are of a client per round. The last row is the
+trivial answer.
 """
-GRAPHS = "num-supernodes=10 methods=fedavg,flatland seed=400 tuning-seeds=2 budget=6 seeds=5"
+NODES = "num-supernodes=10 methods=fedavg,fedavg-mean,flatland seed=1100 seeds=5"
 IMAGES = (
     "mnist num-supernodes=20 num-rounds=10 images.train-subset=3000 images.test-subset=1000 "
-    "methods=fedavg,spherefed,hyperfed seed=400 tuning-seeds=2 budget=6 seeds=5"
+    "methods=fedavg,spherefed,hyperfed seed=1100 tuning-seeds=1 seeds=5"
 )
 COMPARISONS = {
+    "cora-10": ("Cora, 10 clients", f"dataset=cora {NODES}"),
+    "citeseer-10": ("CiteSeer, 10 clients", f"dataset=citeseer {NODES}"),
+    "trees-10": ("Generated trees, 10 clients", f"dataset=trees {NODES}"),
+    "whole-graphs": (
+        "Whole graphs: MUTAG, BZR and PROTEINS, a client each",
+        "dataset=MUTAG,BZR,PROTEINS num-supernodes=3 num-rounds=25 batch-size=32 embedding-dim=64"
+        " train-size=0.6 test-size=0.2 methods=fedavg,flatland seed=1100 tuning-seeds=1 seeds=5",
+    ),
     "minesweeper-10": (
         "Minesweeper, 10 clients",
-        f"dataset=minesweeper num-rounds=30 local-epochs=3 embedding-dim=64 {GRAPHS}",
+        f"dataset=minesweeper num-rounds=30 local-epochs=3 embedding-dim=64 tuning-seeds=1 {NODES}",
     ),
     "mnist-0.1": ("MNIST, 20 clients of two or three classes, α = .1", f"{IMAGES} alpha=0.1"),
-    "trees-10": ("Generated trees, 10 clients", f"dataset=trees {GRAPHS}"),
-    "cora-10": ("Cora, 10 clients", f"dataset=cora {GRAPHS}"),
     "mnist-0.5": ("MNIST, 20 clients, α = .5", f"{IMAGES} alpha=0.5"),
 }
 """By name, the heading and the words after `curvfed compare`."""
+
+STORED = Path(__file__).parents[1] / "docs" / "measured" / "comparisons"
+"""The folder of the results of comparisons that have been made."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,29 +64,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     parser.add_argument("--results", type=Path, default=Path("comparisons"))
     parser.add_argument("--only", nargs="+", choices=COMPARISONS, default=list(COMPARISONS))
-    parser.add_argument("--page", type=Path, default=Path("docs/measured/comparisons.md"))
     options = parser.parse_args(arguments)
     status = 0
     for name in options.only:
         words = COMPARISONS[name][1].split()
-        folders = ["--results", str(options.results / name), "--data", str(options.data)]
+        folder = options.results / name
+        folders = ["--results", str(folder), "--data", str(options.data)]
         command = [sys.executable, "-m", "curvfed", "compare", *words, *folders]
         status = max(status, subprocess.run(command, check=False).returncode)
-    write_page(options.page, options.results)
+        if (folder / "comparison.json").exists():
+            STORED.mkdir(exist_ok=True)
+            for suffix in ("json", "md"):
+                content = (folder / f"comparison.{suffix}").read_bytes()
+                write_atomically(STORED / f"{name}.{suffix}", content)
+    write_page(STORED.with_suffix(".md"), STORED)
     return min(status, 1)
 
 
-def write_page(page: Path, results: Path) -> None:
-    """Write the answer and the table of every comparison, or that it is not made yet."""
+def write_page(page: Path, stored: Path) -> None:
+    """Write the answers and the table of every comparison, or that it is not made yet."""
     lines = [ABOUT]
     for name, (title, words) in COMPARISONS.items():
-        folder = results / name
         lines += [f"## {title}", "", f"    curvfed compare {words} --data folder", ""]
-        if not (folder / "comparison.json").exists():
+        if not (stored / f"{name}.json").exists():
             lines += ["Not made yet.", ""]
             continue
-        answers = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))["answers"]
-        text = (folder / "comparison.md").read_text(encoding="utf-8")
+        answers = json.loads((stored / f"{name}.json").read_text(encoding="utf-8"))["answers"]
+        text = (stored / f"{name}.md").read_text(encoding="utf-8")
         table = [line for line in text.splitlines() if line.startswith("|")]
         lines += [" ".join(answers), "", *table, ""]
     write_atomically(page, ("\n".join(lines).rstrip("\n") + "\n").encode())

@@ -15,10 +15,8 @@ def test_the_page_has_every_comparison_with_its_command():
 
 
 def test_the_page_has_the_answer_and_the_table_of_each_comparison_that_was_made(tmp_path):
-    folder = tmp_path / "trees-10"
-    folder.mkdir()
-    (folder / "comparison.json").write_text(json.dumps({"answers": ["None is best."]}))
-    (folder / "comparison.md").write_text(
+    (tmp_path / "trees-10.json").write_text(json.dumps({"answers": ["None is best."]}))
+    (tmp_path / "trees-10.md").write_text(
         "# Title\n\n| method |\n| --- |\n| `local` |\n\nA legend.\n"
     )
     write_page(tmp_path / "page.md", tmp_path)
