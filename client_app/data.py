@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from curvfed.client_app.node import MIN_CLASS_SIZE, Node
-from curvfed.strategies.base.figures import TRIVIAL
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
 from curvfed.strategies.config.checks import check_partition
@@ -17,7 +16,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS, tasks_as
+from curvfed.tasks.kinds import KINDS, TRIVIAL, tasks_as
 from curvfed.tasks.registry import OWN, kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 

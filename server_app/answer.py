@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.figures import BEFORE, MEANS, PERSONAL_ACCURACY, TRIVIAL, VALIDATION
+from curvfed.strategies.base.figures import BEFORE, MEANS, PERSONAL_ACCURACY, VALIDATION
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.checks import one_line
 from curvfed.strategies.wire.messages import Description, Header, Parts, Reply
+from curvfed.tasks.kinds import TRIVIAL
 
 Scores = Mapping[int, Mapping[str, float]]
 """Scores by partition: score and validation (the data set's metric), accuracy, and the same ending

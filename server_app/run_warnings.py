@@ -14,14 +14,14 @@ from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.base.aggregation import BOUND
-from curvfed.strategies.base.figures import GUESSES, PERSONAL_ACCURACY, TRIVIAL_OF, find
+from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
 from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig, defaults
 from curvfed.tasks.class_names import alike, placeholders, row_of
 from curvfed.tasks.examples import FAR_FEATURES
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import GUESSES, KINDS, TRIVIAL_OF
 
 FEWEST = 20
 """Minimum number of training examples for a warning about many classes; fewer may each have a class

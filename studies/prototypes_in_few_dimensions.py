@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.stats import t
 
 import curvfed
 from curvfed.strategies.methods.spherefed import AffineSums, solve
-from studies.taxonomies import interval
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "prototypes.md"
 DIMENSIONS = (2, 3, 5, 10)
@@ -56,6 +56,14 @@ Cell = tuple[str, int, float, int]
 
 Choice = tuple[float, str]
 """Rate, and the classifier: "own" or "calibrated"."""
+
+
+def interval(values: np.ndarray) -> str:
+    """Mean and 95% interval (Student's t) in percent."""
+    mean = float(values.mean())
+    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
+    low, mid, high = (f"{100 * value:+.1f}" for value in (mean - half, mean, mean + half))
+    return f"{mid} ({low} to {high})".replace("-", "−")
 
 
 def write_pairs(data: Path, folder: Path) -> None:

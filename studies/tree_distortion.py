@@ -1,4 +1,4 @@
-"""A tree embedded by links-poincare and links-lorentz, by geoopt's Riemannian Adam, and by Nickel &
+"""A tree embedded by links in both coordinates, by geoopt's Riemannian Adam, and by Nickel &
 Kiela's own program: distortion of the distances and mean average precision.
 
     python -m studies.tree_distortion [--poincare-embeddings CLONE]
@@ -96,12 +96,13 @@ def figures(points: Tensor) -> tuple[float, float]:
     return float(best.fun), average_precision(model, TRIPLES, SIZE)
 
 
-def ours(method: str, rate: float, seed: int, **keys: Any) -> Tensor:
+def ours(model: str, rate: float, seed: int, **keys: Any) -> Tensor:
     """The points of a run with one client."""
     with tempfile.TemporaryDirectory() as folder:
         run = curvfed.simulate(
-            method,
+            "links",
             "balanced-tree",
+            model=model,
             results_dir=folder,
             num_supernodes=1,
             num_rounds=EPOCHS,
@@ -209,11 +210,11 @@ ADAM: dict[str, Any] = {
 Maker = Callable[[float, int], Tensor]
 
 MAKERS: dict[str, tuple[tuple[float, ...], Maker]] = {
-    "links-poincare": (ADAM_RATES, partial(ours, "links-poincare", **ADAM)),
-    "links-lorentz": (ADAM_RATES, partial(ours, "links-lorentz", **ADAM)),
+    "normal": (ADAM_RATES, partial(ours, "normal", **ADAM)),
+    "hyperboloid": (ADAM_RATES, partial(ours, "hyperboloid", **ADAM)),
     "geoopt's Riemannian Adam": (ADAM_RATES, by_geoopt),
-    "links-poincare by SGD": (BALL_RATES, partial(ours, "links-poincare", **SGD)),
-    "links-lorentz by SGD": (SGD_RATES, partial(ours, "links-lorentz", **SGD)),
+    "normal by SGD": (BALL_RATES, partial(ours, "normal", **SGD)),
+    "hyperboloid by SGD": (SGD_RATES, partial(ours, "hyperboloid", **SGD)),
 }
 AUTHORS: dict[str, tuple[tuple[float, ...], Maker]] = {
     f"Nickel & Kiela's program, {manifold}": (SGD_RATES, partial(by_authors, manifold))

@@ -4,6 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+TRIVIAL_OF = {"accuracy": "majority_accuracy", "mrr": "frequent_mrr"}
+"""By the data's metric, the name of the score of an answer that no model is needed for: the most
+frequent class, and the most frequent tails of links."""
+
+TRIVIAL = tuple(TRIVIAL_OF.values())
+
+GUESSES = {"roc_auc": 0.5}
+"""By the data's metric, the score of a guess."""
+
 _GRAPHS: dict[str, Any] = {
     "local_epochs": 1,
     "batch_size": 128,

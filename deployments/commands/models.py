@@ -2,8 +2,9 @@
 new client's data; `curvfed curvature` and `embed`: data before any run, whether the clients' graphs
 are curved, and cells with gene expression as points in the Poincaré disc."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -12,11 +13,16 @@ from rich.progress import track
 from rich.table import Table
 
 from curvfed.deployments.application import Pairs, expanded, failing
-from curvfed.deployments.arguments import UsageError, read_request
+from curvfed.deployments.arguments import Request, UsageError, read_request
 from curvfed.deployments.resources import check_output
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
+
+if TYPE_CHECKING:
+    from curvfed.server_app.report.page import Table as PageTable
+
+MEASURE_LINKS = "curvfed compare methods=links,links-inner,links-squared measures it on these links"
 
 
 def curvature(
@@ -33,11 +39,12 @@ def curvature(
         typer.Option(parser=expanded, metavar="DIR", help="Folder of the page with figures."),
     ] = None,
 ) -> None:
-    """Measure whether the clients' graphs are curved, and differently: whether tailored curvature
-    can matter for these data, before any run.
+    """Measure whether the clients' graphs are curved, and differently; or what the shape of a
+    hierarchy lets expect of curvature, before any run.
 
     curvfed curvature dataset=cora data-dir=~/data num-supernodes=10 --to curvature
     curvfed curvature dataset=graph.pt num-supernodes=4
+    curvfed curvature tree.tsv
 
     For each client's graph it finds the constant curvature, negative, zero or
     positive, whose space distorts the distances between nodes least, in 2, 5 and 10
@@ -46,21 +53,15 @@ def curvature(
     with the best common one, and in flat space, and the number of graphs that are curved:
     their curvature lowers the distortion, Kruskal's stress, by more than 1 point. Less
     distortion need not mean better predictions: curvfed compare tells that.
+    Of links it counts, for each relation, the entities with several direct parents,
+    and gives the gain that was measured on other hierarchies of such a share.
     Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data.
     """
     sizes = read_dimensions(dimensions)
-    try:
-        request = read_request(pairs or [])
-    except ConfigError as error:
-        if error.kind != "dataset-with-method":
-            raise
-        # Whatever the method could do with other data, the command needs a graph.
-        data = str(error).partition(", but ")[0]
-        raise UsageError(
-            f"{data}, but curvfed curvature measures graphs: allowed is a data set of nodes, such"
-            " as cora or trees, or a .pt file with a graph",
-            key="not-a-graph",
-        ) from None
+    request = _curvature_request(pairs or [])
+    if request.task == "links":
+        _print_hierarchies(request)
+        return
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments import curvature as curvatures
     from curvfed.deployments.preflight import look_at_data
@@ -80,10 +81,7 @@ def curvature(
             f"no client has a connected graph with more than {max(sizes)} nodes"
         )
     for table in curvatures.tables(graphs, sizes):
-        printed = Table(*table.heads, *table.columns)
-        for names, cells in table.rows:
-            printed.add_row(*names, *(cell.text for cell in cells))
-        console.print(printed)
+        _print(table, console)
     if len(graphs) < len(measured):
         console.print(f"{len(measured) - len(graphs)} clients have too few connected nodes")
     for size in sizes:
@@ -93,6 +91,66 @@ def curvature(
         with failing(1, OSError):
             path = curvatures.write_page(graphs, sizes, request.config.dataset, to)
         console.print(escape(f"page: {path}"), soft_wrap=True, highlight=False)
+
+
+def _curvature_request(words: Sequence[str]) -> Request:
+    """The request of `curvfed curvature`, whose words may be the path of a file or folder of data.
+
+    Raises
+    ------
+    UsageError, ConfigError
+        If the data are neither graphs of nodes nor links.
+    """
+    pairs = [f"dataset={_as_path(word)}" if _is_data(word) else word for word in words]
+    try:
+        return read_request(pairs)
+    except ConfigError as error:
+        if error.kind != "dataset-with-method":
+            raise
+        # Whatever the method could do with other data, the command needs a graph or links.
+        data = str(error).partition(", but ")[0]
+    try:
+        return read_request([*pairs, "method=links"])
+    except ConfigError:
+        raise UsageError(
+            f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of"
+            " nodes, such as cora or trees, a .pt file with a graph, or a file of links",
+            key="not-a-graph",
+        ) from None
+
+
+def _is_data(word: str) -> bool:
+    return "=" not in word and not word.endswith(".toml") and Path(word).expanduser().exists()
+
+
+def _as_path(word: str) -> str:
+    """The path so that it is not read as a data set's name."""
+    return word if Path(word).suffix or "/" in word else f"./{word}"
+
+
+def _print_hierarchies(request: Request) -> None:
+    from curvfed.deployments import curvature_of_links
+    from curvfed.deployments.preflight import look_at_data
+
+    look_at_data(request)
+    console = Console()
+    shapes = curvature_of_links.shapes_of(request.resolved)
+    if not shapes:
+        raise UsageError(
+            f'dataset = "{request.config.dataset}" holds graphs, whose edges are no hierarchy; leave'
+            " out method=, and the curvature of the graphs is measured",
+            key="not-a-hierarchy",
+        )
+    _print(curvature_of_links.table(shapes), console)
+    console.print(escape(curvature_of_links.expectation(shapes)), highlight=False, soft_wrap=True)
+    console.print(escape(MEASURE_LINKS), highlight=False)
+
+
+def _print(table: "PageTable", console: Console) -> None:
+    printed = Table(*table.heads, *table.columns)
+    for names, cells in table.rows:
+        printed.add_row(*map(escape, names), *(cell.text for cell in cells))
+    console.print(printed)
 
 
 def read_dimensions(text: str) -> list[int]:

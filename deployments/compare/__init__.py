@@ -30,7 +30,7 @@ SCORES: dict[str, Sequence[str]] = {
 CHOSEN_BY = {"personal": f"{BEST}.metrics.{VALIDATION}", "global": f"{BEST}.metrics.{VALIDATION}"}
 """The figure that chooses configurations; without one, the compared figure, on the tuning seeds."""
 
-TRIVIAL = {
+TRIVIAL: dict[str, float | str] = {
     f"{BEST}.metrics.roc_auc": 0.5,
     f"{BEST}.metrics.mrr": "metrics.frequent_mrr",
     f"{BEST}.{PERSONAL_ACCURACY}": "metrics.majority_accuracy",

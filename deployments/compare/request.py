@@ -5,7 +5,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.arguments import UsageError, Value, check_request, pop_count, read_pairs
+from curvfed.deployments.arguments import (
+    UsageError,
+    Value,
+    check_request,
+    pop_count,
+    pop_supernodes,
+    read_pairs,
+)
 from curvfed.deployments.compare import (
     ALTERNATIVES,
     METHODS_BY_TASK,
@@ -103,6 +110,13 @@ class Comparison:
     def data(self) -> str:
         """The name of the data set, or of the user's file or folder."""
         return Path(str(self.settings["dataset"])).stem
+
+    @property
+    def first_config(self) -> RunConfig:
+        """The configuration of the first entrant, without tuned values."""
+        settings = self.settings | self.places | next(iter(self.entrants.values())).settings
+        number = pop_supernodes(settings, 1)
+        return check_request(settings, number).resolved
 
     @property
     def tuning_settings(self) -> dict[str, Value]:
@@ -300,7 +314,7 @@ class _Reader:
             return {name: self._entrant(settings)}
         if key:
             flat = settings | {key: 0.0}
-            parts = {"at_zero": name + AT_ZERO}
+            parts: dict[str, Any] = {"at_zero": name + AT_ZERO}
         else:
             flat = dict(row.control)
             same = (rival for rival, keys in rivals.items() if keys == flat)

@@ -16,6 +16,7 @@ from scipy.stats import t
 from curvfed.deployments.compare import CHOSEN_BY, TRIVIAL
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.compare.tuning import Choice, compared_figure
+from curvfed.deployments.curvature_of_links import expectation, shapes_of
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import (
@@ -114,9 +115,9 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
     row["worst_decile"] = _mean([run.figure(WORST) for run in runs])
     row["start"] = _mean([run.first_of_rounds(START) for run in runs])
     trivial = TRIVIAL[figure]
-    if isinstance(trivial, str):
-        trivial = _mean([run.figure(trivial) for run in runs])
     row["trivial"] = trivial
+    if isinstance(trivial, str):
+        row["trivial"] = _mean([run.figure(trivial) for run in runs])
     # Medians: the imports of a first run do not change them.
     for cost in COSTS:
         row[cost] = float(np.median([run.figure(cost) or 0.0 for run in runs]))
@@ -262,6 +263,9 @@ def write_results(
     scored = [row for row in rows if not row["error"]]
     add_differences(scored)
     sentences = answers(scored, comparison.data)
+    if comparison.task == "links" and comparison.score == "personal":
+        shapes = shapes_of(comparison.first_config)
+        sentences += [expectation(shapes)] if shapes else []
     failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
     table = _table(comparison, rows, scored, failures)

@@ -11,10 +11,11 @@ from curvfed.server_app.directory import is_number
 from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, class_scores, style
 from curvfed.server_app.report.page import Picture
-from curvfed.strategies.base.figures import GUESSES, TRIVIAL_OF, VALIDATION, find
+from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.method import Network
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
+from curvfed.tasks.kinds import GUESSES, TRIVIAL_OF
 
 MANY_CLIENTS = 30
 """Clients beyond which a band replaces a line for each client, and dots have no labels."""

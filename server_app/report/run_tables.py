@@ -15,10 +15,7 @@ from curvfed.strategies.base.figures import (
     DETAIL,
     FIGURES,
     GLOBAL_ACCURACY,
-    GUESSES,
     PERSONAL_ACCURACY,
-    TRIVIAL,
-    TRIVIAL_OF,
     VALIDATION,
     find,
     words_of,
@@ -26,6 +23,7 @@ from curvfed.strategies.base.figures import (
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
+from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 MOST_DROPPED = 100
 """Dropped replies that are listed."""

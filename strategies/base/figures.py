@@ -24,15 +24,6 @@ VALIDATION = "validation"
 BEFORE = "_before"
 """End of the name of a score of the model as received, before local training."""
 
-TRIVIAL_OF = {"accuracy": "majority_accuracy", "mrr": "frequent_mrr"}
-"""By the data's metric, the name of the score of an answer that no model is needed for: the most
-frequent class, and the most frequent tails of links."""
-
-TRIVIAL = tuple(TRIVIAL_OF.values())
-
-GUESSES = {"roc_auc": 0.5}
-"""By the data's metric, the score of a guess."""
-
 BEST = "best_validation"
 """The key of `summary.json` with the figures of the round of best validation."""
 

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.base.figures import TRIVIAL
 from curvfed.tasks.errors import MAX_TEXT, SafeError
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import KINDS, TRIVIAL
 
 MAX_REASON = 2000
 """Maximum number of characters of a logged reason. It may quote the other side, which could

@@ -1,18 +1,21 @@
 """Run the acceptance tables.
 
-    python -m studies.accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]]
+    python -m studies.accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]] [--store]
 
-Prints bar, value, pass or fail per line; exit status 0 if all pass. A table whose data sets are not
+Prints bar, value, pass or fail per line; exit status 0 if all pass. With --store the lines of each
+table also go to `docs/measured/accept/NAME.json`, on which figures of the documentation rest. A table whose data sets are not
 in the folder is a line that fails. Run directories stay in a temporary folder that is named at the
 end if a line failed.
 """
 
 import argparse
+import json
 import logging
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +23,7 @@ from rich.markup import escape
 
 from curvfed.deployments.cluster import ClusterError
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.stored_files import write_atomically
 from studies.accept import (
     cluster,
     cluster_kills,
@@ -61,6 +65,8 @@ TABLES = tuple(table for part in PARTS for table in part.TABLES)
 LONG = ("methods", "paper", "consistency")
 """Tables of half an hour to hours, which are run by name alone."""
 
+STORED = Path(__file__).parents[2] / "docs" / "measured" / "accept"
+
 ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
 """What ends a table, and not the command."""
 
@@ -81,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--reuse", action="store_true", help="with --keep: runs that are there already count"
     )
+    parser.add_argument(
+        "--store", action="store_true", help="write the lines into docs/measured/accept"
+    )
     options = parser.parse_args(arguments)
     chosen = options.only.split(",")
     if unknown := [name for name in chosen if name not in tables]:
@@ -96,10 +105,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     lab = Lab(options.data.resolve(), folder.resolve(), options.reuse)
     failed = 0
     for name in chosen:
+        outcomes = []
         try:
             for outcome in tables[name](lab):
                 failed += not outcome.passed
+                outcomes.append(asdict(outcome))
                 _print(console, outcome)
+            if options.store:
+                STORED.mkdir(exist_ok=True)
+                text = json.dumps(outcomes, indent=1, ensure_ascii=False)
+                write_atomically(STORED / f"{name}.json", f"{text}\n".encode())
         except ENDS as error:  # the other tables may have what they need
             failed += 1
             _print(

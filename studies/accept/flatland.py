@@ -72,7 +72,7 @@ def accuracy(lab: Lab) -> Iterator[Outcome]:
 
 def neighbour(lab: Lab) -> Iterator[Outcome]:
     """What a trained client loses with its neighbour's personal parameters."""
-    from accept.swap import with_own_and_neighbours
+    from studies.accept.swap import with_own_and_neighbours
 
     pairs = [
         with_own_and_neighbours(lab.run(CORA | {"method": "flatland", "seed": seed}))

@@ -10,54 +10,16 @@ with `--most 0` only these.
 """
 
 import argparse
-import itertools
 import subprocess
 import sys
-import tomllib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from studies.hierarchies.files import HERE, write_links
-
-SETTINGS: dict[str, Any] = tomllib.loads((HERE / "settings.toml").read_text(encoding="utf-8"))
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A comparison of the study.
-
-    Attributes
-    ----------
-    group : str
-        The name of its block in the settings.
-    hierarchy, partition, links, score : str
-    dimension, clients : int
-    """
-
-    group: str
-    hierarchy: str
-    dimension: int = 10
-    clients: int = 10
-    partition: str = "branches"
-    links: str = "closure"
-    score: str = "personal"
-
-    @property
-    def name(self) -> str:
-        """The name of its folder."""
-        parts = (self.hierarchy, f"{self.dimension}d", f"{self.clients}c")
-        return "-".join((*parts, self.partition, self.links, self.score))
-
-
-def cells() -> Iterator[Cell]:
-    """All cells in the order of the settings."""
-    for block in SETTINGS["cells"]:
-        axes = (block.get("dimensions", [10]), block.get("clients", [10]), block["hierarchies"])
-        others = {key: block[key] for key in ("partition", "links", "score") if key in block}
-        for dimension, clients, hierarchy in itertools.product(*axes):
-            yield Cell(block["name"], hierarchy, dimension, clients, **others)
+from curvfed.tasks.links import read_links
+from curvfed.tasks.links.hierarchy import hierarchies
+from studies.hierarchies.cells import SETTINGS, Cell, cells, comparison_of
+from studies.hierarchies.files import write_links
+from studies.hierarchies.page import collect, write_page
 
 
 def run_cell(cell: Cell, options: argparse.Namespace) -> int:
@@ -94,12 +56,18 @@ def main() -> int:
     for cell in missing[: options.most]:
         print(f"{cell.name} ({cell.group})", flush=True)
         status = max(status, run_cell(cell, options))
+    write_page(collect(options.results, shapes(options)))
     return min(status, 1)
 
 
-def comparison_of(cell: Cell, results: Path) -> Path:
-    """The file with the results of a cell."""
-    return results / cell.name / "comparison.json"
+def shapes(options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """The shape of each hierarchy of the study."""
+    found = {}
+    for name in dict.fromkeys(cell.hierarchy for cell in cells()):
+        path = write_links(name, True, options.files, options.data, options.results / "links")
+        (shape,) = hierarchies(read_links(path))
+        found[name] = asdict(shape)
+    return found
 
 
 if __name__ == "__main__":

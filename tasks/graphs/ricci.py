@@ -170,11 +170,13 @@ class CurvedNet(nn.Module):
     @property
     def curvature(self) -> Tensor | float:
         """The sectional curvature: () if it is learned, else the number."""
-        if self._curvature is not None:
+        if self.k is None:
+            assert self._curvature is not None, "k and the number exclude each other"
             return self._curvature
-        return -1 / self._map.radius(
-            self.k if self.estimator is None else self.k + self.estimator()
-        )
+        k: Tensor = self.k
+        if self.estimator is not None:
+            k = k + self.estimator()
+        return -1 / self._map.radius(k)
 
 
 DIMENSIONS = 5

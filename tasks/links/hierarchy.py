@@ -1,13 +1,12 @@
 """The shape of a hierarchy: which of its links are direct, and how many entities have several
 direct parents. Links may name direct parents alone, or all ancestors."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from curvfed.tasks.links import RawLinks
 
@@ -61,47 +60,20 @@ def hierarchy(pairs: NDArray[np.int64], relation: str = "") -> Hierarchy:
     >>> shape.direct, shape.several_parents, shape.ancestors
     (4, 0.25, 1.25)
     """
-    entities = np.unique(pairs)
-    rows = np.searchsorted(entities, pairs)
-    number = len(entities)
-    ones = np.ones(len(rows), np.bool_)
-    graph = csr_array((ones, (rows[:, 0], rows[:, 1])), shape=(number, number))
-    num_nodes, node_of = connected_components(graph, directed=True, connection="strong")
-    sizes = np.bincount(node_of, minlength=num_nodes)
-    nodes = node_of[rows]
-    nodes = np.unique(nodes[nodes[:, 0] != nodes[:, 1]], axis=0)
-    parents: list[list[int]] = [[] for _ in range(num_nodes)]
-    for head, tail in nodes.tolist():
-        parents[head].append(tail)
-    sample = range(0, num_nodes, -(-num_nodes // SAMPLED))
-    above = [len(_reached(parents, [node])) for node in sample]
-    direct = [_direct(parents, node) for node in range(num_nodes)]
+    graph = nx.DiGraph()
+    graph.add_edges_from(pairs.tolist())
+    # Each cycle is one node, without which a parent would be its own ancestor.
+    groups = nx.condensation(graph)
+    sizes = [len(members) for _, members in groups.nodes(data="members")]
+    direct = nx.transitive_reduction(groups)
+    sample = range(0, len(groups), -(-len(groups) // SAMPLED))
+    above = [len(nx.descendants(groups, node)) for node in sample]
     return Hierarchy(
         relation=relation,
-        entities=number,
+        entities=len(graph),
         links=len(pairs),
-        direct=sum(direct),
-        several_parents=float(np.mean(np.array(direct) > 1)),
+        direct=direct.number_of_edges(),
+        several_parents=float(np.mean([degree > 1 for _, degree in direct.out_degree()])),
         ancestors=float(np.mean(above)),
-        in_cycles=int(sizes[sizes > 1].sum()),
+        in_cycles=sum(size for size in sizes if size > 1),
     )
-
-
-def _direct(parents: list[list[int]], node: int) -> int:
-    """The number of a node's parents that are above none of its other parents."""
-    own = parents[node]
-    if len(own) < 2:
-        return len(own)
-    implied = _reached(parents, own)
-    return sum(parent not in implied for parent in own)
-
-
-def _reached(parents: list[list[int]], starts: Iterable[int]) -> set[int]:
-    """All nodes above the starts; a start is among them if it is above another start."""
-    reached: set[int] = set()
-    waiting = list(starts)
-    while waiting:
-        fresh = [parent for parent in parents[waiting.pop()] if parent not in reached]
-        reached.update(fresh)
-        waiting += fresh
-    return reached

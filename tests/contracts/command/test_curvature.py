@@ -5,9 +5,11 @@ import numpy as np
 import pytest
 import torch
 from graph_fixtures import write_user_graph
+from scipy.stats import linregress, t
 
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.curvature import GraphCurvature, common, sentences
+from curvfed.deployments.curvature_of_links import MeasuredGain, measured_gain
 from curvfed.geometry.distortion import Fit
 
 
@@ -41,6 +43,7 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
         (["dataset=trees", "--dimensions", "0"], "allowed are whole numbers"),
         (["dataset=trees", "--dimensions", "900"], "more than 900 nodes"),
         (["dataset=coar"], "coar"),
+        (["dataset=trees", "method=links"], "whose edges are no hierarchy"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(words, told, capsys):
@@ -89,3 +92,57 @@ def test_a_lattice_of_the_plane_is_not_called_curved(tmp_path, capsys):
     assert main(["curvature", *words]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Curved, by a gain of more than 1 point over flat space: 0 of 1 graphs." in printed
+
+
+def write_links(path, links):
+    path.write_text("".join(f"{head}\t{tail}\n" for head, tail in links))
+
+
+def test_the_expected_gain_of_a_hierarchy_is_printed(tmp_path, capsys):
+    links = [
+        ("cat", "mammal"),
+        ("cat", "pet"),
+        ("dog", "pet"),
+        ("dog", "mammal"),
+        ("pet", "animal"),
+    ]
+    write_links(tmp_path / "animals.tsv", [*links, ("mammal", "animal"), ("cat", "animal")])
+    assert main(["curvature", "animals.tsv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "│ links │ 5 │ 7 │ 6 │ 40.0% │" in printed
+    expected = f"{measured_gain().expected(40.0)[0]:+.1f}".replace("-", "−")
+    assert "40% of the entities have several direct parents. Expected gain" in printed
+    assert f"the best flat score: {expected} points" in printed
+
+
+def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
+    write_links(tmp_path / "ring.tsv", [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])
+    assert main(["curvature", "ring.tsv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "3 of 4 entities are above themselves" in printed
+    assert "Expected gain" not in printed
+
+
+def test_the_expected_gain_is_the_prediction_of_a_regression():
+    rng = np.random.default_rng(3)
+    shares = rng.uniform(0, 60, 9)
+    gains = 7 - 0.2 * shares + rng.normal(0, 2, 9)
+    line = linregress(shares, gains)
+    rest = gains - line.intercept - line.slope * shares
+    gain = MeasuredGain(
+        hierarchies=9,
+        at_zero=line.intercept,
+        per_point=line.slope,
+        deviation=float(np.sqrt(np.sum(rest**2) / 7)),
+        mean_share=float(shares.mean()),
+        spread=float(np.sum((shares - shares.mean()) ** 2)),
+    )
+    # The oracle: least squares with the design matrix.
+    design = np.column_stack([np.ones(9), shares])
+    point = np.array([1.0, 35.0])
+    coefficients = np.linalg.lstsq(design, gains)[0]
+    variance = np.sum((gains - design @ coefficients) ** 2) / 7
+    error = np.sqrt(variance * (1 + point @ np.linalg.inv(design.T @ design) @ point))
+    half = t.ppf(0.975, 7) * error
+    mean = point @ coefficients
+    assert gain.expected(35.0) == pytest.approx((mean, mean - half, mean + half))

@@ -600,3 +600,5 @@ def test_every_kind_of_data_is_compared(kind, made, tmp_path, capsys):
     assert curved["trivial"] is not None
     questions = [text.partition("?")[0] for text in stored["answers"]]
     assert {"Is it the curvature", "Should I use it"} <= set(questions)
+    is_hierarchy = kind in ("own links", "links of ontologies")
+    assert any("several direct parents" in text for text in stored["answers"]) == is_hierarchy

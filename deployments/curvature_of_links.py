@@ -1,0 +1,125 @@
+"""What the shape of a hierarchy lets expect of curvature where links are learned: the share of
+entities with several direct parents, and the gain that was measured on other hierarchies."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.stats import t
+
+from curvfed.server_app.report.page import Cell, Table, number, percent
+from curvfed.strategies.config.run_config import RunConfig, open_dataset
+from curvfed.tasks.links.dataset import GraphLinks, LinkDataset
+from curvfed.tasks.links.hierarchy import Hierarchy, hierarchies
+
+LEVEL = 0.95
+"""Probability of the interval of an expected gain."""
+
+MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
+"""A line through measured gains. `python -m studies.hierarchies` writes it."""
+
+
+@dataclass(frozen=True)
+class MeasuredGain:
+    """A line through the gains of curvature −1 over the best flat score on several hierarchies, in
+    points of the mean reciprocal rank of held-out links among a client's own entities, by the
+    percentage of entities with several direct parents: 10 dimensions, 10 clients that hold
+    branches.
+
+    Attributes
+    ----------
+    hierarchies : int
+    at_zero, per_point : float
+        The line.
+    deviation : float
+        Standard deviation of the gains from it.
+    mean_share, spread : float
+        Mean of the percentages, and the sum of their squared deviations from it.
+    """
+
+    hierarchies: int
+    at_zero: float
+    per_point: float
+    deviation: float
+    mean_share: float
+    spread: float
+
+    def expected(self, share: float) -> tuple[float, float, float]:
+        """The gain that is expected on another hierarchy of this percentage, and its prediction
+        interval of `LEVEL`."""
+        mean = self.at_zero + self.per_point * share
+        away = (share - self.mean_share) ** 2 / self.spread
+        quantile = float(t.ppf((1 + LEVEL) / 2, self.hierarchies - 2))
+        half = quantile * self.deviation * math.sqrt(1 + 1 / self.hierarchies + away)
+        return mean, mean - half, mean + half
+
+
+def measured_gain() -> MeasuredGain:
+    """The line of `MEASURED`."""
+    return MeasuredGain(**json.loads(MEASURED.read_text(encoding="utf-8")))
+
+
+def shapes_of(config: RunConfig) -> list[Hierarchy]:
+    """The shape of each relation in the links of a run; none for the edges of a graph, which have
+    no direction.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read.
+    """
+    dataset = open_dataset(config, "links")
+    assert isinstance(dataset, LinkDataset)
+    if isinstance(dataset, GraphLinks):
+        return []
+    return list(hierarchies(dataset.locate().read()))
+
+
+def table(shapes: Sequence[Hierarchy]) -> Table:
+    """A row per relation."""
+    rows = []
+    for shape in shapes:
+        texts = [
+            number(shape.entities),
+            number(shape.links),
+            number(shape.direct),
+            percent(shape.several_parents),
+            number(shape.ancestors, 1),
+            number(shape.in_cycles),
+        ]
+        rows.append(([shape.relation or "links"], [Cell(text) for text in texts]))
+    heads = [
+        "entities",
+        "links",
+        "direct links",
+        "several parents",
+        "ancestors",
+        "in cycles",
+    ]
+    return Table("", ["relation"], heads, rows)
+
+
+def expectation(shapes: Sequence[Hierarchy]) -> str:
+    """The gain that the shape of the relation with the most links lets expect."""
+    largest = max(shapes, key=lambda shape: shape.links)
+    share = 100 * largest.several_parents
+    relation = f" by {largest.relation}" if largest.relation else ""
+    if largest.in_cycles:
+        return (
+            f"{largest.in_cycles} of {largest.entities} entities are above themselves{relation}:"
+            " these links are no hierarchy, and gains were measured on hierarchies alone."
+        )
+    gain = measured_gain()
+    mean, low, high = (_points(value) for value in gain.expected(share))
+    return (
+        f"{share:.0f}% of the entities have several direct parents{relation}. Expected gain of"
+        f" curvature −1 over the best flat score: {mean} points of mean reciprocal rank among a"
+        f" client's own entities ({LEVEL:.0%} interval {low} to {high}), as on {gain.hierarchies}"
+        " other hierarchies in 10 dimensions with 10 clients (docs/findings.md#hierarchies)."
+    )
+
+
+def _points(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")

@@ -1,0 +1,265 @@
+"""What the study of hierarchies shows: a file of results, a page of tables, and the picture of
+README.md."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import linregress, spearmanr, t
+
+from curvfed.deployments.curvature_of_links import MEASURED
+from curvfed.server_app.report import charts, style
+from curvfed.tasks.stored_files import write_atomically
+from studies.hierarchies.cells import PREDICTIONS, SETTINGS, Cell, cells, comparison_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "measured" / "hierarchies.json"
+PAGE = DOCS / "measured" / "hierarchies.md"
+PICTURE = DOCS / "images" / "hierarchies.png"
+
+CURVED = "links"
+FLAT = "links at 0"
+
+ABOUT = """\
+# Links of hierarchies in curved and flat space
+
+    python -m studies.hierarchies --files folder --data folder
+
+Nineteen hierarchies, whose addresses, licences and checksums are in `studies/hierarchies/sources.toml`; `random-N`
+are random ones in which N% of the entities get a second parent. A cell is one [comparison](../sweeps.md#compare-methods)
+of `links` at curvature −1, of itself at 0, and of the inner product. All three tune rate and decay to their edges, bias,
+number of negatives, and schedule, the first two also the score (distance or its square), the first its mean; all by the
+validation links of one seed. Five other seeds compare, each with a partition and held-out links of its own.
+
+Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the round of best
+validation; for *reconstruction* the mean average precision of all links, without held-out ones, chosen on the tuning
+seed. "Several parents" is the share of entities with two direct parents or more. *At −1 minus at 0* answers whether it
+is the curvature; *minus the best flat score* is the difference to the better of the two flat ones on the tuning seed.
+Intervals are those of the paired t-test at 95%, Bonferroni-corrected for the rows of their table. *Frequent tails* is
+the trivial answer.
+"""
+
+
+def entry(cell: Cell, results: Path) -> dict[str, Any] | None:
+    """What a cell shows; None if its comparison is not there, or a method in it has no score."""
+    path = comparison_of(cell, results)
+    if not path.exists():
+        return None
+    rows = {row["method"]: row for row in json.loads(path.read_text(encoding="utf-8"))["methods"]}
+    if any(row["error"] for row in rows.values()):
+        return None
+    flat = {name: row for name, row in rows.items() if name != CURVED}
+    best_flat = max(flat, key=lambda name: flat[name]["validation"])
+    kept = ("mean", "std", "scores", "configuration", "bytes", "worst_decile")
+    return {
+        "name": cell.name,
+        "group": cell.group,
+        "hierarchy": cell.hierarchy,
+        "dimension": cell.dimension,
+        "clients": cell.clients,
+        "partition": cell.partition,
+        "links": cell.links,
+        "score": cell.score,
+        "trivial": rows[CURVED]["trivial"],
+        "best_flat": best_flat,
+        "methods": {name: {key: row[key] for key in kept} for name, row in rows.items()},
+    }
+
+
+def interval(entry: Mapping[str, Any], other: str, number: int) -> tuple[float, float, float]:
+    """The mean difference of the curved scores to another's in points, and its interval, corrected
+    for a number of differences."""
+    methods = entry["methods"]
+    differences = 100 * np.subtract(methods[CURVED]["scores"], methods[other]["scores"])
+    quantile = t.ppf(1 - 0.025 / number, len(differences) - 1)
+    half = float(quantile * differences.std(ddof=1) / math.sqrt(len(differences)))
+    mean = float(differences.mean())
+    return mean, mean - half, mean + half
+
+
+def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of a table, with `curvature` and `gain`, differences with their intervals."""
+    number = len(entries)
+    for item in entries:
+        item["curvature"] = interval(item, FLAT, number)
+        item["gain"] = interval(item, item["best_flat"], number)
+    return list(entries)
+
+
+def rule(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """How the differences of a table go with the shares of several parents and with the ancestors
+    of an entity: rank correlations, and a line."""
+    shares = [100 * shapes[item["hierarchy"]]["several_parents"] for item in entries]
+    ancestors = [shapes[item["hierarchy"]]["ancestors"] for item in entries]
+    found: dict[str, Any] = {"number": len(entries)}
+    for name in ("curvature", "gain"):
+        means = [item[name][0] for item in entries]
+        line = linregress(shares, means)
+        rest = np.subtract(means, line.intercept + line.slope * np.array(shares))
+        of_shares = spearmanr(shares, means)
+        of_ancestors = spearmanr(ancestors, means)
+        found[name] = {
+            "mean": float(np.mean(means)),
+            "above": sum(item[name][1] > 0 for item in entries),
+            "below": sum(item[name][2] < 0 for item in entries),
+            "shares": float(of_shares.statistic),
+            "shares_p": float(of_shares.pvalue),
+            "ancestors": float(of_ancestors.statistic),
+            "ancestors_p": float(of_ancestors.pvalue),
+            "at_zero": float(line.intercept),
+            "per_point": float(line.slope),
+            "deviation": float(rest.std(ddof=2)),
+            "mean_share": float(np.mean(shares)),
+            "spread": float(np.sum((np.array(shares) - np.mean(shares)) ** 2)),
+        }
+    return found
+
+
+def predicted(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The measured gains beside the predictions, of the untouched hierarchies."""
+    rows = []
+    for item in entries:
+        if item["hierarchy"] in PREDICTIONS["untouched"]:
+            low, high = item["gain"][1:]
+            expected = PREDICTIONS["gains"][item["hierarchy"]]
+            rows.append({"name": item["hierarchy"], "predicted": expected, "gain": item["gain"][0]})
+            rows[-1] |= {"low": low, "high": high, "is_inside": low <= expected <= high}
+    errors = [row["gain"] - row["predicted"] for row in rows]
+    size = float(np.sqrt(np.mean(np.square(errors)))) if errors else None
+    signs = sum((row["gain"] > 0) == (row["predicted"] > 0) for row in rows)
+    inside = sum(row["is_inside"] for row in rows)
+    return {"rows": rows, "error": size, "signs": signs, "number": len(rows), "inside": inside}
+
+
+def collect(results: Path, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """All that the comparisons show, by the blocks of the settings and their axes."""
+    tables: dict[str, list[dict[str, Any]]] = {}
+    planned = 0
+    for cell in cells():
+        planned += 1
+        item = entry(cell, results)
+        if item is not None:
+            tables.setdefault(heading(cell), []).append(item)
+    stored = {title: with_differences(entries) for title, entries in tables.items()}
+    main = stored.get(heading(Cell("", "")), [])
+    return {
+        "planned": planned,
+        "made": sum(map(len, stored.values())),
+        "settings": {key: value for key, value in SETTINGS.items() if key != "cells"},
+        "shapes": shapes,
+        "tables": stored,
+        "rules": {
+            title: rule(entries, shapes) for title, entries in stored.items() if len(entries) > 3
+        },
+        "predictions": predicted(main),
+    }
+
+
+def heading(cell: Cell) -> str:
+    """The title of the table that a cell belongs to."""
+    words = [f"{cell.dimension} dimensions", f"{cell.clients} client{'s' * (cell.clients > 1)}"]
+    words.append("branches" if cell.partition == "branches" else "links at random")
+    if cell.links == "direct":
+        words.append("direct parents")
+    if cell.score == "reconstruction":
+        words.insert(0, "reconstruction")
+    return ", ".join(words)
+
+
+def points(values: Sequence[float]) -> str:
+    """A difference with its interval."""
+    mean, low, high = (f"{value:+.1f}".replace("-", "−") for value in values)
+    return f"{mean} ({low} to {high})"
+
+
+def write_page(found: Mapping[str, Any]) -> None:
+    """Write the results, the page and the picture."""
+    _write_json(RESULTS, found)
+    line = found["rules"].get(heading(Cell("", "")))
+    if line:
+        kept = ("at_zero", "per_point", "deviation", "mean_share", "spread")
+        gain = {key: line["gain"][key] for key in kept}
+        _write_json(MEASURED, {"hierarchies": line["number"], **gain})
+    lines = [ABOUT, f"{found['made']} of {found['planned']} planned cells are made.", ""]
+    for title, entries in found["tables"].items():
+        lines += [f"## {title[0].upper()}{title[1:]}", "", *_rows(entries, found), ""]
+        if title in found["rules"]:
+            lines += [_rule_words(found["rules"][title]), ""]
+    if found["predictions"]["rows"]:
+        lines += _prediction_lines(found["predictions"])
+    write_atomically(PAGE, ("\n".join(lines).rstrip("\n") + "\n").encode())
+    main = found["tables"].get(heading(Cell("", "")), [])
+    if main:
+        draw(main, found["shapes"], PICTURE)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    write_atomically(path, f"{text}\n".encode())
+
+
+def _rows(entries: Sequence[Mapping[str, Any]], found: Mapping[str, Any]) -> list[str]:
+    lines = [
+        "| hierarchy | several parents | ancestors | at −1 | at 0 | inner product | frequent tails |"
+        " at −1 minus at 0 | minus the best flat score |",
+        "| --- " * 9 + "|",
+    ]
+    shapes = found["shapes"]
+    for item in sorted(entries, key=lambda entry: shapes[entry["hierarchy"]]["several_parents"]):
+        shape = shapes[item["hierarchy"]]
+        scores = [f"{100 * item['methods'][name]['mean']:.1f}" for name in (CURVED, FLAT)]
+        scores.append(f"{100 * item['methods']['links-inner']['mean']:.1f}")
+        trivial = "–" if item["trivial"] is None else f"{100 * item['trivial']:.1f}"
+        about = (f"{100 * shape['several_parents']:.0f}%", f"{shape['ancestors']:.1f}")
+        differences = (points(item["curvature"]), points(item["gain"]))
+        cells_of = (item["hierarchy"], *about, *scores, trivial, *differences)
+        lines.append(f"| {' | '.join(cells_of)} |")
+    return lines
+
+
+def _rule_words(found: Mapping[str, Any]) -> str:
+    gain = found["gain"]
+    curvature = found["curvature"]
+    return (
+        f"Of {found['number']} intervals of at −1 minus at 0, {curvature['above']} lie above 0 and"
+        f" {curvature['below']} below; of those to the best flat score, {gain['above']} and"
+        f" {gain['below']}. Rank correlation of the gain over the best flat score with the share of"
+        f" several parents {gain['shares']:.2f} (p {gain['shares_p']:.2g}), with the ancestors of"
+        f" an entity {gain['ancestors']:.2f} (p {gain['ancestors_p']:.2g})."
+    ).replace("-", "−")
+
+
+def _prediction_lines(found: Mapping[str, Any]) -> list[str]:
+    lines = ["## Predictions", ""]
+    lines += ["| hierarchy, untouched before | predicted gain | measured |", "| --- | --- | --- |"]
+    for row in found["rows"]:
+        measured = points((row["gain"], row["low"], row["high"]))
+        lines.append(f"| {row['name']} | {row['predicted']:+.1f} | {measured} |".replace("-", "−"))
+    lines += [
+        "",
+        f"{found['signs']} of {found['number']} signs and {found['inside']} of {found['number']}"
+        f" values within the intervals; root mean square error {found['error']:.1f} points.",
+    ]
+    return lines
+
+
+def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: Path) -> None:
+    """The gains by the share of entities with several parents, with their intervals."""
+    shares = [100 * shapes[item["hierarchy"]]["several_parents"] for item in entries]
+    with style.applied():
+        figure, panels = style.panels(2)
+        titles = ("at curvature −1 minus at 0", "at curvature −1 minus the best flat score")
+        for axes, name, title in zip(panels, ("curvature", "gain"), titles, strict=True):
+            means, low, high = np.array([item[name] for item in entries]).T
+            bars = {"fmt": "o", "color": style.MEAN, "capsize": 3, "markersize": 4}
+            axes.errorbar(shares, means, [means - low, high - means], **bars)
+            axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+            charts.name(axes, "entities with several direct parents (%)", f"{title} (points)")
+        ends = np.array([0.0, max(shares)])
+        line = PREDICTIONS["at_zero"] + PREDICTIONS["per_point"] * ends
+        panels[1].plot(ends, line, color=style.OTHER, linewidth=1.2, label="predicted")
+        panels[1].legend(frameon=False)
+    figure.savefig(path, dpi=150, metadata={"Software": None})

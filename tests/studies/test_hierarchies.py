@@ -1,0 +1,64 @@
+"""The study of hierarchies: its page has what its results say, and so has `curvfed curvature`."""
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr, ttest_rel
+
+from curvfed.deployments.curvature_of_links import measured_gain
+from studies.hierarchies import page
+from studies.hierarchies.cells import PREDICTIONS, Cell, cells
+
+STORED = json.loads(page.RESULTS.read_text(encoding="utf-8"))
+
+
+def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
+    for name in ("RESULTS", "PAGE", "PICTURE", "MEASURED"):
+        monkeypatch.setattr(page, name, tmp_path / name.lower())
+    made = page.PAGE, page.MEASURED
+    monkeypatch.setattr(page, "draw", lambda *_: None)
+    page.write_page(STORED)
+    written = made[0].read_text(encoding="utf-8")
+    monkeypatch.undo()
+    assert page.PAGE.read_text(encoding="utf-8") == written
+    assert page.MEASURED.read_text(encoding="utf-8") == made[1].read_text(encoding="utf-8")
+
+
+def test_the_expected_gain_is_the_line_of_the_main_table():
+    line = STORED["rules"][page.heading(Cell("", ""))]
+    gain = asdict(measured_gain())
+    assert gain.pop("hierarchies") == line["number"]
+    assert gain == {key: line["gain"][key] for key in gain}
+
+
+def test_differences_are_those_of_a_paired_test():
+    entries = STORED["tables"][page.heading(Cell("", ""))]
+    for item in entries:
+        for key, other in (("curvature", page.FLAT), ("gain", item["best_flat"])):
+            scores = [item["methods"][name]["scores"] for name in (page.CURVED, other)]
+            paired = ttest_rel(*scores).confidence_interval(1 - 0.05 / len(entries))
+            assert item[key][1:] == pytest.approx([100 * paired.low, 100 * paired.high])
+
+
+def test_rank_correlations_are_those_of_the_stored_gains():
+    entries = STORED["tables"][page.heading(Cell("", ""))]
+    shares = [STORED["shapes"][item["hierarchy"]]["several_parents"] for item in entries]
+    gains = [item["gain"][0] for item in entries]
+    line = STORED["rules"][page.heading(Cell("", ""))]["gain"]
+    assert line["shares"] == pytest.approx(spearmanr(shares, gains).statistic)
+    assert line["per_point"] == pytest.approx(np.polyfit(100 * np.array(shares), gains, 1)[0])
+
+
+def test_every_prediction_is_that_of_the_committed_line():
+    shapes = STORED["shapes"]
+    for name, gain in PREDICTIONS["gains"].items():
+        share = 100 * shapes[name]["several_parents"]
+        line = PREDICTIONS["at_zero"] + PREDICTIONS["per_point"] * share
+        assert gain == pytest.approx(line, abs=0.1)
+
+
+def test_every_cell_has_a_name_of_its_own():
+    names = [cell.name for cell in cells()]
+    assert len(names) == len(set(names))
