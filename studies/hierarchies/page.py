@@ -91,31 +91,83 @@ def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def rule(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any]) -> dict[str, Any]:
     """How the differences of a table go with the shares of several parents and with the ancestors
-    of an entity: rank correlations, and a line."""
-    shares = [100 * shapes[item["hierarchy"]]["several_parents"] for item in entries]
+    of an entity: rank correlations, each also with the other held fixed, and a line."""
+    shares = np.array([100 * shapes[item["hierarchy"]]["several_parents"] for item in entries])
     ancestors = [shapes[item["hierarchy"]]["ancestors"] for item in entries]
-    found: dict[str, Any] = {"number": len(entries)}
+    relation = _ranks(shares, ancestors)
+    summary: dict[str, Any] = {"number": len(entries), "shares_ancestors": relation[0]}
     for name in ("curvature", "gain"):
         means = [item[name][0] for item in entries]
         line = linregress(shares, means)
-        rest = np.subtract(means, line.intercept + line.slope * np.array(shares))
-        of_shares = spearmanr(shares, means)
-        of_ancestors = spearmanr(ancestors, means)
-        found[name] = {
+        rest = np.subtract(means, line.intercept + line.slope * shares)
+        of_shares, shares_p = _ranks(shares, means)
+        of_ancestors, ancestors_p = _ranks(ancestors, means)
+        summary[name] = {
             "mean": float(np.mean(means)),
             "above": sum(item[name][1] > 0 for item in entries),
             "below": sum(item[name][2] < 0 for item in entries),
-            "shares": float(of_shares.statistic),
-            "shares_p": float(of_shares.pvalue),
-            "ancestors": float(of_ancestors.statistic),
-            "ancestors_p": float(of_ancestors.pvalue),
+            "shares": of_shares,
+            "shares_p": shares_p,
+            "shares_alone": _partial(of_shares, of_ancestors, relation[0]),
+            "ancestors": of_ancestors,
+            "ancestors_p": ancestors_p,
+            "ancestors_alone": _partial(of_ancestors, of_shares, relation[0]),
             "at_zero": float(line.intercept),
             "per_point": float(line.slope),
-            "deviation": float(rest.std(ddof=2)),
+            "deviation": float(np.sqrt(np.sum(rest**2) / (len(means) - 2))),
+            "sign_changes_at": _crossing(line.intercept, line.slope),
             "mean_share": float(np.mean(shares)),
-            "spread": float(np.sum((np.array(shares) - np.mean(shares)) ** 2)),
+            "spread": float(np.sum((shares - np.mean(shares)) ** 2)),
         }
-    return found
+    return summary
+
+
+def _ranks(first: Any, second: Any) -> tuple[float, float]:
+    """Spearman's rank correlation and its p value."""
+    result = spearmanr(first, second)
+    return float(result.statistic), float(result.pvalue)
+
+
+def _partial(correlation: float, of_other: float, between: float) -> float:
+    """A rank correlation with the other quantity held fixed."""
+    return (correlation - of_other * between) / math.sqrt((1 - of_other**2) * (1 - between**2))
+
+
+def _crossing(at_zero: float, per_point: float) -> float | None:
+    """The percentage at which a line is 0; None if it is outside of 0 to 100."""
+    crossing = -at_zero / per_point if per_point else math.inf
+    return float(crossing) if 0 <= crossing <= 100 else None
+
+
+def saved(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """For each gain over the best flat score whose interval lies above 0: the smallest dimension,
+    of those of the study, in which a flat score is as high, and the bytes of both."""
+    usual = Cell("", "")
+    rows = []
+    flat: dict[str, dict[int, Mapping[str, Any]]] = {}
+    entries = []
+    for entries_of in tables.values():
+        for item in entries_of:
+            cell = (item["clients"], item["partition"], item["links"], item["score"])
+            if cell == (usual.clients, usual.partition, usual.links, usual.score):
+                best = item["methods"][item["best_flat"]]
+                flat.setdefault(item["hierarchy"], {})[item["dimension"]] = best
+                entries.append(item)
+    for item in sorted(entries, key=lambda item: (item["hierarchy"], item["dimension"])):
+        curved = item["methods"][CURVED]
+        dimensions = flat[item["hierarchy"]]
+        if item["gain"][1] <= 0 or len(dimensions) < 2:
+            continue
+        enough = [
+            dimension for dimension in dimensions if dimensions[dimension]["mean"] >= curved["mean"]
+        ]
+        row = {"name": item["hierarchy"], "dimension": item["dimension"], "mean": curved["mean"]}
+        row["bytes"] = curved["bytes"]
+        row["largest"] = max(dimensions)
+        row["flat_dimension"] = min(enough, default=None)
+        row["flat_bytes"] = dimensions[min(enough)]["bytes"] if enough else None
+        rows.append(row)
+    return rows
 
 
 def predicted(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -155,6 +207,7 @@ def collect(results: Path, shapes: Mapping[str, Any]) -> dict[str, Any]:
             title: rule(entries, shapes) for title, entries in stored.items() if len(entries) > 3
         },
         "predictions": predicted(main),
+        "saved": saved(stored),
     }
 
 
@@ -190,6 +243,8 @@ def write_page(found: Mapping[str, Any]) -> None:
             lines += [_rule_words(found["rules"][title]), ""]
     if found["predictions"]["rows"]:
         lines += _prediction_lines(found["predictions"])
+    if found["saved"]:
+        lines += ["", *_saved_lines(found["saved"])]
     write_atomically(PAGE, ("\n".join(lines).rstrip("\n") + "\n").encode())
     main = found["tables"].get(heading(Cell("", "")), [])
     if main:
@@ -220,15 +275,21 @@ def _rows(entries: Sequence[Mapping[str, Any]], found: Mapping[str, Any]) -> lis
     return lines
 
 
-def _rule_words(found: Mapping[str, Any]) -> str:
-    gain = found["gain"]
-    curvature = found["curvature"]
+def _rule_words(summary: Mapping[str, Any]) -> str:
+    gain = summary["gain"]
+    curvature = summary["curvature"]
+    crossing = gain["sign_changes_at"]
+    sign = "does not change its sign"
+    if crossing is not None:
+        sign = f"changes its sign at {crossing:.0f}%"
     return (
-        f"Of {found['number']} intervals of at −1 minus at 0, {curvature['above']} lie above 0 and"
-        f" {curvature['below']} below; of those to the best flat score, {gain['above']} and"
+        f"Of {summary['number']} intervals of at −1 minus at 0, {curvature['above']} lie above 0"
+        f" and {curvature['below']} below; of those to the best flat score, {gain['above']} and"
         f" {gain['below']}. Rank correlation of the gain over the best flat score with the share of"
         f" several parents {gain['shares']:.2f} (p {gain['shares_p']:.2g}), with the ancestors of"
-        f" an entity {gain['ancestors']:.2f} (p {gain['ancestors_p']:.2g})."
+        f" an entity {gain['ancestors']:.2f} (p {gain['ancestors_p']:.2g}); with the other held"
+        f" fixed {gain['shares_alone']:.2f} and {gain['ancestors_alone']:.2f}. The line through"
+        f" the gains {sign}."
     ).replace("-", "−")
 
 
@@ -246,18 +307,41 @@ def _prediction_lines(found: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [
+        "## What curvature saves",
+        "",
+        "Where the interval of the gain over the best flat score lies above 0, 10 clients that hold"
+        " branches: the smallest dimension of the study in which a flat score is as high, and what"
+        " a client sends and receives in a round.",
+        "",
+        "| hierarchy | at −1 | dimension | kB | flat dimension | kB |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        flat = [f"more than {row['largest']}", "–"]
+        if row["flat_dimension"]:
+            flat = [str(row["flat_dimension"]), f"{row['flat_bytes'] / 1000:.0f}"]
+        curved = [f"{100 * row['mean']:.1f}", str(row["dimension"]), f"{row['bytes'] / 1000:.0f}"]
+        lines.append(f"| {' | '.join((row['name'], *curved, *flat))} |")
+    return lines
+
+
 def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: Path) -> None:
     """The gains by the share of entities with several parents, with their intervals."""
     shares = [100 * shapes[item["hierarchy"]]["several_parents"] for item in entries]
     with style.applied():
         figure, panels = style.panels(2)
-        titles = ("at curvature −1 minus at 0", "at curvature −1 minus the best flat score")
+        titles = ("curvature −1 minus 0", "curvature −1 minus best flat")
         for axes, name, title in zip(panels, ("curvature", "gain"), titles, strict=True):
             means, low, high = np.array([item[name] for item in entries]).T
-            bars = {"fmt": "o", "color": style.MEAN, "capsize": 3, "markersize": 4}
+            bars = {"fmt": "o", "color": style.MEAN, "capsize": 2, "markersize": 4}
+            bars["elinewidth"] = 1
             axes.errorbar(shares, means, [means - low, high - means], **bars)
             axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-            charts.name(axes, "entities with several direct parents (%)", f"{title} (points)")
+            x = "entities with several direct parents (%)"
+            charts.name(axes, x, "gain (points of MRR)", title)
+        panels[1].sharey(panels[0])
         ends = np.array([0.0, max(shares)])
         line = PREDICTIONS["at_zero"] + PREDICTIONS["per_point"] * ends
         panels[1].plot(ends, line, color=style.OTHER, linewidth=1.2, label="predicted")

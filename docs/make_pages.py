@@ -1,0 +1,202 @@
+"""README.md and findings.md, whose figures are read from committed results: python docs/make_pages.py
+
+`templates/` has both pages, with a reference in place of each figure: {FILE#PATH#FORM}. FILE is a
+JSON file of `docs/measured` without its ending, PATH the keys that lead to a value, with `/`
+between, and FORM one of `FORMS`. In a list a key is the name of an entry. In {FILE#WORDS#quote},
+FILE is any text file of the repository, and the words must be in it. `measured/claims.md` lists
+every sentence and row with a figure, the command that makes its result, and the result.
+"""
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+MEASURED = DOCS / "measured"
+TEMPLATES = DOCS / "templates"
+PAGES = {"README.md.in": ROOT / "README.md", "findings.md.in": DOCS / "findings.md"}
+"""By template, the page that is made from it."""
+
+CLAIMS = MEASURED / "claims.md"
+REFERENCE = re.compile(r"\{([^{}#]+)#([^{}#]*)#(\w+)\}")
+SENTENCE_END = re.compile(r"(?<=[.?!:;])(?:\*\*)?\s+(?=[A-Z*`\[])")
+NAMES = ("method", "hierarchy", "name", "what")
+"""Keys of the name of an entry of a list."""
+
+ABOUT = """\
+# What the figures rest on
+
+Every sentence and row of a table of [README](../../README.md) and [findings](../findings.md) that has a measured
+figure, the command that makes its result, and the committed result from which the figure is read.
+`python docs/make_pages.py` writes the three pages from `docs/templates`.
+"""
+
+
+def figure(file: str, path: str, form: str) -> str:
+    """The figure of a reference.
+
+    Raises
+    ------
+    KeyError
+        If the result has no such value, or the file not these words.
+    """
+    if form == "quote":
+        if path not in _text(file):
+            raise KeyError(f"{file} has no {path!r}")
+        return path
+    value = _result(file)
+    for key in filter(None, path.split("/")):
+        value = _entry(value, key, file)
+    return FORMS[form](value)
+
+
+@cache
+def _text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+@cache
+def _result(name: str) -> Any:
+    return json.loads(_text(f"docs/measured/{name}.json"))
+
+
+def _entry(value: Any, key: str, file: str) -> Any:
+    if isinstance(value, Mapping):
+        return value[key]
+    if key.isdigit():
+        return value[int(key)]
+    for entry in value:
+        if key in [entry.get(name) for name in NAMES]:
+            return entry
+    raise KeyError(f"{file} has no entry {key}")
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def _signed(value: float) -> str:
+    """With one digit, a minus sign, and a plus sign above 0."""
+    text = f"{value:+.1f}"
+    return text[1:] if text in ("+0.0", "-0.0") else _minus(text)
+
+
+def _interval(values: Any) -> str:
+    """A difference in points with the ends of its interval."""
+    mean, low, high = map(_signed, values)
+    return f"{mean} ({low} to {high})"
+
+
+def _of_keys(*keys: str) -> Callable[[Mapping[str, Any]], str]:
+    """An interval whose values have these keys, as fractions."""
+    return lambda entry: _interval([100 * entry[key] for key in keys])
+
+
+def _first_number(text: str) -> str:
+    match = re.search(r"[-−+]?\d+(\.\d+)?", text)
+    if match is None:
+        raise KeyError(f"no number in {text!r}")
+    return _minus(match.group())
+
+
+FORMS: dict[str, Callable[[Any], str]] = {
+    "score": lambda entry: f"{100 * entry['mean']:.1f} ± {100 * entry['std']:.1f}",
+    "percent": lambda value: f"{100 * value:.1f}",
+    "share": lambda value: f"{100 * value:.0f}",
+    "curvature": _of_keys("curvature", "curvature_low", "curvature_high"),
+    "use": _of_keys("use", "use_low", "use_high"),
+    "difference": _of_keys("difference", "low", "high"),
+    "interval": _interval,
+    "text": str,
+    "number": lambda value: f"{value:,}",
+    "tenths": lambda value: _minus(f"{value:.1f}"),
+    "hundredths": lambda value: _minus(f"{value:.2f}"),
+    "points": _signed,
+    "whole": lambda value: _minus(f"{value:.0f}"),
+    "first": _first_number,
+}
+"""By name, how a value is written."""
+
+
+def rendered(text: str) -> str:
+    """A text with figures in place of its references."""
+    return REFERENCE.sub(lambda match: figure(*match.groups()), text)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence or row with figures.
+
+    Attributes
+    ----------
+    page : str
+    text : str
+        With references.
+    """
+
+    page: str
+    text: str
+
+    @property
+    def files(self) -> list[str]:
+        """The results that it refers to."""
+        return list(dict.fromkeys(match[0] for match in REFERENCE.findall(self.text)))
+
+
+def claims(template: str, page: str) -> Iterator[Claim]:
+    """The claims of a page: the rows and the sentences that have a reference."""
+    for block in re.split(r"\n\s*\n|\n(?=[|*-] ?)", template):
+        sentences = [block] if block.startswith("|") else SENTENCE_END.split(block)
+        for sentence in sentences:
+            if REFERENCE.search(sentence):
+                yield Claim(page, " ".join(sentence.split()))
+
+
+def command_of(file: str) -> str:
+    """The command that makes a result.
+
+    Raises
+    ------
+    KeyError
+        If `templates/commands.toml` names none.
+    """
+    commands = tomllib.loads((TEMPLATES / "commands.toml").read_text(encoding="utf-8"))
+    folder, _, name = file.rpartition("/")
+    command: str = commands.get(file) or commands[f"{folder}/"]
+    return command.format(name=name)
+
+
+def claims_page() -> str:
+    """The page of all claims."""
+    lines = [ABOUT]
+    for name, page in PAGES.items():
+        heads = "| sentence or row | command | result |"
+        lines += [f"## {page.name}", "", heads, "| --- | --- | --- |"]
+        for claim in claims((TEMPLATES / name).read_text(encoding="utf-8"), page.name):
+            words = rendered(claim.text).strip("| ").replace("|", "·")
+            commands = dict.fromkeys(f"`{command_of(file)}`" for file in claim.files)
+            results = ", ".join(f"`{file}`" for file in claim.files)
+            lines.append(f"| {words} | {', '.join(commands)} | {results} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    """By path, the text of each page."""
+    texts = {}
+    for name, page in PAGES.items():
+        texts[page] = rendered((TEMPLATES / name).read_text(encoding="utf-8"))
+    return {**texts, CLAIMS: claims_page()}
+
+
+if __name__ == "__main__":
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path}\n")
