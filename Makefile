@@ -82,9 +82,10 @@ docs: setup ## the site of the documentation, into build/site; a warning or a de
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
 	@echo build/site/index.html
 
-reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/commands.md and the defaults in pyproject.toml
+reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/commands.md, the defaults in pyproject.toml, and README.md and docs/findings.md from docs/templates
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_commands.py
+	$(PY) docs/make_pages.py
 
 # One version of attrs for users with and without the extra `dp`, whose package needs an old one.
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)

@@ -1,9 +1,10 @@
 """Whether the clients' graphs are curved, and differently: the curvature that distorts the
 distances of each client's graph least, beside Ricci curvatures and Gromov's δ."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -107,37 +108,79 @@ def common(graphs: Sequence[GraphCurvature], dim: int) -> tuple[float, float]:
     return best, means[best]
 
 
-def sentences(graphs: Sequence[GraphCurvature], dim: int) -> list[str]:
-    """What the fits in a number of dimensions say about curvature, and about tailored curvature."""
+@dataclass(frozen=True)
+class Summary:
+    """What the fits in a number of dimensions say about curvature, and about tailored curvature.
+
+    Attributes
+    ----------
+    dimensions : int
+    own, common, flat : float
+        Mean distortion with each client's own curvature, the best common one, and none.
+    common_curvature : float
+    graphs : int
+    curved : int
+        Graphs whose curvature gains more than `GAIN` over flat space.
+    at_the_end : int
+        Graphs whose curvature is the most negative that was tried.
+    forman_rank : float or None
+        Rank correlation of mean Forman curvature and own curvature; None where it has no meaning.
+    """
+
+    dimensions: int
+    own: float
+    common: float
+    flat: float
+    common_curvature: float
+    graphs: int
+    curved: int
+    at_the_end: int
+    forman_rank: float | None
+
+
+def summary(graphs: Sequence[GraphCurvature], dim: int) -> Summary:
+    """The summary of the clients' graphs in a number of dimensions."""
     fits = [graph.fits[dim] for graph in graphs]
-    own = float(np.mean([client_fit.distortion for client_fit in fits]))
-    flat = float(np.mean([client_fit.flat for client_fit in fits]))
     curvature, together = common(graphs, dim)
-    words = [
-        f"In {dim} dimensions, the mean distortion is {percent(own)} with each client's own"
-        f" curvature, {percent(together)} with the best common one ({number(curvature, 3)}), and"
-        f" {percent(flat)} in flat space."
-    ]
-    curved = sum(client_fit.flat - client_fit.distortion > GAIN for client_fit in fits)
-    words.append(
-        f"Curved, by a gain of more than {100 * GAIN:g} point over flat space: {curved} of"
-        f" {len(fits)} graphs."
-    )
     curvatures = [client_fit.curvature for client_fit in fits]
-    at_the_end = sum(
-        client_fit.curvature <= (1 - PRECISION) * min(client_fit.curve) for client_fit in fits
-    )
-    if at_the_end:
-        words.append(
-            f"The own curvature of {at_the_end} of {len(fits)} clients is the most negative that"
-            " was tried, as for a tree."
-        )
     formans = [graph.forman for graph in graphs]
+    rank = None
     if len(graphs) > 2 and len(set(curvatures)) > 1 and len(set(formans)) > 1:
-        correlation = float(spearmanr(formans, curvatures).statistic)
+        rank = float(spearmanr(formans, curvatures).statistic)
+    return Summary(
+        dimensions=dim,
+        own=float(np.mean([client_fit.distortion for client_fit in fits])),
+        common=together,
+        flat=float(np.mean([client_fit.flat for client_fit in fits])),
+        common_curvature=curvature,
+        graphs=len(graphs),
+        curved=sum(client_fit.flat - client_fit.distortion > GAIN for client_fit in fits),
+        at_the_end=sum(
+            client_fit.curvature <= (1 - PRECISION) * min(client_fit.curve) for client_fit in fits
+        ),
+        forman_rank=rank,
+    )
+
+
+def sentences(graphs: Sequence[GraphCurvature], dim: int) -> list[str]:
+    """The summary in words."""
+    short = summary(graphs, dim)
+    words = [
+        f"In {dim} dimensions, the mean distortion is {percent(short.own)} with each client's own"
+        f" curvature, {percent(short.common)} with the best common one"
+        f" ({number(short.common_curvature, 3)}), and {percent(short.flat)} in flat space.",
+        f"Curved, by a gain of more than {100 * GAIN:g} point over flat space: {short.curved} of"
+        f" {short.graphs} graphs.",
+    ]
+    if short.at_the_end:
+        words.append(
+            f"The own curvature of {short.at_the_end} of {short.graphs} clients is the most"
+            " negative that was tried, as for a tree."
+        )
+    if short.forman_rank is not None:
         words.append(
             "The rank correlation of the clients' mean Forman curvature and their own curvature"
-            f" is {number(correlation, 2)}."
+            f" is {number(short.forman_rank, 2)}."
         )
     return words
 
@@ -178,7 +221,8 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
 def write_page(
     graphs: Sequence[GraphCurvature], dimensions: Sequence[int], data: str, folder: Path
 ) -> Path:
-    """Write `curvature.html` with the tables and a figure for each number of dimensions."""
+    """Write `curvature.html` with the tables and a figure for each number of dimensions, and the
+    summaries as `curvature.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     words = []
@@ -191,6 +235,9 @@ def write_page(
     page = Page(title, words, [], pictures, tables(graphs, dimensions))
     path = folder / "curvature.html"
     write_atomically(path, html_page(page).encode())
+    summaries = {str(dim): asdict(summary(graphs, dim)) for dim in dimensions}
+    text = json.dumps(summaries, indent=1)
+    write_atomically(folder / "curvature.json", f"{text}\n".encode())
     return path
 
 

@@ -137,8 +137,8 @@ def _print_hierarchies(request: Request) -> None:
     shapes = curvature_of_links.shapes_of(request.resolved)
     if not shapes:
         raise UsageError(
-            f'dataset = "{request.config.dataset}" holds graphs, whose edges are no hierarchy; leave'
-            " out method=, and the curvature of the graphs is measured",
+            f'dataset = "{request.config.dataset}" holds graphs, whose edges are no hierarchy;'
+            " leave out method=, and the curvature of the graphs is measured",
             key="not-a-hierarchy",
         )
     _print(curvature_of_links.table(shapes), console)

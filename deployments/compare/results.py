@@ -180,8 +180,8 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
     the trivial answer, and the best method or the methods without a significant difference; the
     first row is the best."""
     if len(rows) < 2:
-        name = rows[0]["method"] if rows else "no method"
-        return [f"Nothing can be compared on {data}: {name} alone has scores."]
+        scored = f"only {rows[0]['method']} has scores" if rows else "no method has scores"
+        return [f"Nothing can be compared on {data}: {scored}."]
     rival = best_rival(rows)
     sentences = []
     for row in rows:

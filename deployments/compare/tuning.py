@@ -357,9 +357,11 @@ class Tuning:
         if scores:
             best = max(scores, key=lambda identity: scores[identity])
             return Choice(json.loads(best), scores[best], tried)
-        errors = [run.error for run in itertools.chain(*trials.values()) if run.error]
-        error = next(iter(errors), "no run has the compared figures with all clients' replies")
-        return Choice(tried=tried, error=error)
+        runs = list(itertools.chain(*trials.values()))
+        errors = [run.error for run in runs if run.error]
+        lacking = ["no run has the compared figures with all clients' replies"]
+        lacking += runs[0].warnings if runs else []
+        return Choice(tried=tried, error=next(iter(errors), "; ".join(lacking)))
 
 
 def _identity(configuration: Configuration) -> str:

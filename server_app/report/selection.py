@@ -87,6 +87,11 @@ class Run:
         value = self.row.get(column) if self.is_completed else None
         return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
+    @property
+    def warnings(self) -> list[str]:
+        """The warnings of its summary."""
+        return RunFiles.read(self.folder).summary.get("warnings", []) if self.is_completed else []
+
     def first_of_rounds(self, column: str) -> float | None:
         """The first value of a column of `rounds.csv`; None without one."""
         if not self.is_completed:

@@ -1,5 +1,7 @@
 """What `curvfed curvature` measures, writes and refuses."""
 
+import json
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -29,6 +31,10 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
         assert f"In {dim} dimensions, the mean distortion is " in " ".join(printed.split())
         for suffix in ("png", "svg"):
             assert (tmp_path / "out" / f"curvature-{dim}.{suffix}").exists()
+    summaries = json.loads((tmp_path / "out" / "curvature.json").read_text())
+    assert list(summaries) == ["2", "3"]
+    assert summaries["3"]["graphs"] == 2
+    assert summaries["3"]["own"] <= summaries["3"]["flat"]
     page = (tmp_path / "out" / "curvature.html").read_text()
     assert page.count("<img") == 2
     assert "In 3 dimensions" in page

@@ -162,7 +162,7 @@ VALIDATION = "best_validation.metrics.validation"
 def fake(error: str = "", **figures: float | None) -> Any:
     named = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
     named["replies_dropped"] = figures.get("dropped", 0)
-    return SimpleNamespace(error=error, figure=lambda name: named.get(name))
+    return SimpleNamespace(error=error, figure=named.get, warnings=["client 3 was slow"])
 
 
 class Runner:
@@ -258,7 +258,9 @@ def test_validation_chooses_whatever_the_test_scores_are():
     choice, _ = tuned(lambda settings: fake(error="out of memory"), *words)
     assert (choice.configuration, choice.error) == ({}, "out of memory")
     choice, _ = tuned(lambda settings: fake(test=0.5), *words)
-    assert choice.error.startswith("no run has the compared figures")
+    assert choice.error == (
+        "no run has the compared figures with all clients' replies; client 3 was slow"
+    )
 
 
 # --- Intervals and words
@@ -378,9 +380,11 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
         == "There is no difference that these data can show between one (90.0%), the best by its"
         " mean, and two on mine (cheapest in bytes: two; in seconds: one); three scored less."
     )
-    nothing = "Nothing can be compared on mine: {} alone has scores."
-    assert results.answers(rows_of({"one": noise}), "mine") == [nothing.format("one")]
-    assert results.answers([], "mine") == [nothing.format("no method")]
+    nothing = "Nothing can be compared on mine: {}."
+    assert results.answers(rows_of({"one": noise}), "mine") == [
+        nothing.format("only one has scores")
+    ]
+    assert results.answers([], "mine") == [nothing.format("no method has scores")]
 
 
 # --- Whole comparisons
