@@ -27,6 +27,7 @@ from curvfed.strategies.wire.codec import (
     encode_reply,
 )
 from curvfed.strategies.wire.messages import TRAIN, Header
+from curvfed.tasks.stored_files import write_atomically
 
 CLIENTS = 10
 LIARS = (0, 1, 2)
@@ -140,12 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 for number in LIARS[1:] if lie != "none" else LIARS[:1]:
                     runs = [accuracy(method, rule, seed, number, lie) for seed in seeds]
                     name = f"{method} | {rule} | {lie} | {number}"
-                    results[name] = runs
                     values = [value for value, _ in runs if value is not None]
                     mean = f"{np.mean(values):.1f}" if len(values) == len(runs) else "ends"
+                    results[name] = {"mean": mean, "runs": runs}
                     print(f"{name} | {mean} | {runs[0][1][:160]}", flush=True)
     if options.keep:
-        options.keep.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        text = json.dumps(results, indent=1, ensure_ascii=False)
+        write_atomically(options.keep, f"{text}\n".encode())
 
 
 if __name__ == "__main__":
