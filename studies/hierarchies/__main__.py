@@ -28,7 +28,7 @@ def run_cell(cell: Cell, options: argparse.Namespace) -> int:
     path = write_links(cell.hierarchy, cell.links == "closure", options.files, options.data, tables)
     words = [
         f"dataset={path}",
-        f"methods={SETTINGS['methods']}",
+        f"methods={cell.methods}",
         f"num-supernodes={cell.clients}",
         f"embedding-dim={cell.dimension}",
         f"partition={cell.partition}",

@@ -11,6 +11,9 @@ HERE = Path(__file__).parent
 SETTINGS: dict[str, Any] = tomllib.loads((HERE / "settings.toml").read_text(encoding="utf-8"))
 PREDICTIONS: dict[str, Any] = tomllib.loads((HERE / "predictions.toml").read_text(encoding="utf-8"))
 
+OWN_KEYS = ("partition", "links", "score", "methods")
+"""Keys of a block that differ from the usual ones."""
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -20,7 +23,7 @@ class Cell:
     ----------
     group : str
         The name of its block in the settings.
-    hierarchy, partition, links, score : str
+    hierarchy, partition, links, score, methods : str
     dimension, clients : int
     """
 
@@ -31,6 +34,7 @@ class Cell:
     partition: str = "branches"
     links: str = "closure"
     score: str = "personal"
+    methods: str = SETTINGS["methods"]
 
     @property
     def name(self) -> str:
@@ -43,7 +47,7 @@ def cells() -> Iterator[Cell]:
     """All cells in the order of the settings."""
     for block in SETTINGS["cells"]:
         axes = (block.get("dimensions", [10]), block.get("clients", [10]), block["hierarchies"])
-        others = {key: block[key] for key in ("partition", "links", "score") if key in block}
+        others = {key: block[key] for key in OWN_KEYS if key in block}
         for dimension, clients, hierarchy in itertools.product(*axes):
             yield Cell(block["name"], hierarchy, dimension, clients, **others)
 
