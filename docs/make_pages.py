@@ -27,6 +27,7 @@ PAGES = {"README.md.in": ROOT / "README.md", "findings.md.in": DOCS / "findings.
 CLAIMS = MEASURED / "claims.md"
 REFERENCE = re.compile(r"\{([^{}#]+)#([^{}#]*)#(\w+)\}")
 SENTENCE_END = re.compile(r"(?<=[.?!:;])(?:\*\*)?\s+(?=[A-Z*`\[])")
+LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 NAMES = ("method", "hierarchy", "name", "what")
 """Keys of the name of an entry of a list."""
 
@@ -99,11 +100,24 @@ def _of_keys(*keys: str) -> Callable[[Mapping[str, Any]], str]:
     return lambda entry: _interval([100 * entry[key] for key in keys])
 
 
-def _first_number(text: str) -> str:
-    match = re.search(r"[-−+]?\d+(\.\d+)?", text)
-    if match is None:
-        raise KeyError(f"no number in {text!r}")
-    return _minus(match.group())
+def _numbers(text: str, pattern: str = "") -> list[float]:
+    """The numbers of a text, from a pattern on.
+
+    Raises
+    ------
+    KeyError
+        If there are none.
+    """
+    match = re.search(pattern, text)
+    values = re.findall(r"[-−+]?\d*\.?\d+", text[match.end() :] if match else "")
+    if not values:
+        raise KeyError(f"no number after {pattern!r} in {text!r}")
+    return [float(value.replace("−", "-")) for value in values]
+
+
+def _ends(text: str) -> str:
+    low, high = _numbers(text, "interval ")[:2]
+    return f"{_signed(low)} to {_signed(high)}"
 
 
 FORMS: dict[str, Callable[[Any], str]] = {
@@ -120,7 +134,11 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "hundredths": lambda value: _minus(f"{value:.2f}"),
     "points": _signed,
     "whole": lambda value: _minus(f"{value:.0f}"),
-    "first": _first_number,
+    "p": lambda value: f"{value:.2g}",
+    "first": lambda text: _minus(f"{_numbers(text)[0]:.1f}"),
+    "last": lambda text: _minus(f"{_numbers(text)[-1]:.1f}"),
+    "spread": lambda text: f"{_numbers(text, '±')[0]:.1f}",
+    "ends": _ends,
 }
 """By name, how a value is written."""
 
@@ -180,7 +198,7 @@ def claims_page() -> str:
         heads = "| sentence or row | command | result |"
         lines += [f"## {page.name}", "", heads, "| --- | --- | --- |"]
         for claim in claims((TEMPLATES / name).read_text(encoding="utf-8"), page.name):
-            words = rendered(claim.text).strip("| ").replace("|", "·")
+            words = LINK.sub(r"\1", rendered(claim.text)).strip("| ").replace("|", "·")
             commands = dict.fromkeys(f"`{command_of(file)}`" for file in claim.files)
             results = ", ".join(f"`{file}`" for file in claim.files)
             lines.append(f"| {words} | {', '.join(commands)} | {results} |")

@@ -1,9 +1,8 @@
 """Curved spaces: pure functions on tensors and arrays, for which torch, numpy and scipy are enough.
 
-Modules of functions: `poincare` and `lorentz` (the maps of hyperbolic space), `stereographic`
-(curvature of either sign), `normal_coordinates` (distances without a limit), `prototypes` (fixed
-class prototypes). The other public names are functions and classes. All are imported when they are
-first used.
+Modules of functions: `poincare` and `lorentz` (the maps of hyperbolic space), `normal_coordinates`
+(distances without a limit), `prototypes` (fixed class prototypes). The other public names are
+functions and classes. All are imported when they are first used.
 
 >>> import torch
 >>> from curvfed.geometry import poincare
@@ -28,7 +27,6 @@ _HOMES = {
     "ollivier_ricci": "curvature",
     "poincare": "",
     "prototypes": "",
-    "stereographic": "",
 }
 """The module of each public name; the name of a module has none."""
 

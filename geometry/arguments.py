@@ -73,53 +73,40 @@ def check_points(**points: Tensor) -> None:
             )
 
 
-def sectional(curvature: Curvature) -> Size:
-    """A curvature of either sign, to broadcast with coordinates.
+def magnitude(curvature: Curvature) -> Size:
+    """|c| of a negative curvature. √|c| times a length is the length in the space of curvature −1.
 
     Returns
     -------
     float or Tensor
-        A tensor is float64; its shape is (..., 1) for a curvature of shape (...), and () for shape
-        ().
+        A tensor is float64; its shape is (..., 1) for a curvature of shape (...), to broadcast with
+        coordinates, and () for shape ().
 
     Raises
     ------
     TypeError
         If the curvature is neither a number nor a floating-point tensor.
     ValueError
-        If a number is not finite.
+        If a number is not negative and finite.
     """
     if isinstance(curvature, Tensor):
         if not curvature.is_floating_point():
             raise TypeError(
                 f"curvature: got a tensor of {curvature.dtype}; allowed is a floating dtype"
             )
-        wide = curvature.double()
-        return wide.unsqueeze(-1) if curvature.ndim else wide
+        size = -curvature.double()
+        return size.unsqueeze(-1) if curvature.ndim else size
     if not isinstance(curvature, Real):
         raise TypeError(
-            f"curvature: got {type(curvature).__name__}; allowed is a number or a torch.Tensor"
+            f"curvature: got {type(curvature).__name__}; allowed is a negative number or a"
+            " torch.Tensor"
         )
-    if not math.isfinite(curvature):
-        raise ValueError(f"curvature: got {curvature}; allowed is a finite number")
-    return float(curvature)
-
-
-def magnitude(curvature: Curvature) -> Size:
-    """|c| of a negative curvature, as `sectional`. √|c| times a length is the length in the space
-    of curvature −1.
-
-    Raises
-    ------
-    ValueError
-        If a number is not negative and finite.
-    """
-    if isinstance(curvature, Real) and not -math.inf < curvature < 0:
+    if not -math.inf < curvature < 0:
         raise ValueError(
             f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is"
             " usual)"
         )
-    return -sectional(curvature)
+    return -float(curvature)
 
 
 def per_set(curvature: Curvature) -> Curvature:

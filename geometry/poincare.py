@@ -32,10 +32,6 @@ from curvfed.geometry.safe_math import (
     asinh,
     asinh_root,
     asinhc,
-    defect,
-    defect_of,
-    gyro_sum,
-    inside,
     max_radius,
     norms_apart,
     root,
@@ -67,7 +63,13 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     >>> project(torch.tensor([3.0, 4.0]), curvature=-1.0)
     tensor([0.6000, 0.8000])
     """
-    return inside(x, _checked(curvature, x=x))
+    size = _checked(curvature, x=x)
+    eps = torch.finfo(x.dtype).eps
+    square = size * squared64(x)
+    border = (1 - 12 * eps) ** 2
+    shrink = (1 - 16 * eps) * square.clamp(min=border).rsqrt()
+    factor = torch.where(square > border, shrink, 1.0)
+    return x * factor.to(x.dtype)
 
 
 def exp0(v: Tensor, curvature: Curvature) -> Tensor:
@@ -109,7 +111,7 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     """
     # By asinh of sinh(r/2): artanh of tanh(r/2) would lose the digits that float64 has kept.
     square = _checked(curvature, x=x) * squared64(x)
-    stretch = defect_of(square, x.dtype).rsqrt()
+    stretch = _defect_of(square, x.dtype).rsqrt()
     ratio = asinhc(root(square) * stretch) * stretch
     return ratio.to(x.dtype) * x
 
@@ -137,7 +139,7 @@ def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     tensor([0.8000, 0.0000])
     """
     size = _checked(curvature, x=x, y=y)
-    total = gyro_sum(x, y, defect(x, size), defect(y, size), size)
+    total = _add(x, y, _defect(x, size), _defect(y, size), size)
     return project(total, curvature)
 
 
@@ -168,12 +170,12 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     tensor([0.0000, 0.5932])
     """
     size = _checked(curvature, x=x, v=v)
-    x_defect = defect(x, size)
-    square = squared64(v) * size / x_defect.square()
+    defect = _defect(x, size)
+    square = squared64(v) * size / defect.square()
     ratio, cosh = sinhc_cosh(square, max_radius(x.dtype) / 2)
-    step = (ratio / cosh / x_defect).to(x.dtype) * v
+    step = (ratio / cosh / defect).to(x.dtype) * v
     # 1 − tanh² is 1/cosh², also where tanh rounds to 1.
-    total = gyro_sum(x, step, x_defect, cosh**-2, size)
+    total = _add(x, step, defect, cosh**-2, size)
     return project(total, curvature)
 
 
@@ -198,8 +200,8 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     """
     size = _checked(curvature, x=x, y=y)
     apart = y - x
-    x_defect = defect(x, size)
-    y_defect = defect(y, size)
+    x_defect = _defect(x, size)
+    y_defect = _defect(y, size)
     square = size * squared64(apart)
     forward, _ = arc_factors(square / (x_defect * y_defect))
     forward = forward / y_defect
@@ -236,7 +238,7 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     tensor(1.0986)
     """
     size = _checked(curvature, x=x, y=y)
-    square = size * squared64(x - y) / (defect(x, size) * defect(y, size))
+    square = size * squared64(x - y) / (_defect(x, size) * _defect(y, size))
     distance = asinh_root(square) * (2 / size**0.5)
     return distance.squeeze(-1).to(x.dtype)
 
@@ -266,7 +268,7 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     size = _checked(curvature, x=x, y=y)
     x = x.clamp(-_FARTHEST, _FARTHEST)
     y = y.clamp(-_FARTHEST, _FARTHEST)
-    weight = size**0.5 * defect(x, size).rsqrt() * defect(y, size).rsqrt().mT
+    weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
     sinh = norms_apart(x, y) * weight.to(x.dtype)
     return (asinh(sinh) * (2 / size**0.5)).to(x.dtype)
 
@@ -275,3 +277,27 @@ def _checked(curvature: Curvature, **points: Tensor) -> Size:
     """|c| in float64, so that 1 − |c|‖x‖² is computed in float64."""
     check_points(**points)
     return magnitude(curvature)
+
+
+def _defect(x: Tensor, size: Size) -> Tensor:
+    """1 − |c|‖x‖², (..., d) -> (..., 1), at least 16·eps, in float64, because float32 would lose
+    all digits in the difference."""
+    return _defect_of(size * squared64(x), x.dtype)
+
+
+def _defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
+    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps)
+
+
+def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, size: Size) -> Tensor:
+    """x ⊕ y from its arguments and their defects 1 − |c|‖·‖².
+
+    With w = x + y the numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x and the denominator (1 − |c|‖x‖²)(1 −
+    |c|‖y‖²) + |c|‖w‖². Unlike in the usual form, nothing cancels where ⟨x, y⟩ < 0.
+    """
+    total = x + y
+    square = size * squared64(total)
+    divided = 1 / (x_defect * y_defect + square)
+    of_total = (x_defect * divided).to(x.dtype)
+    of_x = (square * divided).to(x.dtype)
+    return torch.addcmul(of_total * total, of_x, x)

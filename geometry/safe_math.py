@@ -176,50 +176,6 @@ def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
     return arc / cosh, 2 * arc * (q / cosh)
 
 
-def defect(x: Tensor, size: float | Tensor) -> Tensor:
-    """1 − size·‖x‖², (..., d) -> (..., 1), at least 16·eps, in float64, because float32 would lose
-    all digits in the difference. `size` is minus the curvature."""
-    return defect_of(size * squared64(x), x.dtype)
-
-
-def defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
-    """`defect` of size·‖x‖²."""
-    return (1 - square).clamp(min=16 * torch.finfo(dtype).eps)
-
-
-def inside(x: Tensor, size: float | Tensor) -> Tensor:
-    """Bring points beyond the limit of a ball back to it; see `curvfed.geometry.poincare`."""
-    eps = torch.finfo(x.dtype).eps
-    square = size * squared64(x)
-    border = (1 - 12 * eps) ** 2
-    shrink = (1 - 16 * eps) * square.clamp(min=border).rsqrt()
-    factor = torch.where(square > border, shrink, 1.0)
-    return x * factor.to(x.dtype)
-
-
-def gyro_sum(
-    x: Tensor,
-    y: Tensor,
-    x_defect: Tensor,
-    y_defect: Tensor,
-    size: float | Tensor,
-    least: float = 0.0,
-) -> Tensor:
-    """x ⊕ y from its arguments and their defects 1 − size·‖·‖², `size` being minus the curvature.
-
-    With w = x + y the numerator is (1 − size‖x‖²)w + size‖w‖²x and the denominator (1 − size‖x‖²)(1
-    − size‖y‖²) + size‖w‖². Unlike in the usual form, nothing cancels in a ball where ⟨x, y⟩ < 0. On
-    a sphere the denominator is 0 if the sum is the point at infinity; `least` is its lower bound.
-    """
-    total = x + y
-    square = size * squared64(total)
-    below = x_defect * y_defect + square
-    divided = 1 / (below.clamp(min=least) if least else below)
-    of_total = (x_defect * divided).to(x.dtype)
-    of_x = (square * divided).to(x.dtype)
-    return torch.addcmul(of_total * total, of_x, x)
-
-
 _TINY = 2.0**-1022
 
 

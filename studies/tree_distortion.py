@@ -33,7 +33,8 @@ from torch import Tensor
 
 import curvfed
 from curvfed.tasks.links import balanced_tree
-from curvfed.tasks.links.client_task import KnownLinks, average_precision
+from curvfed.tasks.links.client_task import average_precision
+from curvfed.tasks.links.ranking import KnownLinks
 from studies.peers.job import check_clone, modules
 
 DIM = 5

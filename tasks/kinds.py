@@ -143,13 +143,8 @@ class Kind:
 NODES = Kind(
     package="graphs",
     built_in="trees",
-    models=("gcn", "gated", "mean", "lorentz", "split", "stereographic"),
-    default_models={
-        "flat": "gcn",
-        "lorentz": "lorentz",
-        "split": "split",
-        "stereographic": "stereographic",
-    },
+    models=("gcn", "gated", "mean", "lorentz", "split"),
+    default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
     partitions=("metis", "louvain", "random"),
     defaults=_GRAPHS | {"batch_size": 0},
     sizes=" of {num_features} features",

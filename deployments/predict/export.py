@@ -23,7 +23,6 @@ from curvfed.deployments.predict.programs import PROGRAMS, Program
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
 from curvfed.geometry.arrays import Array
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
 from curvfed.tasks.stored_files import write_atomically
@@ -86,8 +85,6 @@ def export(
         with _quiet():
             content, exported = write(program, samples[0], metadata)
             error = max(_difference(exported(sample), answers(sample)) for sample in samples)
-    except DataError as refusal:
-        raise PredictError(f"no export of {out}: {refusal}", key=refusal.kind) from None
     except Exception as failure:  # of the many that torch and ONNX raise
         reason = str(failure).strip().partition("\n")[0]
         raise PredictError(

@@ -16,8 +16,8 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.errors import did_you_mean, unreadable
 from curvfed.tasks.links import split_names
-from curvfed.tasks.links.client_task import KnownLinks
 from curvfed.tasks.links.dataset import LinkDataset
+from curvfed.tasks.links.ranking import KnownLinks
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame

@@ -293,7 +293,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
 
 
 def curvature_words(model: nn.Module, is_personal: Any) -> str:
-    """The curvature of a network's space or of each of its factors, and its origin."""
+    """The curvature of a network's space, and its origin."""
     curvature: Any = getattr(model, "curvature", 0.0)
     if isinstance(curvature, float) and not curvature:
         return "0, the model is flat"
@@ -302,6 +302,4 @@ def curvature_words(model: nn.Module, is_personal: Any) -> str:
     if k is not None and k.requires_grad:
         is_own = is_personal("k")
         origin = "learned by this client" if is_own else "learned, the same for every client"
-    factors = torch.as_tensor(getattr(model, "curvatures", curvature))
-    texts = [f"{factor:.4f}" for factor in factors.reshape(-1).tolist()]
-    return f"{' × '.join(texts)}, {origin}"
+    return f"{torch.as_tensor(curvature).item():.4f}, {origin}"

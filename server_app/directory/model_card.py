@@ -22,7 +22,6 @@ SPACES = {
     "flat": FLAT,
     "split": FLAT,
     "lorentz": "−1/K of a hyperboloid; the parameter `k` sets K, and k = 0 is a curvature of −1",
-    "stereographic": "κ of either sign, or of a space with several factors, set by `k`; 0 is flat",
     "disc": "that of the Poincaré disc of the points, in `config.toml` (`points.curvature`)",
     "hyperbolic": "that of the entities' space, in `config.toml` (`links.curvature`) or learned",
 }

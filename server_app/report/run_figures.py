@@ -159,10 +159,7 @@ def curvature_by_round(run: RunFiles) -> Picture | None:
     if axes is None:
         return None
     charts.page_legend(axes)
-    caption = (
-        "Curvature of the space that a client works in, below 0 hyperbolic, above 0 spherical; of"
-        " several factors, that of the hyperbolic one."
-    )
+    caption = "Curvature of the space that a client works in, stronger further down."
     return Picture(axes.figure, "Curvature by round", caption)
 
 

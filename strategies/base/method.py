@@ -86,9 +86,9 @@ class Method:
     summary : str
         One line for tables and help texts.
     space : str
-        "flat", "lorentz", "split", "stereographic", "disc" or "hyperbolic": the family of its
-        models. A row in curved space has a key `curvature`, which may be 0, or a control. Without a
-        configured encoder, `curvfed.strategies.config.build_method` chooses the one for the task.
+        "flat", "lorentz", "split", "disc" or "hyperbolic": the family of its models. A row in
+        curved space has a key `curvature`, which may be 0, or a control. Without a configured
+        encoder, `curvfed.strategies.config.build_method` chooses the one for the task.
     personal : tuple of str
         Patterns of the names of personal parameters; all others except a fixed head are shared.
     client : type of Learner, or str

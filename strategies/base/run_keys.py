@@ -113,14 +113,14 @@ class RunKeys(Table):
     dropout: float = Field(default=0.5, ge=0, lt=1)
     """share of hidden units that graph networks drop in training"""
     model: str | None = None
-    """the network: for nodes gcn, gated, mean (a GCN with means of neighbourhoods), lorentz, split
-    or stereographic; for graphs gin, gcn, lorentz or lorentz-gcn (FlatLand's own: three
-    convolutions and a centroid); for images cnn (two layers; auto for grey images), convnet (seven
-    layers; auto for colour images), resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or
-    senet18; auto: the method's. The method decides which parameters stay at a client: gin under
-    flatland shares as flatland does, without time-like parameters. Or a model of another package,
-    installed on the server and all clients: its name, or package.module:factory, with keyword
-    arguments as in package.module:factory(width=32)"""
+    """the network: for nodes gcn, gated, mean (a GCN with means of neighbourhoods), lorentz or
+    split; for graphs gin, gcn, lorentz or lorentz-gcn (FlatLand's own: three convolutions and a
+    centroid); for images cnn (two layers; auto for grey images), convnet (seven layers; auto for
+    colour images), resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18; auto:
+    the method's. The method decides which parameters stay at a client: gin under flatland shares as
+    flatland does, without time-like parameters. Or a model of another package, installed on the
+    server and all clients: its name, or package.module:factory, with keyword arguments as in
+    package.module:factory(width=32)"""
     init_from: str = ""
     """safetensors file at the server with initial shared parameters: model.safetensors of a run, or
     another encoder with the model's names. Parameters that it lacks start from the seed, personal

@@ -80,11 +80,9 @@ def model_spec(
         if keys.curvature is not None:
             options["curvature"] = keys.curvature
             options.pop("estimates_curvature", None)
-    narrowest = len(options.get("spaces", ("any",)))
-    if config.embedding_dim < narrowest:
+    if config.embedding_dim == 0:
         raise ConfigError(
-            f"embedding-dim = {config.embedding_dim}: allowed for data of {facts.task} with method"
-            f" = {config.method} is a width of {narrowest} or more",
+            f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
             key="embedding-dim-with-dataset",
         )
     return ModelSpec(

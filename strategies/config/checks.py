@@ -209,9 +209,6 @@ def _tasks(config: RunConfig) -> Sequence[str]:
 def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
     """Refuse a model that no possible task has."""
     models = {name for task in possible for name in KINDS[task].models}
-    space = config.row.space
-    if space == "stereographic" and config.model not in (None, space):
-        raise _conflict(config, "model method", "model = auto: this network is the method")
     if config.model is None or config.model in models:
         return
     names = ["auto"]

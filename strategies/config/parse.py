@@ -95,9 +95,7 @@ def _flatlands_own(config: RunConfig) -> tuple[str, ...]:
     """The keys of the table `flatland` that the run does not read though its network has some."""
     if "flatland" in config.row.keys:
         return ()
-    keys = ("flatland.curvature-init", "flatland.proximal")
-    is_stereographic = (config.model or config.row.space) == "stereographic"
-    return (*keys, "flatland.curvature-map") if is_stereographic else keys
+    return ("flatland.curvature-init", "flatland.proximal")
 
 
 def _check_dataset(dataset: object, data_dir: str) -> None:

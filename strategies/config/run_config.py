@@ -48,7 +48,7 @@ AGGREGATION_METHODS = {
 ROBUST_NAMES = get_args(RobustName)
 """The robust aggregations, and the name that chooses one."""
 
-LORENTZ_MODELS = ("lorentz", "lorentz-gcn", "gated", "split", "stereographic")
+LORENTZ_MODELS = ("lorentz", "lorentz-gcn", "gated", "split")
 """Networks whose layers FlatLand's keys describe, for every method."""
 
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy

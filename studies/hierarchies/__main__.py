@@ -62,12 +62,12 @@ def main() -> int:
 
 def shapes(options: argparse.Namespace) -> dict[str, dict[str, float]]:
     """The shape of each hierarchy of the study."""
-    found = {}
+    by_name = {}
     for name in dict.fromkeys(cell.hierarchy for cell in cells()):
         path = write_links(name, True, options.files, options.data, options.results / "links")
         (shape,) = hierarchies(read_links(path))
-        found[name] = asdict(shape)
-    return found
+        by_name[name] = asdict(shape)
+    return by_name
 
 
 if __name__ == "__main__":

@@ -281,14 +281,10 @@ class GatedGCN(GCN):
 
     def convolve(self, layer: nn.Linear, product: Tensor, adjacency: Constant) -> Tensor:
         """(N, width) in and out."""
-        low = self.neighbourhoods(product, adjacency)
+        low = adjacency @ product
         if isinstance(layer.gate, Tensor):
             low = _mix(layer.gate, low, product)
         return low + layer.bias
-
-    def neighbourhoods(self, rows: Tensor, adjacency: Constant) -> Tensor:
-        """The weighted sums over each node's neighbourhood, (N, width) in and out."""
-        return adjacency @ rows
 
 
 class MeanGCN(GCN):

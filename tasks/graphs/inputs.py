@@ -8,11 +8,9 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.sparse import (
     Constant,
-    EdgeMatrix,
     bounds,
     memberships,
     neighbour_sums,
@@ -57,37 +55,6 @@ class GraphInputs:
         return normalized_adjacency(
             self.edge_index, self.num_nodes, self.features.matrix.dtype, self.edge_weights
         )
-
-    @cached_property
-    @torch.inference_mode(False)
-    def entries(self) -> tuple[EdgeMatrix, Tensor, Tensor]:
-        """`adjacency` by its entries (M,), their Forman-Ricci curvatures, standardised over the
-        edges, and 1 for an edge; both are 0 for a self-loop.
-
-        Raises
-        ------
-        DataError
-            In an export, which has no such curvatures.
-        """
-        from curvfed.geometry.curvature import forman_ricci
-
-        if torch.compiler.is_exporting():
-            raise DataError(
-                "a network with a Ricci gate has no export; allowed is one without, as of kgcn",
-                key="ricci-gate-export",
-            )
-        matrix = self.adjacency.matrix
-        lengths = matrix.crow_indices().long().diff()
-        rows = torch.arange(self.num_nodes, device=lengths.device).repeat_interleave(lengths)
-        columns = matrix.col_indices().long()
-        is_edge = (rows != columns).to(matrix.dtype)
-        curvature = torch.zeros_like(is_edge)
-        edges = torch.stack([rows, columns])[:, rows != columns]
-        values = forman_ricci(edges, self.num_nodes).to(matrix.dtype)
-        if len(values):
-            values = (values - values.mean()) / values.std(unbiased=False).clamp(min=1e-3)
-        curvature[rows != columns] = values
-        return EdgeMatrix(rows, columns, matrix.values(), self.num_nodes), curvature, is_edge
 
     @cached_property
     @torch.inference_mode(False)

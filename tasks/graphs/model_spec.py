@@ -65,7 +65,6 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         "mean": ("MeanGCN",),
         "lorentz": ("LorentzGCN",),
         "split": ("SplitGCN",),
-        "stereographic": ("StereographicGCN",),
     },
     "graphs": {
         "gin": ("FlatGraphNet", "GINLayer"),
@@ -76,9 +75,6 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """By task and name: the class in `curvfed.tasks.graphs.graph_models`, and that of its
 layers."""
-
-FILES = {"stereographic": "stereographic_models"}
-"""The modules of networks that stand elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -107,10 +103,6 @@ class ModelSpec:
     mask_threshold : float or None
         In evaluation mask entries below it count as 0 (FED-PUB);
         None: no masks.
-    spaces : tuple of str
-        The factors of a stereographic network's space: "any", "flat", "spherical", "hyperbolic".
-    ricci_gate : bool
-        Whether a stereographic network weights edges by their Forman-Ricci curvature.
     """
 
     task: str
@@ -125,8 +117,6 @@ class ModelSpec:
     estimates_curvature: bool = False
     mask_threshold: float | None = None
     self_weight: bool = True
-    spaces: tuple[str, ...] = ("any",)
-    ricci_gate: bool = False
 
     @property
     def min_parameters(self) -> int:
@@ -156,7 +146,7 @@ class ModelSpec:
         return model
 
     def _built_in(self) -> nn.Module:
-        module = import_module(f"{__package__}.{FILES.get(self.kind, 'graph_models')}")
+        module = import_module(f"{__package__}.graph_models")
         make, *layers = (getattr(module, name) for name in MODELS[self.task][self.kind])
         return make(self, *layers)
 

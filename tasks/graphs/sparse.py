@@ -58,8 +58,7 @@ class Constant:
 
 @dataclass(frozen=True, eq=False)
 class EdgeMatrix:
-    """A sparse matrix by its entries: for values that are trained, and for a program, since
-    `torch.export` knows no sparse tensors.
+    """A sparse matrix by its entries, for a program: `torch.export` knows no sparse tensors.
 
     Attributes
     ----------
@@ -77,8 +76,6 @@ class EdgeMatrix:
         """The product with (M, d), (N, d)."""
         terms = self.values[:, None] * x[self.columns]
         return x.new_zeros(self.num_rows, x.shape[1]).index_add(0, self.rows, terms)
-
-    __matmul__ = product
 
     def row_sums(self) -> Tensor:
         """The sums of the rows, (N, 1)."""

@@ -1,181 +1,25 @@
 """The task of links: the right tail of a head among negatives, and ranks of held-out tails."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.links import ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
+from curvfed.tasks.links.ranking import (
+    FrequentTails,
+    KnownLinks,
+    Queries,
+    Scorer,
+    link_scores,
+    make_queries,
+)
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
 
-QUERIES = 5000
-"""The most links of a part that are scored, drawn by the run's seed, and the most heads of
-`LinkTask.whole_scores`."""
-
-SCORE_STREAM = 18
-"""Random stream of the seed."""
-
-
-class KnownLinks:
-    """A set of links, looked up by many at once.
-
-    Parameters
-    ----------
-    triples : Tensor (n, 3), int64
-        Head, relation and tail.
-    num_entities, num_relations : int
-
-    Examples
-    --------
-    >>> known = KnownLinks(torch.tensor([[0, 0, 1]]), num_entities=2, num_relations=1)
-    >>> known.holds(torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 0]))
-    tensor([ True, False])
-    """
-
-    def __init__(self, triples: Tensor, num_entities: int, num_relations: int) -> None:
-        self._sizes = (num_entities, num_relations)
-        self._keys = torch.unique(self._key(*triples.T))
-
-    def holds(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        """Whether each link is in the set; the arguments broadcast."""
-        keys = self._key(heads, relations, tails)
-        places = torch.searchsorted(self._keys, keys.contiguous()).clamp(max=len(self._keys) - 1)
-        is_held: Tensor = self._keys[places] == keys
-        return is_held
-
-    def tails(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
-        """The tails (k,) of all links from heads (n,) by relations (n,), and for each the position
-        (k,) of its head.
-
-        Examples
-        --------
-        >>> known = KnownLinks(torch.tensor([[0, 0, 1], [2, 0, 0], [2, 0, 1]]), 3, 1)
-        >>> known.tails(torch.tensor([0, 2]), torch.tensor([0, 0]))
-        (tensor([1, 0, 1]), tensor([0, 1, 1]))
-        """
-        num_entities, _ = self._sizes
-        first = self._key(heads, relations, torch.zeros_like(heads))
-        begin = torch.searchsorted(self._keys, first)
-        number = torch.searchsorted(self._keys, first + num_entities) - begin
-        positions = torch.repeat_interleave(number)
-        before = number.cumsum(0) - number
-        places = torch.arange(len(positions), device=heads.device) + (begin - before)[positions]
-        return self._keys[places] % num_entities, positions
-
-    def _key(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
-        num_entities, num_relations = self._sizes
-        return (heads * num_relations + relations) * num_entities + tails
-
-
-class FrequentTails:
-    """The trivial rival of an embedding: the score of a tail is its number of training links with
-    the relation, whatever the head.
-
-    Parameters
-    ----------
-    triples : Tensor (n, 3), int64
-        Head, relation and tail of the training links.
-    num_entities : int
-
-    Examples
-    --------
-    >>> rival = FrequentTails(torch.tensor([[0, 0, 2], [1, 0, 2], [1, 0, 0]]), num_entities=3)
-    >>> next(rival.blocks(torch.tensor([0]), torch.tensor([0]), torch.arange(3)))
-    tensor([[1, 0, 2]])
-    """
-
-    def __init__(self, triples: Tensor, num_entities: int) -> None:
-        self._triples = triples
-        self._num_entities = num_entities
-
-    def blocks(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Iterator[Tensor]:
-        """Scores (n', m) as those of `Embedding.blocks`."""
-        size = max(1, QUERIES**2 // max(len(tails), 1))
-        counts = {}
-        for relation in torch.unique(relations).tolist():
-            own = self._triples[self._triples[:, 1] == relation, 2]
-            counts[relation] = torch.bincount(own, minlength=self._num_entities)[tails]
-        for part in torch.split(relations, size):
-            yield torch.stack([counts[relation] for relation in part.tolist()])
-
-
-Scorer = Embedding | FrequentTails
-"""What ranks tails."""
-
-
-class Queries:
-    """Links whose tails are ranked among candidates, without the candidates that are right too.
-
-    Parameters
-    ----------
-    triples : Tensor (n, 3), int64
-    candidates : Tensor (m,), int64
-        Entities that the tails are ranked among, ascending, the tails included.
-    known : KnownLinks
-        Right links, which are left out.
-    """
-
-    def __init__(self, triples: Tensor, candidates: Tensor, known: KnownLinks) -> None:
-        self._heads, self._relations, tails = triples.T.contiguous()
-        self._candidates = candidates
-        links = torch.arange(len(triples), device=triples.device)
-        known_tails, known_links = known.tails(self._heads, self._relations)
-        not_wrong = torch.cat([known_tails, self._heads, tails])
-        columns = torch.searchsorted(candidates, not_wrong).clamp(max=max(len(candidates) - 1, 0))
-        self._right = columns[len(columns) - len(links) :, None]
-        rows = torch.cat([known_links, links, links])
-        is_candidate = candidates[columns] == not_wrong
-        order = torch.argsort(rows[is_candidate], stable=True)
-        self._rows = rows[is_candidate][order]
-        self._columns = columns[is_candidate][order]
-
-    def ranks(self, model: Scorer) -> tuple[Tensor, Tensor]:
-        """The filtered rank of the tail of each link, and its share of the wrong candidates below
-        it.
-
-        Returns
-        -------
-        ranks, shares : Tensor (n,)
-            Equal scores count by half: a rank is 1 + those above + half of those equal (Bordes et
-            al., 2013, with the mean of ties).
-        """
-        above = []
-        wrong = []
-        begin = 0
-        for scores in model.blocks(self._heads, self._relations, self._candidates):
-            end = begin + len(scores)
-            ends = torch.tensor([begin, end], device=self._rows.device)
-            first, last = torch.searchsorted(self._rows, ends).tolist()
-            is_wrong = torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
-            is_wrong[self._rows[first:last] - begin, self._columns[first:last]] = False
-            right = scores.gather(1, self._right[begin:end])
-            num_higher = ((scores > right) & is_wrong).sum(1).double()
-            num_equal = ((scores == right) & is_wrong).sum(1).double()
-            above.append(num_higher + num_equal / 2)
-            wrong.append(is_wrong.sum(1))
-            begin = end
-        if not above:
-            return torch.zeros(0), torch.zeros(0)
-        num_above = torch.cat(above)
-        return 1 + num_above, 1 - num_above / torch.cat(wrong).clamp(min=1)
-
-
-def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
-    """Mean reciprocal rank, Hits@1 and @10, and the area under the ROC curve, a mean over the
-    links; empty without links."""
-    if queries is None:
-        return {}
-    rank, share = queries.ranks(model)
-    figures: Mapping[str, Tensor] = {
-        "mrr": 1 / rank,
-        "hits_1": (rank < 2).double(),
-        "hits_10": (rank < 11).double(),
-        "link_auc": share,
-    }
-    return {name: float(values.double().mean()) for name, values in figures.items()}
+HEADS = 5000
+"""The most heads of `LinkTask.whole_scores`."""
 
 
 def average_precision(model: Scorer, triples: Tensor, num_entities: int) -> float:
@@ -224,7 +68,7 @@ class LinkTask(Task):
     negatives : int
         Entities of the client's own that each step draws per link.
     seed : int
-        Draws the links that are scored, of more than `QUERIES`.
+        Draws the links that are scored, of more than `curvfed.tasks.links.ranking.QUERIES`.
 
     Attributes
     ----------
@@ -274,7 +118,7 @@ class LinkTask(Task):
                 self.entities, train[:, column].contiguous()
             )
         sizes = (len(entities), len(relations))
-        self._known = KnownLinks(triples, *sizes) if len(triples) else None
+        self._known = KnownLinks(triples, *sizes)
         own_sizes = (len(self.entities), len(relations))
         self._trained = KnownLinks(self._train, *own_sizes) if len(train) else None
         self._batch_size = batch_size or max(self.num_examples, 1)
@@ -331,38 +175,21 @@ class LinkTask(Task):
         """The trivial rival, from this client's training links."""
         return FrequentTails(self.triples["train"], len(self.counts["entities"]))
 
-    def trivial_score(self) -> float | None:
-        """The mean reciprocal rank of the most frequent tails on the test links, if there are
-        any."""
-        return self._scores_of(self.frequent_tails(), "test").get("mrr")
-
     def whole_scores(self, model: Scorer) -> dict[str, float]:
         """Scores of the test links, and "reconstruction_map" of all links."""
         figures = self._scores_of(model, "test")
         triples = torch.cat(list(self.triples.values()))
         number = len(self.counts["entities"])
         heads = torch.unique(triples[:, 0])
-        if len(heads) > QUERIES:
-            triples = triples[torch.isin(triples[:, 0], heads[:: -(-len(heads) // QUERIES)])]
+        if len(heads) > HEADS:
+            triples = triples[torch.isin(triples[:, 0], heads[:: -(-len(heads) // HEADS)])]
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
     def _scores_of(self, model: Scorer, part: str) -> dict[str, float]:
         if part not in self._queries:
-            self._queries[part] = self._make_queries(part)
+            triples = self.triples[part]
+            self._queries[part] = make_queries(triples, self.entities, self._known, self._seed)
         return link_scores(model, self._queries[part])
-
-    def _make_queries(self, part: str) -> Queries | None:
-        """The links of a part that are scored; None if there are none."""
-        triples = self.triples[part]
-        # A tail that the client does not train has no row of its own.
-        is_trained = torch.isin(triples[:, [0, 2]], self.entities).all(dim=1)
-        triples = triples[is_trained]
-        if len(triples) > QUERIES:
-            drawn = np.random.default_rng([self._seed, SCORE_STREAM]).permutation(len(triples))
-            triples = triples[np.sort(drawn[:QUERIES])]
-        if not len(triples) or self._known is None:
-            return None
-        return Queries(triples, self.entities, self._known)
 
     def logits(self, model: nn.Module) -> Tensor:
         """Scores (n, N) of all entities as the tail of each link."""

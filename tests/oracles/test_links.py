@@ -26,16 +26,11 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.links import COUNTS, ROWS, LinksServer, RowKeys, mean_terms
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
-from curvfed.tasks.links import client_task, read_links
-from curvfed.tasks.links.client_task import (
-    FrequentTails,
-    KnownLinks,
-    LinkTask,
-    Queries,
-    link_scores,
-)
+from curvfed.tasks.links import ranking, read_links
+from curvfed.tasks.links.client_task import LinkTask
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import LinkModelSpec, chart_of
+from curvfed.tasks.links.ranking import FrequentTails, KnownLinks, Queries, link_scores
 from curvfed.tasks.links.wordnet import read_part
 from curvfed.tasks.registry import SOURCES, tasks_of
 from curvfed.tasks.sources import SPLITS, files_at
@@ -272,7 +267,7 @@ def test_scores_are_those_counted_by_hand():
 
 
 def test_links_to_score_are_drawn_by_the_seed(monkeypatch):
-    monkeypatch.setattr(client_task, "QUERIES", 20)
+    monkeypatch.setattr(ranking, "QUERIES", 20)
     links = LinkDataset(LinkSpec("balanced-tree", Path())).client(0, 2)
     model = LinkModelSpec("normal", 364, 1, 2, curvature=0.0).build(0)
     device = torch.device("cpu")

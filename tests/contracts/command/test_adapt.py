@@ -67,19 +67,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize(("method", "curved"), [("kgcn", [0]), ("fedrgl", [1, 2])])
-def test_the_curvatures_of_a_product_are_adapted_alone(method, curved, own_home, tmp_path):
-    whole = run(tmp_path, nodes=simulated_nodes(4)[:3], **SETTINGS | {"method": method})
-    adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
-    joined = TrainedRun.read(tmp_path / "joined")
-    assert joined.arrays.keys() == whole.model.keys()
-    assert all(np.array_equal(joined.arrays[name], array) for name, array in whole.model.items())
-    arrays, _ = personal_state(joined, 3, None)
-    assert np.flatnonzero(arrays.pop("parameter/k")).tolist() == curved
-    assert not any(name.startswith("parameter/") for name in arrays)
-
-
-@pytest.mark.parametrize(("method", "task"), [("fedrgl-flat", "nodes"), ("fedhpro", "images")])
+@pytest.mark.parametrize(("method", "task"), [("fedavg", "nodes"), ("fedhpro", "images")])
 def test_a_model_without_a_personal_part_is_refused(method, task, own_home, tmp_path):
     settings = QUICK[task] | {"method": method, "num_rounds": 1}
     whole = run(tmp_path, nodes=simulated_nodes(4)[:3], **settings)

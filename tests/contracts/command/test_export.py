@@ -158,11 +158,3 @@ def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypa
     status, text = refused("model.pt2")
     assert status == 1
     assert "differs from the model by 2e-05" in text
-
-
-def test_the_gate_of_fedrgl_is_refused_with_what_is_allowed(own_home, tmp_path, capsys):
-    whole = run(tmp_path, method="fedrgl-flat", num_rounds=1, embedding_dim=8)
-    assert main(["export", str(whole.path), "--out", str(tmp_path / "model.pt2")]) == 1
-    text = " ".join(capsys.readouterr().err.split())
-    assert "Ricci gate has no export; allowed is one without, as of kgcn" in text
-    assert "DataError" not in text

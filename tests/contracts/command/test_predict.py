@@ -144,22 +144,22 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
     )
 
 
-@pytest.mark.parametrize("method", ["kgcn", "fedrgl", "fedrgl-flat"])
-def test_the_curvature_of_every_factor_is_shown(method, capsys, tmp_path):
-    trained = run(tmp_path, method=method, num_rounds=2, embedding_dim=6, learning_rate=0.1)
+@pytest.mark.parametrize(
+    ("method", "origin"),
+    [
+        ("flatland-constant", "constant"),
+        ("flatland-shared", "learned, the same for every client"),
+    ],
+)
+def test_the_origin_of_a_common_curvature_is_shown(method, origin, capsys, tmp_path):
+    trained = run(tmp_path, method=method, num_rounds=2, embedding_dim=6)
     code, _, text = ask(capsys, trained.path, "trees", "--client", 0)
-    k = trained.personal(0).get("parameter/k", np.zeros(0))
-    expected = {
-        "kgcn": "{:.4f}, learned by this client",
-        "fedrgl": "0.0000 × {1:.4f} × {2:.4f}, learned by this client",
-        "fedrgl-flat": "0.0000, constant",
-    }
-    centres = {"kgcn": [0.0], "fedrgl": [0.0, 1.0, -1.0], "fedrgl-flat": []}[method]
-    reach = 2 if method == "kgcn" else 1
-    curvatures = centres + reach * np.tanh(k / (4 * reach))
+    expected = -1.0
+    if method == "flatland-shared":
+        expected = -1 / (0.5 + 1 / (1 + np.exp(-trained.model["k"])))
+        assert expected != -1
     assert code == 0
-    assert (k != 0).sum() == {"kgcn": 1, "fedrgl": 2, "fedrgl-flat": 0}[method]
-    assert value(text, "curvature") == expected[method].format(*curvatures)
+    assert value(text, "curvature") == f"{expected:.4f}, {origin}"
 
 
 def test_where_nothing_is_shared_the_score_is_that_of_the_run(runs, capsys):

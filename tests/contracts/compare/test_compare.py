@@ -72,8 +72,8 @@ def test_the_axes_of_a_method_begin_with_its_defaults():
     assert "schedule" not in set_by_user.entrants["flatland"].axes
 
 
-FLAT = ("flat", "split", "stereographic")
-"""Spaces of flat rows; a stereographic row starts at curvature 0, where it is flat."""
+FLAT = ("flat", "split")
+"""Spaces of flat rows."""
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -126,7 +126,7 @@ def test_what_is_not_installed_here(tmp_path):
     assert told[2].startswith('refused: dataset = "mine": no such data set')
     assert told[3].startswith(
         'refused: model = "mine": allowed for data sets of nodes is one of auto, gated, gcn, gin,'
-        " lorentz, lorentz-gcn, mean, split, stereographic"
+        " lorentz, lorentz-gcn, mean, split"
     )
     assert all(everywhere in line for line in told)
 

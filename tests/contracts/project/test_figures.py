@@ -16,11 +16,11 @@ SETTINGS = {
     "README.md.in": {
         "3.11": "Python", "3.12": "Python", "3.13": "Python", "1.39": "Flower",
         "6.5": "size of an installation", "95%": "level of the intervals",
-        "−1": "a curvature", ".1": "alpha", ".5": "alpha",
+        "−1": "a curvature", ".1": "alpha", ".5": "alpha", "-2.0": "the licence",
     },
     "findings.md.in": {
         "95%": "level of the intervals", "−1": "a curvature", ".1": "alpha", ".5": "alpha",
-        "−10": "a false update", "−4": "a false update", "0.5": "dropout",
+        "−10": "a false update", "−4": "a false update", "0.5": "dropout", ".2": "a bound",
     },
 }  # fmt: skip
 """By template, numbers that no run measured."""

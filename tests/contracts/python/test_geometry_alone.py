@@ -127,7 +127,6 @@ def test_examples(name):
 PUBLIC = [
     "poincare",
     "lorentz",
-    "stereographic",
     "normal_coordinates",
     "prototypes",
     "hull",

@@ -132,7 +132,6 @@ def test_the_names_of_parameters_are_the_models():
     }
     shared = told["gcn"]
     told["gated"] += shared
-    told["stereographic"] += told["gated"]
     told["lorentz"] += shared
     told["split"] += shared
     told["mean"] = shared

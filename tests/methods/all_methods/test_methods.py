@@ -99,8 +99,6 @@ PARAMETERS = {
     "flatland-constant": (SHARED["gcn"], SHARED["time"] | SHARED["gate"]),
     "flatland-shared": (SHARED["gcn"] | SHARED["time"] | SHARED["gate"] | {"k"}, set()),
     "flatland-euclidean": (SHARED["gcn"], EUCLIDEAN_TIME | SHARED["gate"]),
-    "kgcn": (SHARED["gcn"] | SHARED["gate"], {"k"}),
-    "fedrgl": (SHARED["gcn"] | SHARED["gate"] | {"ricci"}, {"k"}),
     "local": (set(), SHARED["gcn"]),
     "local-lorentz": (set(), SHARED["gcn"] | SHARED["time"] | SHARED["gate"] | {"k"}),
     "fedavg": (SHARED["gcn"], set()),
