@@ -9,6 +9,7 @@ found is copied to `docs/measured/comparisons/`, from which the page is written.
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -62,6 +63,9 @@ COMPARISONS = {
 STORED = Path(__file__).parents[1] / "docs" / "measured" / "comparisons"
 """The folder of the results of comparisons that have been made."""
 
+PICTURE = re.compile(r"^!\[.*\n+\*.*\n+", re.MULTILINE)
+"""The picture of a comparison's page and its caption, which are not stored."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make the comparisons and write the page; 1 if some method could not be compared, else 0."""
@@ -79,9 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = max(status, subprocess.run(command, check=False).returncode)
         if (folder / "comparison.json").exists():
             STORED.mkdir(exist_ok=True)
-            for suffix in ("json", "md"):
-                content = (folder / f"comparison.{suffix}").read_bytes()
-                write_atomically(STORED / f"{name}.{suffix}", content)
+            page = (folder / "comparison.md").read_text(encoding="utf-8")
+            write_atomically(STORED / f"{name}.md", PICTURE.sub("", page).encode())
+            write_atomically(STORED / f"{name}.json", (folder / "comparison.json").read_bytes())
     write_page(STORED.with_suffix(".md"), STORED)
     return min(status, 1)
 

@@ -17,9 +17,6 @@ FIXED = "fixed/"
 CALIBRATED = "calibrated/"
 """Prefixes of the names of fixed and of calibrated parameters in a checkpoint."""
 
-STORED_NAMES = {"fixed_holders": "told", "train_requests": "asked"}
-"""Fields of the state that a checkpoint stores under another name."""
-
 BY_PARTITION = (
     "stamps",
     "latest",
@@ -172,7 +169,7 @@ def save(
 ) -> None:
     """Write the checkpoint of the last completed round; the previous one is kept. A durable one
     survives a power failure."""
-    metadata = {STORED_NAMES.get(name, name): value for name, value in asdict(state).items()}
+    metadata = asdict(state)
     metadata["before"] = identity(federation)
     store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=durable)
 
@@ -208,8 +205,6 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
         readable = readable[:1]  # simulated clients have no earlier state either
     arrays, saved = readable[-1]
     federation = with_facts(federation, saved.pop("before"))
-    for name, stored_name in STORED_NAMES.items():
-        saved[name] = saved.pop(stored_name)
     for name in BY_PARTITION:
         saved[name] = {int(partition): value for partition, value in saved.get(name, {}).items()}
     return State(**saved), Checkpoint.of(arrays), federation

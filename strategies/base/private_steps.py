@@ -13,12 +13,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.layer_gradients import (
-    LayerGradients,
-    Sums,
-    is_known,
-    trained_layers,
-)
 from curvfed.strategies.base.training import GradientTerm, Loss, Stepper
 from curvfed.tasks.task import Batch, IndependentExamples
 
@@ -119,7 +113,7 @@ class PrivateSteps:
         A step divides by the expected number of examples. Without an example it adds noise alone.
         """
         model.train()
-        gradients = gradients_of(model, loss, task)
+        gradients = ExampleGradients(model, loss, getattr(task, "dense_inputs", None))
         for _ in range(steps):
             is_chosen = torch.from_numpy(self.source.uniform(task.num_examples) <= self.rate)
             batch = task.batch_of(is_chosen.nonzero().squeeze(1))
@@ -138,40 +132,25 @@ class PrivateSteps:
         return total.double() + self.noise * self.clip * noise.reshape(total.shape)
 
 
-def clipped_sum(
-    gradients: "LayerGradients | ExampleGradients", batch: Batch, clip: float
-) -> dict[str, Tensor]:
+def clipped_sum(gradients: "ExampleGradients", batch: Batch, clip: float) -> dict[str, Tensor]:
     """The sum over the batch of the examples' gradients, each shortened to the norm `clip` over
     all parameters.
 
     A gradient that is not finite counts as 0: one example must not decide whether the sum is
-    finite. Nor must a square that rounding has put below 0, whose root is none.
+    finite.
     """
     sums = {name: torch.zeros_like(value) for name, value in gradients.parameters.items()}
     chunk = gradients.chunk
     for inputs, labels in zip(batch.inputs.split(chunk), batch.labels.split(chunk), strict=True):
-        squares, add_up = gradients.squares_and_sums(Batch(inputs, labels))
-        is_finite = squares.isfinite()
-        if not is_finite.all():
-            squares, add_up = gradients.squares_and_sums(
-                Batch(inputs[is_finite], labels[is_finite])
-            )
-        for name, value in add_up(clip / squares.clamp(min=0).sqrt().clamp(min=clip)).items():
-            sums[name] += value
+        rows = gradients.rows(Batch(inputs, labels))
+        if not rows:
+            continue
+        norms = torch.stack([row.square().sum(dim=1) for row in rows.values()]).sum(dim=0).sqrt()
+        is_finite = norms.isfinite()
+        factors = clip / norms[is_finite].clamp(min=clip)
+        for name, row in rows.items():
+            sums[name] += (factors @ row[is_finite]).reshape(sums[name].shape)
     return sums
-
-
-def gradients_of(
-    model: nn.Module, loss: Loss, task: IndependentExamples | None = None
-) -> "LayerGradients | ExampleGradients":
-    """The faster of both, where all layers with trained parameters have formulas for the rows of a
-    batch."""
-    dense_inputs = getattr(task, "dense_inputs", None)
-    if dense_inputs is not None:
-        return ExampleGradients(model, loss, dense_inputs)
-    if all(map(is_known, trained_layers(model).values())):
-        return LayerGradients(model, loss)
-    return ExampleGradients(model, loss)
 
 
 class ExampleGradients:
@@ -220,24 +199,17 @@ class ExampleGradients:
             grad(example_loss), in_dims=(None, 0, 0), randomness="different"
         )
 
-    def squares_and_sums(self, batch: Batch) -> tuple[Tensor, Sums]:
-        """The squared norms (b,) of the examples' gradients over all parameters, and what adds
-        them up."""
+    def rows(self, batch: Batch) -> dict[str, Tensor]:
+        """The examples' gradients (b, numbers of the parameter) by parameter; none for an empty
+        batch."""
         if not len(batch.labels):
-            return torch.zeros(0, device=batch.labels.device), lambda factors: {}
+            return {}
         values = {name: parameter.detach() for name, parameter in self.parameters.items()}
         inputs = batch.inputs
         if self._dense_inputs is not None:
             inputs = self._dense_inputs(inputs)
         gradients = self._gradients(values, inputs, batch.labels)
-        rows = [gradient.reshape(len(gradient), -1) for gradient in gradients.values()]
-        squares = [row.square().sum(dim=1) for row in rows]
-
-        def add_up(factors: Tensor) -> dict[str, Tensor]:
-            items = gradients.items()
-            return {name: torch.tensordot(factors, rows, dims=1) for name, rows in items}
-
-        return torch.stack(squares).sum(dim=0), add_up
+        return {name: gradient.reshape(len(gradient), -1) for name, gradient in gradients.items()}
 
 
 class _LossOfExample(nn.Module):

@@ -5,6 +5,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,21 @@ def entry(cell: Cell, results: Path) -> dict[str, Any] | None:
         "links": cell.links,
         "score": cell.score,
         "trivial": rows[CURVED]["trivial"],
+        "trivial_among_all": trivial_among_all(path.parent),
         "best_flat": best_flat,
         "methods": {name: {key: row[key] for key in kept} for name, row in rows.items()},
     }
+
+
+def trivial_among_all(comparison: Path) -> float | None:
+    """The mean reciprocal rank of the most frequent tails among all entities, in the mean over the
+    runs of a comparison; None if they ranked no held-out links."""
+    values = []
+    for path in sorted(comparison.glob("*/summary.json")):
+        metrics = json.loads(path.read_text(encoding="utf-8"))["metrics"]
+        if "global_frequent_mrr" in metrics:
+            values.append(metrics["global_frequent_mrr"])
+    return fmean(values) if values else None
 
 
 def interval(entry: Mapping[str, Any], other: str, number: int) -> tuple[float, float, float]:

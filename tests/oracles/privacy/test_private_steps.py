@@ -1,20 +1,16 @@
 """DP-SGD's steps against a loop over the examples, and the law of their noise and batches."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 from torch import nn
 
-from curvfed.strategies.base.layer_gradients import LayerGradients
 from curvfed.strategies.base.private_steps import (
     ExampleGradients,
     Noise,
     PrivateSteps,
     clipped_sum,
-    gradients_of,
 )
 from curvfed.tasks.images.client_task import objective
 from curvfed.tasks.images.models import ImageModelSpec
@@ -60,19 +56,17 @@ def test_clipped_sums_are_those_of_a_loop(loss, network, dtype):
     ]
     norms = [float(nn.utils.get_total_norm(gradient)) for gradient in gradients]
     clip = sorted(norms)[1]  # one gradient is longer
-    for both in (gradients_of(model, function), ExampleGradients(model, function)):
-        sums = clipped_sum(both, batch, clip)
-        for total, columns in zip(sums.values(), zip(*gradients, strict=True), strict=True):
-            expected = sum(
-                column * min(1.0, clip / norm) for column, norm in zip(columns, norms, strict=True)
-            )
-            assert torch.allclose(total, expected, rtol=1e-6, atol=1e-6 * clip)
+    sums = clipped_sum(ExampleGradients(model, function), batch, clip)
+    for total, columns in zip(sums.values(), zip(*gradients, strict=True), strict=True):
+        expected = sum(
+            column * min(1.0, clip / norm) for column, norm in zip(columns, norms, strict=True)
+        )
+        assert torch.allclose(total, expected, rtol=1e-6, atol=1e-6 * clip)
 
 
-@pytest.mark.parametrize("kind", [LayerGradients, ExampleGradients])
-def test_chunks_change_nothing(kind):
+def test_chunks_change_nothing():
     model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
-    gradients = kind(model, function)
+    gradients = ExampleGradients(model, function)
     whole = clipped_sum(gradients, batch, 0.1)
     gradients.chunk = 1
     single = clipped_sum(gradients, batch, 0.1)
@@ -80,32 +74,16 @@ def test_chunks_change_nothing(kind):
         assert torch.allclose(value, single[name], rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [LayerGradients, ExampleGradients])
-def test_one_example_does_not_decide_whether_a_sum_is_finite(kind):
+def test_one_example_does_not_decide_whether_a_sum_is_finite():
     model, batch, function = _parts("cross-entropy", "cnn", torch.float32)
     batch.inputs[1] = float("inf")
-    gradients = kind(model, function)
+    gradients = ExampleGradients(model, function)
     sums = clipped_sum(gradients, batch, 1.0)
     rest = clipped_sum(gradients, Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]]), 1.0)
     for name, value in sums.items():
         assert torch.allclose(value, rest[name], rtol=1e-6, atol=1e-7)
     alone = Batch(batch.inputs[1:2], batch.labels[1:2])
     assert not any(value.any() for value in clipped_sum(gradients, alone, 1.0).values())
-
-
-def test_rounding_of_a_square_below_0_leaves_the_gradient_alone():
-    """A layer whose gradient vanishes can have such a square, from the products of its inputs."""
-    weight = nn.Parameter(torch.zeros(1))
-    gradients = SimpleNamespace(
-        parameters={"weight": weight},
-        chunk=2,
-        squares_and_sums=lambda batch: (
-            torch.tensor([-1e-9, 4.0]),
-            lambda factors: {"weight": factors @ torch.tensor([[0.5], [2.0]])},
-        ),
-    )
-    batch = Batch(torch.zeros(2, 1), torch.zeros(2))
-    assert clipped_sum(gradients, batch, 1.0)["weight"].tolist() == [1.5]
 
 
 class _Scalars:
