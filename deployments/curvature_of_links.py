@@ -1,5 +1,5 @@
 """What the shape of a hierarchy lets expect of curvature where links are learned: the share of
-entities with several direct parents, and the gain that was measured on other hierarchies."""
+entities with several direct parents, and the gain that was measured on hierarchies."""
 
 import json
 import math
@@ -117,7 +117,8 @@ def expectation(shapes: Sequence[Hierarchy]) -> str:
         f"{share:.0f}% of the entities have several direct parents{relation}. Expected gain of"
         f" curvature −1 over the best flat score: {mean} points of mean reciprocal rank among a"
         f" client's own entities ({LEVEL:.0%} interval {low} to {high}), as on {gain.hierarchies}"
-        " other hierarchies in 10 dimensions with 10 clients (docs/findings.md#hierarchies)."
+        " hierarchies that people made, in 10 dimensions with 10 clients"
+        " (docs/findings.md#hierarchies)."
     )
 
 

@@ -54,7 +54,7 @@ def curvature(
     their curvature lowers the distortion, Kruskal's stress, by more than 1 point. Less
     distortion need not mean better predictions: curvfed compare tells that.
     Of links it counts, for each relation, the entities with several direct parents,
-    and gives the gain that was measured on other hierarchies of such a share.
+    and gives the gain that was measured on hierarchies with such a share.
     Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data.
     """
     sizes = read_dimensions(dimensions)

@@ -26,6 +26,7 @@ from curvfed.deployments.sweep import DEFAULTS, combinations, data_places, plan_
 from curvfed.server_app.report.selection import known_name
 from curvfed.server_app.report.study import SUPERNODES
 from curvfed.strategies.base.keys import AUTO
+from curvfed.strategies.config.build_method import curvature_key
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
@@ -152,7 +153,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     UsageError, ConfigError
     """
     keys = DEFAULTS | OWN_KEYS
-    alternatives, single = _alternatives(pairs)
+    alternatives, single = _alternatives(pairs, keys)
     settings = read_pairs(single, keys)
     numbers = {key: pop_count(settings, key, keys[key], minimum) for key, minimum in MINIMA.items()}
     num_supernodes = numbers.pop(SUPERNODES)
@@ -190,6 +191,12 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     fixed = {key: value for key, value in settings.items() if key not in alternatives}
     if score == "reconstruction":
         fixed.setdefault("links.hold-out", False)
+    elif fixed.get("links.hold-out") is False:
+        raise UsageError(
+            f'links.hold-out = false: allowed with score=reconstruction; score = "{score}" ranks'
+            " held-out links",
+            key="links.hold-out",
+        )
     reader = _Reader(task, fixed, alternatives, num_supernodes, score)
     entrants: dict[str, Entrant] = {}
     for name in names:
@@ -243,9 +250,12 @@ def _known_score(score: str, task: str, config: RunConfig) -> str:
     return score
 
 
-def _alternatives(pairs: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """The keys that have several values, and all pairs, these keys with their first value."""
-    several: dict[str, list[str]] = {}
+def _alternatives(
+    pairs: Sequence[str], keys: Mapping[str, Value]
+) -> tuple[dict[str, list[Value]], list[str]]:
+    """The keys that have several values, and all pairs, these keys with their first value; `keys`
+    has the defaults, whose types the values get."""
+    several: dict[str, list[Value]] = {}
     single = []
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -253,7 +263,7 @@ def _alternatives(pairs: Sequence[str]) -> tuple[dict[str, list[str]], list[str]
         if len(values) > 1 and key in UNTUNED:
             raise UsageError(f"{key} = {text!r}: allowed is one value", key="alternatives")
         if len(values) > 1:
-            several[key] = values
+            several[key] = [read_pairs([f"{key}={value}"], keys)[key] for value in values]
         single.append(f"{key}{equals}{values[0]}")
     return several, single
 
@@ -281,7 +291,7 @@ class _Reader:
     settings : mapping
         The user's keys, which are not tuned.
     alternatives : mapping of str to list
-        The user's values of keys that are tuned for every method.
+        The user's values of keys that are tuned for every method that reads them.
     num_supernodes : int
     score : str
         A key of `SCORES`.
@@ -289,7 +299,7 @@ class _Reader:
 
     task: str
     settings: Mapping[str, Value]
-    alternatives: Mapping[str, list[str]]
+    alternatives: Mapping[str, list[Value]]
     num_supernodes: int
     score: str
 
@@ -309,18 +319,23 @@ class _Reader:
                 f'score = "global": allowed with a method that has a global model; {name} has none',
                 key="score",
             )
-        key = row.curvature_key
-        if name in rivals or key in self.settings or not (key or row.control):
-            return {name: self._entrant(settings)}
+        entrant = self._entrant(settings)
+        config = self._resolved(settings)
+        key = curvature_key(config, self.task)
+        is_paired = (key and key not in self.settings) or row.control
+        if name in rivals or not is_paired:
+            return {name: replace(entrant, is_rival=not key)}
         if key:
             flat = settings | {key: 0.0}
+            if key == "links.curvature" and "links.average" in self.settings:
+                flat["links.average"] = "centroid"  # at 0 all averages are equal
             parts: dict[str, Any] = {"at_zero": name + AT_ZERO}
         else:
             flat = dict(row.control)
             same = (rival for rival, keys in rivals.items() if keys == flat)
             parts = {"control": next(same, f"control of {name}")}
         (flat_name,) = parts.values()
-        curved = replace(self._entrant(settings), is_rival=False, **parts)
+        curved = replace(entrant, is_rival=False, **parts)
         return {name: curved, flat_name: self._entrant(flat)}
 
     def _entrant(self, settings: dict[str, Any]) -> Entrant:
@@ -348,20 +363,33 @@ class _Reader:
                 ("constant", "inverse"), key=lambda schedule: schedule != config.schedule
             )
         axes = {**axes, **self.alternatives}
-        allowed = {}
+        tuned = {}
         for key, values in axes.items():
             if key not in self.settings and key not in settings:
-                allowed[key] = self._allowed(key, list(dict.fromkeys(values)), settings)
-        return {key: values for key, values in allowed.items() if len(values) > 1}
+                allowed = self._allowed(key, list(dict.fromkeys(values)), settings)
+                if len(allowed) > 1 or (allowed and key in self.alternatives):
+                    tuned[key] = allowed
+        return tuned
 
     def _allowed(self, key: str, values: list[Any], settings: Mapping[str, Any]) -> list[Any]:
-        """The values of a key that the entrant can run with; the first if there is none."""
+        """The values of a key that the entrant can run with and reads.
+
+        Raises
+        ------
+        ConfigError
+            If it can run with none of the user's.
+        """
         allowed = []
+        refusals = []
         for value in values:
             try:
-                self._resolved({**settings, key: value})
+                config = self._resolved({**settings, key: value})
             except ConfigError as error:
                 log.debug("%s is not tried: %s", settings["method"], error)
+                refusals.append(error)
             else:
-                allowed.append(value)
-        return allowed or values[:1]
+                if key not in config.unread:
+                    allowed.append(value)
+        if key in self.alternatives and len(refusals) == len(values):
+            raise refusals[0]
+        return allowed

@@ -47,8 +47,8 @@ WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
     " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival. Differences"
-    " have intervals of the paired t-test over the seeds, with a joint level of {level:.0%}: those"
-    " to the best method are Bonferroni-corrected for all pairs, the others for their number."
+    " have intervals of the paired t-test over the seeds, Bonferroni-corrected: with {level:.0%}"
+    " those to the best method hold together, and with {level:.0%} the others."
     " Start: score of the model before the first round. Worst tenth: mean accuracy of the tenth of"
     " the clients with the lowest. Times and bytes are medians."
 )

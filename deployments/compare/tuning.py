@@ -1,6 +1,6 @@
 """The steps of a comparison, whose runs are made as sweeps, and the choice of each entrant's
-configuration by validation: the learning rate, the weight decay, the other keys in turn, then the
-rate again."""
+configuration by validation: the learning rate, the weight decay, the other keys in turn, then decay
+and rate again."""
 
 import itertools
 import json
@@ -204,9 +204,11 @@ class Tuning:
             tuned = {key: value for key, value in keys.items() if self._is_tuned(name, key)}
             defaults[name] = tuned | {key: values[0] for key, values in entrant.axes.items()}
         self._sweep("tuning of rates", self._ladders(RATE), defaults)
-        self._sweep("tuning of decays", self._ladders(DECAY), self._bests(), is_counted=True)
+        self._sweep("tuning of decays", self._ladders(DECAY), self._bests())
         for number in range(max(len(entrant.axes) for entrant in entrants.values())):
             self._try_axis(number)
+        # The best decay depends much on the other keys, such as a bias; the best rate less.
+        self._sweep("tuning of decays again", self._ladders(DECAY), self._bests())
         self._sweep("tuning of rates again", self._ladders(RATE, again=True), self._bests())
         return {name: self._best(name) for name in entrants}
 
@@ -245,7 +247,6 @@ class Tuning:
         step: str,
         ladders: Mapping[str, Ladder],
         configurations: Mapping[str, Configuration],
-        is_counted: bool = False,
     ) -> None:
         """Try values of a number with one configuration of each entrant until the best of each has
         a worse or an impossible value on either side.
@@ -257,7 +258,7 @@ class Tuning:
             first = ladders[name].first if name in ladders else ()
             todo[name] = [configuration, *self._at(ladders.get(name), configuration, first)]
         while todo:
-            self._try(step, todo, is_counted)
+            self._try(step, todo)
             todo = {}
             for name, ladder in ladders.items():
                 if name not in configurations:
@@ -302,7 +303,7 @@ class Tuning:
         return _identity(configuration) in self._trials[name]
 
     def _try(
-        self, step: str, points: Mapping[str, Sequence[Configuration]], is_counted: bool
+        self, step: str, points: Mapping[str, Sequence[Configuration]], is_counted: bool = False
     ) -> None:
         """Make the runs of these configurations that are not made yet; counted ones only within
         the budget."""

@@ -12,11 +12,12 @@ from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method, half_class
+from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method, half_class
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import HEAD, Arrays, named_state, rounded_names
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,
+    CURVED_MODELS,
     LORENTZ_MODELS,
     ROBUST_NAMES,
     RunConfig,
@@ -114,6 +115,20 @@ def _link_spec(config: RunConfig, facts: Facts) -> "LinkModelSpec":
         **space,
         **config.network.options,
     )
+
+
+def curvature_key(config: RunConfig, task: str) -> str:
+    """The dotted key of the curvature of the network that a run trains on this task; "" if that
+    network is flat, or the key is 0."""
+    key = config.row.curvature_key
+    if task in GRAPHS:
+        if encoder(config, task) not in CURVED_MODELS:
+            return ""
+        key = key or "flatland.curvature"
+    if not key:
+        return ""
+    keys = config.table(key.partition(".")[0])
+    return key if getattr(keys, "space", keys.curvature) != 0 else ""
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:

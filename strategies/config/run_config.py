@@ -51,6 +51,9 @@ ROBUST_NAMES = get_args(RobustName)
 LORENTZ_MODELS = ("lorentz", "lorentz-gcn", "gated", "split")
 """Networks whose layers FlatLand's keys describe, for every method."""
 
+CURVED_MODELS = ("lorentz", "lorentz-gcn")
+"""Those of them whose space is curved, unless its curvature is 0."""
+
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
 

@@ -102,6 +102,31 @@ def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(entries)
 
 
+GROUPS = {
+    "all": "All hierarchies",
+    "made": "Hierarchies that people made",
+    "generated": "Generated hierarchies",
+}
+"""By group of hierarchies, its words."""
+
+
+def rules(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """The rules of all hierarchies of a table, of those that people made, and of generated ones, by
+    group; a group needs more than three hierarchies."""
+    groups = {
+        "all": entries,
+        "made": [item for item in entries if not is_generated(item)],
+        "generated": [item for item in entries if is_generated(item)],
+    }
+    return {name: rule(group, shapes) for name, group in groups.items() if len(group) > 3}
+
+
+def is_generated(entry: Mapping[str, Any]) -> bool:
+    """Whether the hierarchy of an entry is a random one."""
+    name: str = entry["hierarchy"]
+    return name.startswith("random-")
+
+
 def rule(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any]) -> dict[str, Any]:
     """How the differences of a table go with the shares of several parents and with the ancestors
     of an entity: rank correlations, each also with the other held fixed, and a line."""
@@ -216,9 +241,7 @@ def collect(results: Path, shapes: Mapping[str, Any]) -> dict[str, Any]:
         "settings": {key: value for key, value in SETTINGS.items() if key != "cells"},
         "shapes": shapes,
         "tables": stored,
-        "rules": {
-            title: rule(entries, shapes) for title, entries in stored.items() if len(entries) > 3
-        },
+        "rules": {title: rules(entries, shapes) for title, entries in stored.items()},
         "predictions": predicted(main),
         "saved": saved(stored),
     }
@@ -244,7 +267,7 @@ def points(values: Sequence[float]) -> str:
 def write_page(found: Mapping[str, Any]) -> None:
     """Write the results, the page and the picture."""
     _write_json(RESULTS, found)
-    line = found["rules"].get(heading(Cell("", "")))
+    line = found["rules"].get(heading(Cell("", "")), {}).get("made")
     if line:
         kept = ("at_zero", "per_point", "deviation", "mean_share", "spread")
         gain = {key: line["gain"][key] for key in kept}
@@ -252,8 +275,9 @@ def write_page(found: Mapping[str, Any]) -> None:
     lines = [ABOUT, f"{found['made']} of {found['planned']} planned cells are made.", ""]
     for title, entries in found["tables"].items():
         lines += [f"## {title[0].upper()}{title[1:]}", "", *_rows(entries, found), ""]
-        if title in found["rules"]:
-            lines += [_rule_words(found["rules"][title]), ""]
+        for name, summary in found["rules"][title].items():
+            lines += [f"* **{GROUPS[name]}**: {_rule_words(summary)}"]
+        lines.append("")
     if found["predictions"]["rows"]:
         lines += _prediction_lines(found["predictions"])
     if found["saved"]:
@@ -296,7 +320,7 @@ def _rule_words(summary: Mapping[str, Any]) -> str:
     if crossing is not None:
         sign = f"changes its sign at {crossing:.0f}%"
     return (
-        f"Of {summary['number']} intervals of at −1 minus at 0, {curvature['above']} lie above 0"
+        f"of {summary['number']} intervals of at −1 minus at 0, {curvature['above']} lie above 0"
         f" and {curvature['below']} below; of those to the best flat score, {gain['above']} and"
         f" {gain['below']}. Rank correlation of the gain over the best flat score with the share of"
         f" several parents {gain['shares']:.2f} (p {gain['shares_p']:.2g}), with the ancestors of"
@@ -342,21 +366,27 @@ def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: Path) -> None:
     """The gains by the share of entities with several parents, with their intervals."""
-    shares = [100 * shapes[item["hierarchy"]]["several_parents"] for item in entries]
+    shares = np.array([100 * shapes[item["hierarchy"]]["several_parents"] for item in entries])
+    is_made = np.array([not is_generated(item) for item in entries])
     with style.applied():
         figure, panels = style.panels(2)
         titles = ("curvature −1 minus 0", "curvature −1 minus best flat")
         for axes, name, title in zip(panels, ("curvature", "gain"), titles, strict=True):
             means, low, high = np.array([item[name] for item in entries]).T
-            bars = {"fmt": "o", "color": style.MEAN, "capsize": 2, "markersize": 4}
-            bars["elinewidth"] = 1
-            axes.errorbar(shares, means, [means - low, high - means], **bars)
+            heights = np.array([means - low, high - means])
+            bars: dict[str, Any] = {"capsize": 2, "markersize": 4, "elinewidth": 1}
+            groups = (("made by people", "o", style.MEAN), ("generated", "D", style.OTHER))
+            for label, marker, color in groups:
+                shown = is_made == (label != "generated")
+                marks = {"fmt": marker, "color": color, "label": label}
+                axes.errorbar(shares[shown], means[shown], heights[:, shown], **bars | marks)
             axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
             x = "entities with several direct parents (%)"
             charts.name(axes, x, "gain (points of MRR)", title)
         panels[1].sharey(panels[0])
         ends = np.array([0.0, max(shares)])
         line = PREDICTIONS["at_zero"] + PREDICTIONS["per_point"] * ends
-        panels[1].plot(ends, line, color=style.OTHER, linewidth=1.2, label="predicted")
-        panels[1].legend(frameon=False)
+        panels[1].plot(ends, line, color=style.SOFT, linewidth=1.2, label="predicted")
+        entries_of_legend = panels[1].get_legend_handles_labels()
+        panels[0].legend(*entries_of_legend, loc="lower right", frameon=False)
     figure.savefig(path, dpi=150, metadata={"Software": None})

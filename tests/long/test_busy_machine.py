@@ -19,7 +19,7 @@ WORDS = [
     "compare",
     "dataset=trees",
     "methods=local,fedavg",
-    "budget=2",
+    "budget=6",
     "tuning-seeds=1",
     "seeds=2",
     "num-rounds=2",

@@ -117,12 +117,16 @@ def completed_runs(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def kill_in(process: "subprocess.Popen[str]", step: str) -> bool:
     """Kill a comparison once a run of this step has ended; whether there was one."""
+    if not await_line(process, f"{step}: ", ")"):
+        return False
+    processes = family(process)
+    process.kill()
+    process.wait(LONG)
+    assert have_ended(processes)
+    return True
+
+
+def await_line(process: "subprocess.Popen[str]", words: str, ending: str = "") -> bool:
+    """Read the output until a line with these words and this ending; whether there was one."""
     assert process.stdout is not None
-    for line in process.stdout:
-        if f"{step}: " in line and line.rstrip().endswith(")"):
-            processes = family(process)
-            process.kill()
-            process.wait(LONG)
-            assert have_ended(processes)
-            return True
-    return False
+    return any(words in line and line.rstrip().endswith(ending) for line in process.stdout)
