@@ -35,8 +35,8 @@ class MeasuredGain:
         The line.
     deviation : float
         Standard deviation of the gains from it.
-    mean_share, spread : float
-        Mean of the percentages, and the sum of their squared deviations from it.
+    mean_share, spread, largest_share : float
+        Mean of the percentages, the sum of their squared deviations from it, and the largest.
     """
 
     hierarchies: int
@@ -45,6 +45,7 @@ class MeasuredGain:
     deviation: float
     mean_share: float
     spread: float
+    largest_share: float
 
     def expected(self, share: float) -> tuple[float, float, float]:
         """The gain that is expected on another hierarchy of this percentage, and its prediction
@@ -101,8 +102,9 @@ def table(shapes: Sequence[Hierarchy]) -> Table:
     return Table("", ["relation"], heads, rows)
 
 
-def expectation(shapes: Sequence[Hierarchy]) -> str:
-    """The gain that the shape of the relation with the most links lets expect."""
+def expectation(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
+    """The gain to expect by the shape of the relation with the most links, and whether a measured
+    gain, in points, is within its interval."""
     largest = max(shapes, key=lambda shape: shape.links)
     share = 100 * largest.several_parents
     relation = f" by {largest.relation}" if largest.relation else ""
@@ -112,13 +114,21 @@ def expectation(shapes: Sequence[Hierarchy]) -> str:
             " these links are no hierarchy, and gains were measured on hierarchies alone."
         )
     gain = measured_gain()
-    mean, low, high = (_points(value) for value in gain.expected(share))
+    expected = gain.expected(share)
+    mean, low, high = map(_points, expected)
+    comment = ""
+    if share > gain.largest_share:
+        comment = f" No hierarchy with more than {gain.largest_share:.0f}% was measured."
+    if measured is not None:
+        is_within = expected[1] <= measured <= expected[2]
+        place = "within" if is_within else "outside"
+        comment += f" Measured here: {_points(measured)}, {place} this interval."
     return (
         f"{share:.0f}% of the entities have several direct parents{relation}. Expected gain of"
         f" curvature −1 over the best flat score: {mean} points of mean reciprocal rank among a"
         f" client's own entities ({LEVEL:.0%} interval {low} to {high}), as on {gain.hierarchies}"
         " hierarchies that people made, in 10 dimensions with 10 clients"
-        " (docs/findings.md#hierarchies)."
+        f" (docs/findings.md#hierarchies).{comment}"
     )
 
 

@@ -108,7 +108,6 @@ class GlobalLinks:
     ) -> None:
         self._model = model
         self._class_names = class_names
-        self._kind = str(config.model)
         self._task = LinkDataset.task(config, links, class_names, device, model)
         trivial = self._task.whole_scores(self._task.frequent_tails())
         self._trivial = {"frequent_map": trivial["reconstruction_map"]}
@@ -139,7 +138,6 @@ class GlobalLinks:
             "names": np.array(entities),
             "rows": rows.numpy(force=True),
             "triples": triples.numpy(force=True),
-            "kind": np.array(self._kind),
             "is_curved": np.array(rows.shape[1] > self._model.entities.shape[1]),
         }
         write_npz(folder / "links.npz", content)

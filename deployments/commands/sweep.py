@@ -173,8 +173,8 @@ def compare(
     - methods: names with commas between, of methods or rivals (fedavg-mean,
       fedavg-calibrated, links-inner, links-squared); auto, the usual ones for the data;
       or all;
-    - budget=12: number of configurations per method beside its learning rates: weight
-      decays to their edge, then the method's own keys, networks and schedules in turn.
+    - budget=12: number of configurations per method beside its learning rates and weight
+      decays, which are swept to their edge: its own keys, networks and schedules in turn.
       Keys that you set are not tuned; a key with several values, KEY=A|B, is tuned for
       every method;
     - tuning-seeds=2: number of seeds for choosing a configuration by validation;

@@ -265,7 +265,8 @@ def write_results(
     sentences = answers(scored, comparison.data)
     if comparison.task == "links" and comparison.score == "personal":
         shapes = shapes_of(comparison.first_config)
-        sentences += [expectation(shapes)] if shapes else []
+        gains = [100 * row["use"] for row in scored if row["method"] == "links" and "use" in row]
+        sentences += [expectation(shapes, next(iter(gains), None))] if shapes else []
     failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
     table = _table(comparison, rows, scored, failures)

@@ -93,9 +93,12 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
 
 def _flatlands_own(config: RunConfig) -> tuple[str, ...]:
     """The keys of the table `flatland` that the run does not read though its network has some."""
-    if "flatland" in config.row.keys:
-        return ()
-    return ("flatland.curvature-init", "flatland.proximal")
+    unread: tuple[str, ...] = ()
+    if "flatland" not in config.row.keys:
+        unread = ("flatland.curvature-init", "flatland.proximal")
+    if getattr(config, "flatland", None) and config.flatland.curvature is not None:
+        unread = (*unread, "flatland.curvature-init", "flatland.curvature-map")
+    return unread
 
 
 def _check_dataset(dataset: object, data_dir: str) -> None:

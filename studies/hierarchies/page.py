@@ -112,13 +112,13 @@ GROUPS = {
 
 def rules(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any]) -> dict[str, Any]:
     """The rules of all hierarchies of a table, of those that people made, and of generated ones, by
-    group; a group needs more than three hierarchies."""
+    group; a group needs three hierarchies or more."""
     groups = {
         "all": entries,
         "made": [item for item in entries if not is_generated(item)],
         "generated": [item for item in entries if is_generated(item)],
     }
-    return {name: rule(group, shapes) for name, group in groups.items() if len(group) > 3}
+    return {name: rule(group, shapes) for name, group in groups.items() if len(group) > 2}
 
 
 def is_generated(entry: Mapping[str, Any]) -> bool:
@@ -155,6 +155,7 @@ def rule(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any]) -> dic
             "deviation": float(np.sqrt(np.sum(rest**2) / (len(means) - 2))),
             "sign_changes_at": _crossing(line.intercept, line.slope),
             "mean_share": float(np.mean(shares)),
+            "largest_share": float(np.max(shares)),
             "spread": float(np.sum((shares - np.mean(shares)) ** 2)),
         }
     return summary
@@ -166,9 +167,11 @@ def _ranks(first: Any, second: Any) -> tuple[float, float]:
     return float(result.statistic), float(result.pvalue)
 
 
-def _partial(correlation: float, of_other: float, between: float) -> float:
-    """A rank correlation with the other quantity held fixed."""
-    return (correlation - of_other * between) / math.sqrt((1 - of_other**2) * (1 - between**2))
+def _partial(correlation: float, of_other: float, between: float) -> float | None:
+    """A rank correlation with the other quantity held fixed; None if the other one has the same
+    ranks as the gains or as the first."""
+    rest = (1 - of_other**2) * (1 - between**2)
+    return (correlation - of_other * between) / math.sqrt(rest) if rest > 1e-9 else None
 
 
 def _crossing(at_zero: float, per_point: float) -> float | None:
@@ -269,7 +272,7 @@ def write_page(found: Mapping[str, Any]) -> None:
     _write_json(RESULTS, found)
     line = found["rules"].get(heading(Cell("", "")), {}).get("made")
     if line:
-        kept = ("at_zero", "per_point", "deviation", "mean_share", "spread")
+        kept = ("at_zero", "per_point", "deviation", "mean_share", "spread", "largest_share")
         gain = {key: line["gain"][key] for key in kept}
         _write_json(MEASURED, {"hierarchies": line["number"], **gain})
     lines = [ABOUT, f"{found['made']} of {found['planned']} planned cells are made.", ""]
@@ -315,6 +318,9 @@ def _rows(entries: Sequence[Mapping[str, Any]], found: Mapping[str, Any]) -> lis
 def _rule_words(summary: Mapping[str, Any]) -> str:
     gain = summary["gain"]
     curvature = summary["curvature"]
+    alone = ["–", "–"]
+    if None not in (gain["shares_alone"], gain["ancestors_alone"]):
+        alone = [f"{gain[key]:.2f}" for key in ("shares_alone", "ancestors_alone")]
     crossing = gain["sign_changes_at"]
     sign = "does not change its sign"
     if crossing is not None:
@@ -325,7 +331,7 @@ def _rule_words(summary: Mapping[str, Any]) -> str:
         f" {gain['below']}. Rank correlation of the gain over the best flat score with the share of"
         f" several parents {gain['shares']:.2f} (p {gain['shares_p']:.2g}), with the ancestors of"
         f" an entity {gain['ancestors']:.2f} (p {gain['ancestors_p']:.2g}); with the other held"
-        f" fixed {gain['shares_alone']:.2f} and {gain['ancestors_alone']:.2f}. The line through"
+        f" fixed {' and '.join(alone)}. The line through"
         f" the gains {sign}."
     ).replace("-", "−")
 

@@ -16,9 +16,6 @@ COORDINATES: dict[str, type[Hyperboloid]] = {"normal": Normal, "hyperboloid": Hy
 """The coordinates of rows in hyperbolic space, by the name of the model; in flat space both are
 Cartesian."""
 
-SCORES = ("distance", "squared", "inner")
-"""The scores of links between rows, `LinkModelSpec.score`."""
-
 _VALUES = 2**22  # of a block of scores: 16 MB in float32
 
 
@@ -35,7 +32,8 @@ class LinkModelSpec:
     curvature : float
         Of the space of the rows; negative or 0.
     score : str
-        One of `SCORES`: minus the distance, minus its square, or the inner product of flat space.
+        distance: minus the distance; squared: minus its square; inner: the inner product of flat
+        space.
     bias : bool
         Whether each entity has a bias, which is added to its score as a tail.
     learns_curvature : bool

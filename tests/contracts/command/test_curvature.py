@@ -11,8 +11,9 @@ from scipy.stats import linregress, t
 
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.curvature import GraphCurvature, common, sentences
-from curvfed.deployments.curvature_of_links import MeasuredGain, measured_gain
+from curvfed.deployments.curvature_of_links import MeasuredGain, expectation, measured_gain
 from curvfed.geometry.distortion import Fit
+from curvfed.tasks.links.hierarchy import Hierarchy
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +122,24 @@ def test_the_expected_gain_of_a_hierarchy_is_printed(tmp_path, capsys):
     assert f"the best flat score: {expected} points" in printed
 
 
+def test_a_measured_gain_is_set_beside_the_expected_one():
+    shape = Hierarchy(
+        "", entities=10, links=9, direct=9, several_parents=0.1, ancestors=2.0, in_cycles=0
+    )
+    _, low, high = measured_gain().expected(10.0)
+    for gain, place in ((low - 0.1, "outside"), (low + 0.1, "within"), (high + 0.1, "outside")):
+        assert f", {place} this interval." in expectation([shape], gain)
+    assert "this interval" not in expectation([shape])
+
+
+def test_a_share_beyond_the_measured_ones_is_named():
+    shape = Hierarchy(
+        "", entities=10, links=9, direct=9, several_parents=0.95, ancestors=2.0, in_cycles=0
+    )
+    largest = f"{measured_gain().largest_share:.0f}%"
+    assert f"No hierarchy with more than {largest} was measured." in expectation([shape])
+
+
 def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
     write_links(tmp_path / "ring.tsv", [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])
     assert main(["curvature", "ring.tsv"]) == 0
@@ -141,6 +160,7 @@ def test_the_expected_gain_is_the_prediction_of_a_regression():
         per_point=line.slope,
         deviation=float(np.sqrt(np.sum(rest**2) / 7)),
         mean_share=float(shares.mean()),
+        largest_share=60.0,
         spread=float(np.sum((shares - shares.mean()) ** 2)),
     )
     # The oracle: least squares with the design matrix.

@@ -196,15 +196,26 @@ def test_decays_are_tried_until_a_worse_one_is_on_either_side(best):
     assert abs(np.log10(decay / best)) <= 0.25
 
 
-def test_no_more_configurations_are_tried_beside_rates_than_the_budget_allows():
+def test_no_more_configurations_are_tried_beside_rates_and_decays_than_the_budget_allows():
     def score(settings: Mapping[str, Any]) -> Any:
-        return fake(validation=settings["weight-decay"], test=0.5)
+        return fake(validation=float(settings["schedule"] == "inverse"), test=0.5)
 
-    words = ("schedule=constant", "model=gcn", "learning-rate=0.01")
-    choice, _ = tuned(score, *words, "budget=2")
-    assert (choice.configuration, choice.tried) == ({"weight-decay": 0.1}, 3)
+    words = ("weight-decay=0.01", "learning-rate=0.01")  # so that model and schedule are left
+    choice, _ = tuned(score, *words, "budget=1")
+    assert (choice.configuration["schedule"], choice.tried) == ("constant", 2)
     choice, _ = tuned(score, *words)
-    assert choice.configuration == {"weight-decay": 10.0}
+    assert (choice.configuration["schedule"], choice.tried) == ("inverse", 3)
+
+
+def test_decays_are_swept_again_once_the_other_keys_are_chosen():
+    def score(settings: Mapping[str, Any]) -> Any:
+        best = 1.0 if settings["schedule"] == "inverse" else 0.01
+        misfit = abs(np.log10(settings["weight-decay"] / best))
+        return fake(validation=(settings["schedule"] == "inverse") * 10 - misfit, test=0.5)
+
+    choice, _ = tuned(score, "learning-rate=0.01")
+    assert choice.configuration["schedule"] == "inverse"
+    assert abs(np.log10(choice.configuration["weight-decay"])) <= 0.25
 
 
 @pytest.mark.parametrize("best", [1e-5, 1e-3, 0.0316, 1.0, 20.0])
@@ -450,9 +461,10 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     assert main([*words, *to]) == 0
     # only what was cut off is begun again
     assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]
-    assert len(set(made)) == len(made) - 1 == 2 * 3 + 2 * 3
     out = capsys.readouterr().out
     found = comparison(tmp_path / "runs")
+    tried = sum(row["tried"] for row in found["methods"])
+    assert len(set(made)) == len(made) - 1 == tried + 2 * 3
     answer, *_ = found["answers"]
     assert out.splitlines()[-1] == found["answers"][-1]
     assert {row["method"]: row["seeds"] for row in found["methods"]} == {
