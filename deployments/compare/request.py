@@ -322,8 +322,7 @@ class _Reader:
         entrant = self._entrant(settings)
         config = self._resolved(settings)
         key = curvature_key(config, self.task)
-        is_paired = (key and key not in self.settings) or row.control
-        if name in rivals or not is_paired:
+        if name in rivals or not (key or row.control):
             return {name: replace(entrant, is_rival=not key)}
         if key:
             flat = settings | {key: 0.0}

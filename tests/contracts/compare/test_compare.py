@@ -96,8 +96,41 @@ def test_a_curved_method_is_compared_with_itself_at_curvature_0_and_with_rivals(
     assert (flat.settings, flat.is_rival) == ({"method": "links", "links.curvature": 0.0}, True)
     assert inner.is_rival
     assert {*curved.axes} - {*flat.axes} == {"links.average"}
-    alone = read("dataset=balanced-tree", "methods=links,links-inner", "links.curvature=-2")
-    assert list(alone.entrants) == ["links", "links-inner"]
+    fixed = read("dataset=balanced-tree", "methods=links,links-inner", "links.curvature=-2")
+    assert list(fixed.entrants) == ["links", "links at 0", "links-inner"]
+    mean = read("dataset=balanced-tree", "methods=links,links-inner", "links.average=tangent")
+    assert mean.entrants["links at 0"].settings["links.average"] == "centroid"
+
+
+FLAT_NETWORKS = [
+    ("dataset=trees", "methods=flatland,fedavg", "model=gcn"),
+    ("dataset=trees", "methods=fedavg,flatland-euclidean"),
+    ("dataset=trees", "methods=fedavg,flatland", "flatland.curvature=0"),
+    ("dataset=balanced-tree", "methods=links,links-inner", "links.score=inner"),
+    ("dataset=digits", "methods=fedavg,hyperfed", "hyperfed.curvature=0"),
+]
+
+
+@pytest.mark.parametrize("words", FLAT_NETWORKS)
+def test_a_method_whose_network_is_flat_is_a_rival_and_has_no_row_at_0(words):
+    entrants = read(*words).entrants
+    assert len(entrants) == 2
+    assert all(entrant.is_rival and not entrant.at_zero for entrant in entrants.values())
+
+
+def test_a_flat_method_with_a_curved_network_is_set_beside_itself_at_0():
+    entrants = read("dataset=trees", "methods=fedavg,local", "model=lorentz").entrants
+    assert list(entrants) == ["fedavg", "fedavg at 0", "local", "local at 0"]
+    assert [entrant.is_rival for entrant in entrants.values()] == [False, True, False, True]
+    assert entrants["fedavg at 0"].settings["flatland.curvature"] == 0
+
+
+def test_several_values_of_a_key_are_tried_with_its_type_by_the_methods_that_read_it():
+    words = ("dropout=0.1|0.5", "flatland.gate=false|true", "fedprox.mu=0.1|1")
+    axes = read("dataset=trees", "methods=fedavg,flatland", *words).entrants["flatland"].axes
+    assert axes["dropout"] == [0.1, 0.5]
+    assert axes["flatland.gate"] == [False, True]
+    assert "fedprox.mu" not in axes
 
 
 def test_a_method_on_the_sphere_has_a_control():
@@ -134,6 +167,14 @@ REFUSED = {
     "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),
     "personal score of points": (["dataset=uniform", "score=personal"], "data of clients"),
     "reconstruction of images": (["dataset=digits", "score=reconstruction"], "allowed for links"),
+    "no held-out links": (
+        ["dataset=balanced-tree", "methods=links,links-inner", "links.hold-out=false"],
+        "links.hold-out = false: allowed with score=reconstruction",
+    ),
+    "several values": (
+        ["dataset=trees", "methods=fedavg,flatland", "dropout=2|3"],
+        "dropout = 2",
+    ),
     "no validation": (
         ["dataset=trees", "train-size=0.6", "test-size=0.4"],
         "allowed is a sum below 1, because validation",

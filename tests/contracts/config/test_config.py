@@ -120,7 +120,7 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(raw):
         == {key: item for key, item in defaults().items() if key.partition(".")[0] not in others}
         | given
     )
-    assert parse(flat) == config.with_unread({})
+    assert parse(flat).with_unread({}) == config.with_unread({})
     assert hash(parse(flat)) == hash(config)
 
 
@@ -442,6 +442,14 @@ def test_a_key_without_effect_is_named_with_its_readers(method, key, value, read
 def test_flatlands_training_is_read_by_its_methods_alone(raw, unread):
     config = parse({**raw, "flatland.proximal": 0.1, "flatland.curvature-map": "exp"})
     assert set(config.unread) == unread
+
+
+def test_a_fixed_curvature_reads_no_key_of_a_learned_one():
+    learned = {"flatland.curvature-init": "fit", "flatland.curvature-map": "wide"}
+    for curvature in (-2.0, 0.0):
+        config = parse({"method": "flatland", "flatland.curvature": curvature, **learned})
+        assert dict(config.unread) == learned
+    assert not parse({"method": "flatland", **learned}).unread
 
 
 def test_defaults_of_pyproject_are_those_of_the_model():
