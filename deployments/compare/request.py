@@ -326,8 +326,6 @@ class _Reader:
             return {name: replace(entrant, is_rival=not key)}
         if key:
             flat = settings | {key: 0.0}
-            if key == "links.curvature" and "links.average" in self.settings:
-                flat["links.average"] = "centroid"  # at 0 all averages are equal
             parts: dict[str, Any] = {"at_zero": name + AT_ZERO}
         else:
             flat = dict(row.control)

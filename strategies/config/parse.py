@@ -85,19 +85,22 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
-    not_read = (*_flatlands_own(config), *config.row.unread)
+    not_read = (*_of_other_curvatures(config), *config.row.unread)
     unused |= {key: chosen[key] for key in not_read if key in chosen}
     unread = {key: value for key, value in unused.items() if value != default_values[key]}
     return config.with_unread(unread) if unread else config
 
 
-def _flatlands_own(config: RunConfig) -> tuple[str, ...]:
-    """The keys of the table `flatland` that the run does not read though its network has some."""
+def _of_other_curvatures(config: RunConfig) -> tuple[str, ...]:
+    """The keys of the tables `flatland` and `links` that the run does not read at its curvature, or
+    because they are FlatLand's own and its network alone is used."""
     unread: tuple[str, ...] = ()
     if "flatland" not in config.row.keys:
         unread = ("flatland.curvature-init", "flatland.proximal")
     if getattr(config, "flatland", None) and config.flatland.curvature is not None:
         unread = (*unread, "flatland.curvature-init", "flatland.curvature-map")
+    if getattr(config, "links", None) and not config.links.space:
+        unread = (*unread, "links.average")
     return unread
 
 

@@ -70,8 +70,6 @@ class RowKeys(Keys):
             return "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:
             return "links.score links.curvature", "links.curvature = 0 with links.score = inner"
-        if self.average != "centroid" and not self.space:
-            return "links.average links.curvature", "centroid at curvature 0, where all are equal"
         return "", ""
 
 
