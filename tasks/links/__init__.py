@@ -150,11 +150,14 @@ class ClientLinks(Examples):
         """What may be wrong with the links, in words; see also `unfit_tests`."""
         number = len(torch.unique(self.relations))
         num_tails = len(torch.unique(self.labels))
-        texts = unfit_tests([self.statistics()])
-        if number > num_tails:
+        texts = unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
+        entities, relations = map(set, split_names(self.class_names))
+        doubled = [name for name in relations & entities if not name.isdecimal()]
+        if number > num_tails or 2 * len(doubled) > len(relations):
             texts.append(
-                f"there are {number} relations and {num_tails} tails: columns without names in the"
-                " first line, such as source, target, type, are read as head, relation, tail"
+                f"there are {number} relations and {num_tails} tails, and {len(doubled)} relations"
+                " have names of entities: columns without names in the first line, such as source,"
+                " target, type, are read as head, relation, tail"
             )
         return texts
 

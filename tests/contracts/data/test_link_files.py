@@ -92,12 +92,16 @@ def test_a_first_line_with_names_of_links_below_is_a_link(tmp_path):
     assert len(read_links(written(tmp_path / "body.tsv", text)).triples) == 2
 
 
-def test_more_relations_than_tails_are_told(tmp_path):
-    rows = [f"n{number}\tn{number // 2}\tis_a" for number in range(1, 30)]
-    written(tmp_path / "htr.tsv", "\n".join(rows))
-    links = LinkDataset(LinkSpec("own", tmp_path)).own(tmp_path / "htr.tsv")
-    assert any("15 relations and 1 tails" in note for note in links.notes)
-    assert "of 15 relations" in links.describe()
+@pytest.mark.parametrize("order", [(0, 2, 1), (1, 0, 2)])
+def test_relations_in_another_column_are_told(order, tmp_path):
+    rows = [(f"n{number}", "is_a", f"n{number // 2}") for number in range(1, 30)]
+    text = "\n".join("\t".join(row[place] for place in order) for row in rows)
+    dataset = LinkDataset(LinkSpec("own", tmp_path))
+    links = dataset.own(written(tmp_path / "links.tsv", text))
+    assert any("names of entities: columns without names" in note for note in links.notes)
+    assert " relations between" in links.describe()
+    right = dataset.own(written(tmp_path / "right.tsv", "\n".join(map("\t".join, rows))))
+    assert not any("names of entities" in note for note in right.notes)
 
 
 def test_a_quote_between_tabs_is_a_letter(tmp_path):
