@@ -158,6 +158,7 @@ def _ignored_relations(request: Request, data: Data) -> list[str]:
 
 def _describe_client(data: Data, client: int, number: int) -> list[str]:
     lines = [f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"]
+    lines += [f"{NOTE}client {client}: {note}" for note in getattr(data, "notes", ())]
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
         lines.append(
@@ -201,7 +202,7 @@ def assign_data(
         # Imported only here, because it knows the arrays of every kind of data.
         from curvfed.tasks.in_memory import check_data, task_of
 
-        raw = check_data(f"data[{place}]", item)
+        raw = check_data(f"data[{place}]", item, tasks=tasks)
         nodes[place][IN_MEMORY] = raw
         task = task_of(raw)
         if task not in tasks:

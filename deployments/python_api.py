@@ -154,10 +154,11 @@ def simulate(
         (PyTorch Geometric's `Data`, or a dict, of x, edge_index, y and, optionally, train_mask,
         val_mask, test_mask, class_names), a list of graphs with one y each, (images, labels) with
         images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or (points, labels) with points (n,
-        2) in the disc. The data are not written to disk; unlike for a real node, the run's files
-        contain figures about them. Or a Dataset of Hugging Face's datasets for each client, or the
-        path of its own file or folder; or instead of the sequence a Partitioner of flwr-datasets,
-        whose partitions are the clients.
+        2) in the disc, or links as a list of (head, tail) or (head, relation, tail), a DataFrame
+        of such columns, or a graph of networkx. The data are not written to disk; unlike for a real
+        node, the run's files contain figures about them. Or a Dataset of Hugging Face's datasets
+        for each client, or the path of its own file or folder; or instead of the sequence a
+        Partitioner of flwr-datasets, whose partitions are the clients.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool

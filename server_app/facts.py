@@ -9,6 +9,7 @@ from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.links import RELATION
 
 DIFFERENT_PARTITION = (
     "its part belongs to another partition of the public data set: num-partitions and the data"
@@ -143,6 +144,10 @@ def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
             # the links of a client may name its own entities alone
             *(description.class_names if kind.has_classes else ()),
         )
-    sizes = kind.sizes.format(num_features=description.num_features, shape=description.shape)
+    has_relations = any(name.startswith(RELATION) for name in description.class_names)
+    relations = " with relations" if has_relations else " without relations"
+    sizes = kind.sizes.format(
+        num_features=description.num_features, shape=description.shape, relations=relations
+    )
     source = ", part of a public data set" if key else ""
     return f"{description.task}{sizes} scored by {description.metric}{source}", key

@@ -203,7 +203,7 @@ class Run:
                 self._warned.add(key)
 
     def _warnings(self) -> dict[str, str]:
-        at_end = at_the_end(self.federation, self.state) if self.is_scored else {}
+        at_end = at_the_end(self.config, self.federation, self.state) if self.is_scored else {}
         return warnings(self.config, self.federation, self.state) | self.notes | at_end
 
     def header(self, phase: str, number: int = 0) -> Header:

@@ -1,11 +1,10 @@
 """Formats of other tools: how a file or folder is recognised by its content, and what reads it or
 why it is refused."""
 
-import csv
 import json
 import re
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -14,8 +13,9 @@ from pkgutil import resolve_name
 from typing import Any
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.link_tables import FOREIGN_FOLDERS, LINKS, ending, is_folder, is_table
 from curvfed.tasks.public_data import Located
-from curvfed.tasks.sources import EDGES, ENDINGS, SPLITS
+from curvfed.tasks.sources import EDGES, ENDINGS, STORED
 
 IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 """The types of columns of images in Hugging Face's datasets."""
@@ -163,55 +163,15 @@ def _is_ogb(path: Path, labels: str) -> bool:
     return all((path / "raw" / f"{name}.csv.gz").is_file() for name in ("edge", labels))
 
 
-HEADERS = (("id1", "id2", "weight"), ("head", "tail"), ("head", "relation", "tail"))
-"""First lines that are no link; the third column of the first is not read."""
-
-SEEN = 20
-"""Lines that tell whether three columns of numbers are links: whole numbers alone."""
-
-
 def is_links(path: Path) -> bool:
-    """Whether a path holds links: a folder of `SPLITS`, an `.obo` file, an `.npz` of `EDGES`, or a
-    table of two names, or of three that are not coordinates and a class: names or whole numbers."""
+    """Whether a path holds links: a folder of a split, an `.obo` file, an `.npz` of `EDGES`, or a
+    table."""
     if path.is_dir():
-        return all((path / name).is_file() for name in SPLITS)
-    if path.suffix.lower() == ".obo":
-        return path.is_file()
-    if path.suffix.lower() == ".npz":
+        return is_folder(path)
+    kind = ending(path)
+    if kind == ".npz":
         return f"{EDGES[0]}.npy" in _array_names(path)
-    if path.suffix.lower() not in (".tsv", ".csv") or not path.is_file():
-        return False
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = [row for _, row in zip(range(SEEN), rows_of(file, path), strict=False)]
-    except (OSError, ValueError, csv.Error):
-        return False
-    second = lines[:2][-1] if lines else []
-    if len(second) not in (2, 3):
-        return False
-    if is_header(lines[0]) or len(second) == 2:
-        return True
-    are_ids = all(cell.strip().isdecimal() for row in lines for cell in row)
-    return are_ids or not any(map(_is_number, second))
-
-
-def rows_of(lines: Iterable[str], path: Path) -> Iterator[list[str]]:
-    """The rows of a table that are not empty, by the ending of its name."""
-    separator = "," if path.suffix.lower() == ".csv" else "\t"
-    return (row for row in csv.reader(lines, delimiter=separator) if row)
-
-
-def is_header(row: list[str]) -> bool:
-    """Whether the first row names the columns."""
-    return tuple(cell.strip().lower() for cell in row) in HEADERS
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return kind == ".obo" or (kind in (".tsv", ".csv") and is_table(path))
 
 
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
@@ -220,11 +180,11 @@ _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 OGB = "a folder of the Open Graph Benchmark"
 SAVED = "a folder saved by Hugging Face's datasets"
 
-FILE_ENDINGS = (".pt", ".json", ".obo", *ENDINGS)
+FILE_ENDINGS = (*STORED, ".json", ".obo", *ENDINGS, ".obo.gz", ".csv.gz", ".tsv.gz")
 """What the names of data sets that are files end in."""
 
 FORMATS = (
-    Format("a table, OBO file or folder of links", "links", "links:locate", is_links),
+    Format("a table, OBO file or folder of links", "links", "links.readers:locate", is_links),
     Format("MedMNIST's .npz", "images", "images.array_files:locate_medmnist", _is_medmnist),
     Format("CIFAR's pickled batches", "images", "images.array_files:locate_cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf:locate", _is_leaf, has_users=True),
@@ -243,6 +203,10 @@ AS_POINTS = (
     " labels), …]"
 )
 AS_TABLES = f"its content is unknown; {AS_IMAGES}; or {AS_POINTS}"
+READ_AS = (
+    "graphs are .pt files and folders in the TU collection's layout, points .npz, .csv, .tsv or"
+    f" .h5ad files of two coordinates and a class, and {LINKS}"
+)
 UNPACK = "unpack it, and give the folder"
 
 _TABLES = {
@@ -270,7 +234,6 @@ _ARCHIVES = {
     ".zip": "an archive",
     ".tar": "an archive",
     ".tgz": "an archive",
-    ".gz": "a compressed file",
 }
 
 FOREIGN = {
@@ -279,6 +242,7 @@ FOREIGN = {
     **{ending: (kind, AS_IMAGES) for ending, kind in _IMAGES.items()},
     **{ending: (kind, "save it by torch.save as .pt") for ending, kind in _GRAPHS.items()},
     **{ending: (kind, UNPACK) for ending, kind in _ARCHIVES.items()},
+    ".gz": ("a compressed file", "unpack it by gunzip, and give the file"),
 }
 """Kinds of files by the end of their names, with alternatives."""
 
@@ -341,6 +305,9 @@ def _kind_of_folder(path: Path) -> tuple[str, str] | None:
     known kind."""
     if is_tu_folder(path):
         return None
+    for pattern, kind in FOREIGN_FOLDERS.items():
+        if any(path.glob(pattern)):
+            return kind
     if (path / ".zgroup").is_file() or (path / "zarr.json").is_file():
         return "a zarr store", AS_POINTS
     for file in islice(path.rglob("*"), PEEK_FILES):

@@ -22,6 +22,9 @@ from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.images.folder import picture, read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
+from curvfed.tasks.links import RawLinks
+from curvfed.tasks.links.memory import ALLOWED as LINKS
+from curvfed.tasks.links.memory import links_in_memory
 from curvfed.tasks.points import RawPoints, raw_points
 from curvfed.tasks.public_data import Located
 
@@ -210,25 +213,34 @@ def _pixels(
     return torch.from_numpy(pixels_of(where, array[None]))
 
 
-Raw = RawGraph | RawGraphs | RawImages | RawPoints
+Raw = RawGraph | RawGraphs | RawImages | RawPoints | RawLinks
 
-KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": RawPoints}
+KINDS: dict[str, type[Raw]] = {
+    "nodes": RawGraph,
+    "graphs": RawGraphs,
+    "images": RawImages,
+    "points": RawPoints,
+    "links": RawLinks,
+}
 """The class of each task's data."""
 
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
     " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
     " h, w, c) of uint8, (points, labels) with points (n, 2); or a"
-    " Dataset of Hugging Face's datasets with a column of images or points and one of classes"
+    " Dataset of Hugging Face's datasets with a column of images or points and one of classes; or"
+    f" {LINKS}"
 )
 
 
 def task_of(raw: Raw) -> str:
-    """The task of checked data: "nodes", "graphs", "images" or "points"."""
+    """The task of checked data: "nodes", "graphs", "images", "points" or "links"."""
     return next(task for task, kind in KINDS.items() if isinstance(raw, kind))
 
 
-def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
+def check_data(
+    where: str, item: object, stand_in: Sequence[str] = (), tasks: Sequence[str] = ()
+) -> Raw:
     """Check one client's data in memory.
 
     Parameters
@@ -241,6 +253,8 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
         Class names for data without classes: the class of each node or graph is then unknown, each
         image or point has the first class, and an array without labels is allowed. Empty: labels
         are required.
+    tasks : sequence of str
+        The tasks of the method: edges of graphs are links for a method of links alone.
 
     Raises
     ------
@@ -249,6 +263,9 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     """
     if is_dataset(item):
         return from_datasets(where, item)
+    links = None if stand_in else links_in_memory(where, item, list(tasks) == ["links"])
+    if links is not None:
+        return links
     if hasattr(item, "__array__"):
         item = (item, None)
     if isinstance(item, tuple) and len(item) == 2 and hasattr(item[0], "__array__"):

@@ -197,6 +197,7 @@ LINKS = Kind(
     has_classes=False,
     models=(*SPACE_MODELS, "complex", "rotate"),
     default_models={"flat": "normal", "hyperbolic": "normal"},
+    sizes="{relations}",
     partitions=("branches", "random"),
     defaults=_LINKS,
     num_features=1,

@@ -7,8 +7,16 @@ import os
 from pathlib import Path
 
 from curvfed.tasks import plugins
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.formats import FILE_ENDINGS, FORMATS, format_of, is_tu_folder, refuse_foreign
+from curvfed.tasks.formats import (
+    FILE_ENDINGS,
+    FORMATS,
+    READ_AS,
+    format_of,
+    is_tu_folder,
+    refuse_foreign,
+)
 from curvfed.tasks.graphs.data import (
     GROUPS,
     LISTED,
@@ -22,7 +30,14 @@ from curvfed.tasks.graphs.data import SOURCES as NODES
 from curvfed.tasks.images import is_image_folder
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import PublicData, explain_reading
-from curvfed.tasks.sources import ALIASES, ENDINGS, IMAGE_SOURCES, LINK_SOURCES, POINT_SOURCES
+from curvfed.tasks.sources import (
+    ALIASES,
+    ENDINGS,
+    IMAGE_SOURCES,
+    LINK_SOURCES,
+    POINT_SOURCES,
+    STORED,
+)
 
 OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES, **LINK_SOURCES}
 
@@ -112,7 +127,7 @@ def tasks_of(dataset: str, data_dir: Path | None = None) -> tuple[str, ...]:
         return (other.task,)
     if path.is_file():
         refuse_foreign(path)
-    if name.endswith(".pt"):
+    if name.endswith(STORED):
         return ("nodes", "graphs")
     source = source_of(dataset)
     if source is not None:
@@ -157,6 +172,9 @@ def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
     if is_image_folder(path):
         return ("images",)
     refuse_foreign(path)
+    parts = sorted(file.name for file in path.glob("*train*") if file.is_file())
+    if parts:
+        raise ValueError(f"the folder holds {names_listed(parts)}; {READ_AS}")
     raise ValueError(
         "the folder holds no files of the TU collection, NAME_A.txt, and no image in a folder of"
         f" its class; {explain_reading(dataset)}, and a folder is looked through for these in this"
@@ -167,7 +185,7 @@ def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
 def partitioned_kind(task: str, dataset: str, data_dir: Path) -> str:
     """The kind of the data that are partitioned among the clients: for links made of a graph, its
     nodes; a .pt file holds links."""
-    if task != "links" or not dataset or dataset.lower().endswith(".pt"):
+    if task != "links" or not dataset or dataset.lower().endswith(STORED):
         return task
     return task if task in tasks_of(dataset, data_dir) else "nodes"
 
@@ -190,7 +208,7 @@ def kind_of_path(path: Path) -> str:
     A `.pt` file is "nodes", but may also hold graphs: the settings that shape data are the same for
     both.
     """
-    if path.name.lower().endswith(".pt"):
+    if path.name.lower().endswith(STORED):
         return "nodes"
     other = format_of(path)
     if other is not None:

@@ -238,11 +238,15 @@ POINT_SOURCES = {
     ),
 }
 
+STORED = (".pt", ".pth")
+"""What the names of files of `torch.save` end in."""
+
 SPLITS = ("train.txt", "valid.txt", "test.txt")
 """The files of a knowledge graph with its own split: head, relation and tail in each line."""
 
-EDGES = ("edge_index", "edge_type")
-"""The arrays of a list of edges, as PyTorch Geometric names them."""
+EDGES = ("edge_index", "edge_type", "edge_reltype", "train_mask", "val_mask", "test_mask")
+"""The arrays of a list of edges, as PyTorch Geometric and the Open Graph Benchmark name them: the
+edges, their relations, and masks of their split."""
 
 _WORDNET = "https://wordnetcode.princeton.edu/3.0"
 _WORDNET_SHA256 = "6c492d0c7b4a40e7674d088191d3aa11f373bb1da60762e098b8ee2dda96ef22"

@@ -1,7 +1,6 @@
 """Links of a finished run: the most likely tails of heads, the nearest neighbours of entities, and
 their hierarchy."""
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,7 +13,9 @@ from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import is_own
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.build_method import build_model, model_spec
+from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import did_you_mean, unreadable
+from curvfed.tasks.link_tables import UNREADABLE, numbered_rows
 from curvfed.tasks.links import split_names
 from curvfed.tasks.links.dataset import LinkDataset
 from curvfed.tasks.links.ranking import KnownLinks
@@ -110,7 +111,8 @@ def predict_links(
     else:
         rows = []
         for head, relation in queries:
-            names = [entities[head], relations[relation]][: 2 if show == "tails" else 1]
+            name = relations[relation] if relation >= 0 else ""
+            names = [entities[head], name][: 2 if show == "tails" else 1]
             kind = relation if tells_apart else 0
             left_out = trained == head
             if links is not None:
@@ -211,8 +213,9 @@ def _numbered(
     entity_rows = {name: row for row, name in enumerate(entities)}
     relation_rows = {name: row for row, name in enumerate(relations)}
     numbers = []
+    unasked = -1 if len(relations) > 1 else 0
     for place, cells in lines:
-        head, relation = (" ".join(cell.split()) for cell in [*cells, ""][:2])
+        head, relation = map(normalised, [*cells, ""][:2])
         row = _number(place, "entity", head, entity_rows)
         if row not in trained:
             raise PredictError(
@@ -221,7 +224,7 @@ def _numbered(
                 key="untrained-entity",
             )
         is_needed = relation or tells_apart
-        kind = _number(place, "relation", relation, relation_rows) if is_needed else 0
+        kind = _number(place, "relation", relation, relation_rows) if is_needed else unasked
         numbers.append((row, kind))
     if not numbers:
         raise PredictError(f"{source} names no entity; allowed is one or more", key="no-data")
@@ -258,11 +261,8 @@ def _lines(data: object) -> Iterator[tuple[str, list[str]]]:
                 key="data",
             )
         try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                separator = "," if path.suffix.lower() == ".csv" else "\t"
-                reader = csv.reader(file, delimiter=separator)
-                lines = [(f"{path}, line {reader.line_num}", row) for row in reader if row]
-        except (OSError, ValueError, csv.Error) as error:
+            lines = [(f"{path}, line {number}", row) for number, row in numbered_rows(path)]
+        except UNREADABLE as error:
             raise unreadable(path, error, "file of entities in UTF-8") from error
         if lines and [cell.strip().lower() for cell in lines[0][1]] in HEADERS:
             del lines[0]

@@ -36,7 +36,7 @@ from curvfed.tasks.points import ClientPoints, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points
-from curvfed.tasks.sources import CURVATURES, POINT_SOURCES
+from curvfed.tasks.sources import CURVATURES, POINT_SOURCES, STORED
 
 CLASSIFIERS = {
     "poincare": "SVM in the disc",
@@ -270,7 +270,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
     """A client with `data`; it has `num_partitions` for a part of the run's data set."""
     if not isinstance(data, str):
         return Node(partition=number, data=data)
-    if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
+    if is_own(run, data) and (client is not None or not data.lower().endswith(STORED)):
         if client is None:
             raise RequestError(
                 f"client is missing; for {data}, the data set of this run, it names the part:"
@@ -280,7 +280,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
         return run.part_of(client)
     # The columns of a public data set are its own; those of folders are counted from 0.
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
-    if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
+    if not data.lower().endswith(STORED) and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
         raise RequestError(
             f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}', key="data"

@@ -50,7 +50,7 @@ def run_figure(folder: Path) -> Any:
     with style.applied(style.PAGE_SIZE):
         for draw in _kinds(run):
             picture = draw(run) if draw.__name__ in ("accuracy", "score", "disc") else None
-            if picture is not None:
+            if picture is not None and picture.figure is not None:
                 picture.figure.set_facecolor("white")
                 return picture.figure
     raise ValueError(

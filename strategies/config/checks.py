@@ -18,7 +18,9 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import READ_AS
 from curvfed.tasks.kinds import KINDS, tasks_as
+from curvfed.tasks.link_tables import LINKS
 from curvfed.tasks.registry import GENERATED, OWN, partitioned_kind, tasks_of
 
 BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
@@ -190,13 +192,9 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         note = ""
         if Path(config.dataset).suffix:
             verb = "is read as"
-            note = "; .pt files are read as graphs, other files as points"
+            note = f"; {READ_AS}"
         if not any(KINDS[task].has_classes for task in method.tasks):
-            note = (
-                "; links are a .tsv or .csv file in UTF-8 with two columns of names, or three of"
-                " names or whole numbers, an .obo file, a folder with train.txt, valid.txt and"
-                " test.txt, a .pt or .npz file with edge_index, or a data set of one graph"
-            )
+            note = f"; {LINKS}, or a data set of one graph"
         raise ConfigError(
             f'dataset = "{config.dataset}" {verb} {" or ".join(tasks)}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'

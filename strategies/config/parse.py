@@ -97,9 +97,9 @@ def _of_other_curvatures(config: RunConfig) -> tuple[str, ...]:
     unread: tuple[str, ...] = ()
     if "flatland" not in config.row.keys:
         unread = ("flatland.curvature-init", "flatland.proximal")
-    if getattr(config, "flatland", None) and config.flatland.curvature is not None:
+    if getattr(getattr(config, "flatland", None), "curvature", None) is not None:
         unread = (*unread, "flatland.curvature-init", "flatland.curvature-map")
-    if getattr(config, "links", None) and not config.links.space:
+    if getattr(getattr(config, "links", None), "space", None) == 0:
         unread = (*unread, "links.average")
     return unread
 

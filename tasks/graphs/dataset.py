@@ -38,6 +38,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of
+from curvfed.tasks.sources import STORED
 
 
 @contextlib.contextmanager
@@ -185,7 +186,7 @@ class GraphDataset(Dataset):
     @property
     def is_there(self) -> Callable[[Path], bool]:
         """A `.pt` is a file, all else a folder."""
-        return Path.is_file if self.spec.dataset.lower().endswith(".pt") else Path.is_dir
+        return Path.is_file if self.spec.dataset.lower().endswith(STORED) else Path.is_dir
 
     def locate_files(self, path: Path) -> Located[Raw]:
         """Locate a user's `.pt` file, or folder in the TU collection's layout."""

@@ -1,12 +1,10 @@
 """Links between entities: taxonomies, ontologies, knowledge graphs and graphs of friends. Here are
-the links of a data set, read from tables of edges, OBO files and folders of triples, and those of
-one client."""
+the links of a data set, and those of one client."""
 
-import csv
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,15 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.class_names import normalised
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
-from curvfed.tasks.formats import is_header, rows_of
 from curvfed.tasks.links.ranking import frequent_mrr
-from curvfed.tasks.public_data import Located
-from curvfed.tasks.sources import EDGES, SPLITS
 
 RELATION = "→ "
 """Beginning of the name of a relation among the names that a client states."""
+
+UNFIT = ("num_test_unranked", "num_test_reversed")
+"""The numbers of a client's test links with an entity that none of its training links has, and of
+those that are training links in the other direction."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,48 +38,63 @@ class RawLinks:
         Names; the relation of links without one has the name "".
     parts : (n,), int64, or None
         0 training, 1 validation, 2 test, if the data set has its own split.
+    history : tuple of str
+        How they were read, and what is left out, in words.
     """
 
     triples: NDArray[np.int64]
     entities: tuple[str, ...]
     relations: tuple[str, ...]
     parts: NDArray[np.int64] | None = None
+    history: tuple[str, ...] = ()
 
 
 def raw_links(
-    where: str, rows: Sequence[Sequence[str]], parts: Sequence[int] | None = None
+    where: str,
+    rows: Sequence[Sequence[str]],
+    parts: Sequence[int] | None = None,
+    history: Sequence[str] = (),
 ) -> RawLinks:
     """Number the names of links (head, tail) or (head, relation, tail), in alphabetical order.
 
-    Links of an entity to itself, and repeated ones, are left out.
+    Links of an entity to itself, and repeated ones, are left out; the history counts them.
 
     Raises
     ------
     DataError
         If there is no link, or a name is empty or begins like that of a relation.
     """
-    kept: dict[tuple[str, str, str], int] = {}
+    first: dict[tuple[str, str, str], int] = {}
+    left_out: Counter[str] = Counter()
     for position, row in enumerate(rows):
-        head, *between, tail = (" ".join(cell.split()) for cell in row)
+        head, *between, tail = map(normalised, row)
         if not head or not tail or head.startswith(RELATION) or tail.startswith(RELATION):
             raise DataError(
                 f'{where}, link {position + 1}: a name is empty or begins with "{RELATION}";'
                 " allowed are other names",
                 key="link-names",
             )
-        if head != tail:
-            kept.setdefault((head, *between, tail) if between else (head, "", tail), position)  # type: ignore[arg-type]
-    if not kept:
+        if head == tail:
+            left_out["of an entity to itself"] += 1
+            continue
+        earlier = first.setdefault((head, "".join(between), tail), position)
+        if parts is not None and parts[earlier] != parts[position]:
+            left_out["that an earlier part of the split has"] += 1
+        elif earlier != position:
+            left_out["repeated"] += 1
+    if not first:
         raise DataError(f"{where} has no links between two entities", key="no-links")
-    entities = tuple(sorted({name for head, _, tail in kept for name in (head, tail)}))
-    relations = tuple(sorted({relation for _, relation, _ in kept}))
+    entities = tuple(sorted({name for head, _, tail in first for name in (head, tail)}))
+    relations = tuple(sorted({relation for _, relation, _ in first}))
     number = {name: row for row, name in enumerate(entities)}
     relation_number = {name: row for row, name in enumerate(relations)}
-    triples = np.array([(number[h], relation_number[r], number[t]) for h, r, t in kept])
-    if parts is not None:
-        parts_kept = np.array([parts[position] for position in kept.values()])
-        return RawLinks(triples, entities, relations, parts_kept)
-    return RawLinks(triples, entities, relations)
+    triples = np.array([(number[h], relation_number[r], number[t]) for h, r, t in first])
+    steps = [*history]
+    if left_out:
+        counts = ", ".join(f"{count:,} {words}" for words, count in left_out.items())
+        steps.append(f"{len(rows):,} links, of which {counts} are left out")
+    kept_parts = None if parts is None else np.array([parts[place] for place in first.values()])
+    return RawLinks(triples, entities, relations, kept_parts, tuple(steps))
 
 
 def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:
@@ -111,25 +126,57 @@ class ClientLinks(Examples):
     ----------
     heads, relations : Tensor, (n,), int64
         Rows of the entities and relations in `class_names`.
+    history : str
+        How the links were read, in words for the log.
     """
 
     heads: Tensor
     relations: Tensor
+    history: str = ""
 
     task: ClassVar[str] = "links"
     shape: ClassVar[str] = ""
     num_features: ClassVar[int] = 1
 
     def describe(self) -> str:
-        """The number of links and entities."""
+        """The number of links, of relations if there are several, and of entities."""
         held = len(torch.unique(torch.cat([self.heads, self.labels])))
-        return f"{len(self.labels)} links between {held} entities"
+        number = len(torch.unique(self.relations))
+        kinds = f" of {number} relations" if number > 1 else ""
+        return f"{len(self.labels)} links{kinds} between {held} entities"
+
+    @property
+    def notes(self) -> list[str]:
+        """What may be wrong with the links, in words; see also `unfit_tests`."""
+        number = len(torch.unique(self.relations))
+        num_tails = len(torch.unique(self.labels))
+        texts = unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
+        entities, relations = map(set, split_names(self.class_names))
+        doubled = [name for name in relations & entities if not name.isdecimal()]
+        if number > num_tails or 2 * len(doubled) > len(relations):
+            texts.append(
+                f"there are {number} relations and {num_tails} tails, and {len(doubled)} relations"
+                " have names of entities: columns without names in the first line, such as source,"
+                " target, type, are read as head, relation, tail"
+            )
+        return texts
 
     def statistics(self, triangles: bool = True) -> dict[str, Any]:
         """The numbers of links, and the score of the most frequent tails; names of entities have no
         counts."""
         sizes = {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
-        return {**sizes, **self.trivial_scores()}
+        return {**sizes, **self._unfit_tests(), **self.trivial_scores()}
+
+    def _unfit_tests(self) -> dict[str, int]:
+        """See `UNFIT`."""
+        ends = torch.stack([self.heads, self.labels], dim=1)
+        train = ends[self.train]
+        test = ends[self.test]
+        factors = torch.tensor([1, len(self.class_names)])
+        is_ranked = torch.isin(test, train).all(dim=1)
+        is_reverse = torch.isin((test * factors).sum(1), (train.flip(1) * factors).sum(1))
+        counts = [int((~is_ranked).sum()), int(is_reverse.sum())]
+        return dict(zip(UNFIT, counts, strict=True))
 
     def trivial_scores(self) -> dict[str, float | None]:
         """See `Examples`: the mean reciprocal rank of always answering with the most frequent tails
@@ -180,128 +227,32 @@ class ClientLinks(Examples):
         return sha256("\n".join(self.class_names), self.tensors())
 
 
+def unfit_tests(statistics: Iterable[Mapping[str, Any]], share: float = 0.0) -> list[str]:
+    """Why figures of the test links mislead, in words, if more than a share of these are not
+    ranked; from the statistics of clients."""
+    total: Counter[str] = Counter()
+    for figures in statistics:
+        total.update({name: figures.get(name, 0) for name in ("num_test", *UNFIT)})
+    number = total["num_test"]
+    unranked, reverse = (total[name] for name in UNFIT)
+    texts = []
+    if unranked > share * number:
+        texts.append(
+            f"of {number:,} test links {number - unranked:,} are scored; {unranked:,} are not, for"
+            " want of training links of an entity at their client"
+        )
+    if reverse:
+        texts.append(
+            f"{reverse:,} of {number:,} test links are training links in the other direction, so"
+            " their ranks are no predictions"
+        )
+    return texts
+
+
 def _rows(names: list[str], all_names: list[str]) -> Tensor:
     """The row of each name; −1 for a name that the federation does not have."""
     numbers = {name: row for row, name in enumerate(all_names)}
     return torch.tensor([numbers.get(name, -1) for name in names])
-
-
-def locate(path: Path) -> Located[RawLinks]:
-    """The files of links."""
-    files = tuple(path / name for name in SPLITS) if path.is_dir() else (path,)
-    return Located(files, lambda: read_links(path))
-
-
-def read_links(path: Path) -> RawLinks:
-    """Read links; see `curvfed.tasks.formats.is_links` for the formats.
-
-    Raises
-    ------
-    DataError
-        If a file cannot be read, a line has another number of names, edges are no whole numbers, or
-        there is no link.
-    """
-    try:
-        if path.is_dir():
-            return _read_splits(path)
-        if path.suffix.lower() == ".obo":
-            with path.open(encoding="utf-8-sig") as file:
-                return raw_links(str(path), list(_obo_links(file)))
-        if path.suffix.lower() in (".pt", ".npz"):
-            return raw_links(str(path), _edges(path))
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return raw_links(str(path), _table(file, path))
-    except (OSError, ValueError, csv.Error) as error:
-        if isinstance(error, DataError):
-            raise
-        raise unreadable(path, error, "file of links in UTF-8") from error
-
-
-def _read_splits(folder: Path) -> RawLinks:
-    rows: list[list[str]] = []
-    parts: list[int] = []
-    for part, name in enumerate(SPLITS):
-        with (folder / name).open(encoding="utf-8-sig", newline="") as file:
-            triples = _table(file, folder / name)
-        rows += triples
-        parts += [part] * len(triples)
-    return raw_links(str(folder), rows, parts)
-
-
-def _table(lines: Iterator[str], path: Path) -> list[list[str]]:
-    """The links of a table."""
-    rows = list(rows_of(lines, path))
-    has_header = bool(rows) and is_header(rows[0])
-    width = len(rows[0]) if rows else 0
-    for line, row in enumerate(rows, 1):
-        if len(row) != width or width not in (2, 3):
-            raise DataError(
-                f"{path}, line {line}: there are {len(row)} columns; allowed are two, head and"
-                " tail, or three, head, relation and tail, in all lines",
-                key="columns",
-            )
-    is_weighted = has_header and rows[0][-1].strip().lower() == "weight"
-    return [row[:2] if is_weighted else row for row in rows[has_header:]]
-
-
-def _edges(path: Path) -> list[list[str]]:
-    """The edges of a `.pt` file, a `Data` or a dict, or of an `.npz` file: `edge_index` (2, E), and
-    `edge_type` (E,) if there are several relations. Nodes and relations are named by their
-    numbers."""
-    fields: Mapping[str, Any]
-    if path.suffix.lower() == ".pt":
-        from curvfed.tasks.graphs.data.stored_objects import read_objects
-        from curvfed.tasks.graphs.data.user_file import graph_fields
-
-        stored = read_objects(path, "a graph with edge_index, and edge_type for several relations")
-        fields = graph_fields(str(path), stored)
-    else:
-        with np.load(path, allow_pickle=False) as file:
-            fields = {name: file[name] for name in EDGES if name in file.files}
-    names = [name for name in EDGES if fields.get(name) is not None]
-    arrays = {name: np.asarray(fields[name]) for name in names}
-    held = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in arrays.items())
-    number = arrays["edge_index"].shape[-1:] if "edge_index" in arrays else ()
-    shapes = [(2, *number), number][: len(arrays)]
-    is_whole = all(array.dtype.kind in "iu" for array in arrays.values())
-    if not number or [array.shape for array in arrays.values()] != shapes or not is_whole:
-        raise _wrong_edges(path, held or "neither edge_index nor edge_type")
-    table = np.vstack(list(arrays.values()))
-    if (table < 0).any():
-        raise _wrong_edges(path, f"{held} with numbers below 0")
-    order = [0, 2, 1] if len(table) == 3 else [0, 1]
-    return [list(map(str, row)) for row in table[order].T.tolist()]
-
-
-def _wrong_edges(path: Path, held: str) -> DataError:
-    return DataError(
-        f"{path} has {held}; allowed are edge_index [2, E] and edge_type [E], or none, of whole"
-        " numbers from 0 on",
-        key="edges",
-    )
-
-
-def _obo_links(lines: Iterator[str]) -> Iterator[tuple[str, str, str]]:
-    """Each `is_a` and `relationship` of the terms that are not obsolete (OBO 1.4)."""
-    stanza: list[tuple[str, str]] = []
-    term = ""
-    for line in (*lines, "[End]"):
-        text = line.partition("!")[0].strip()
-        if text.startswith("["):
-            yield from ((term, relation, parent) for relation, parent in stanza)
-            stanza = []
-            term = ""
-        tag, _, value = text.partition(": ")
-        words = value.split("{")[0].split()
-        if tag == "id" and words:
-            term = words[0]
-        elif tag == "is_obsolete" and value == "true":
-            stanza = []
-            term = ""
-        elif term and tag == "is_a" and words:
-            stanza.append(("is_a", words[0]))
-        elif term and tag == "relationship" and len(words) > 1:
-            stanza.append((words[0], words[1]))
 
 
 def balanced_tree(branching: int, depth: int) -> RawLinks:

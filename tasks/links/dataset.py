@@ -2,6 +2,8 @@
 tasks of the clients."""
 
 import logging
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,11 +20,11 @@ from curvfed.tasks.links import (
     ClientLinks,
     RawLinks,
     balanced_tree,
-    locate,
     random_tree,
     raw_links,
     stated_names,
 )
+from curvfed.tasks.links.readers import locate
 from curvfed.tasks.links.wordnet import ROOTS, read_part
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import partitioned_kind
@@ -141,6 +143,7 @@ class LinkDataset(Dataset):
             class_names=stated_names(raw.entities, raw.relations),
             partition_digest=digest,
             metric="mrr",
+            history="; ".join(raw.history),
         )
 
     @staticmethod
@@ -238,25 +241,53 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
         present = parents.get(head)
         if present is None or (sizes[tail], rank[tail]) < (sizes[present], rank[present]):
             parents[head] = tail
-    paths = []
-    for entity in range(number):
-        path = [entity]
-        while path[-1] in parents and parents[path[-1]] not in path:
-            path.append(parents[path[-1]])
-        paths.append([rank[above] for above in reversed(path)])
+    below: dict[int, list[int]] = defaultdict(list)
+    for entity in np.argsort(-rank).tolist():
+        below[parents.get(entity, -1)].append(entity)
+    in_cycles = _in_cycles(parents)
+    # The walk enters a cycle at each of its entities, in the order of those below them.
+    entries = {rank[entity]: parents[entity] for entity in in_cycles}
+    entries |= {rank[entity]: entity for entity in below[-1]}
+    walk = [entries[place] for place in sorted(entries, reverse=True)]
     positions = np.empty(number, np.int64)
-    positions[sorted(range(number), key=paths.__getitem__)] = np.arange(number)
+    for position in range(number):
+        entity = walk.pop()
+        positions[entity] = position
+        walk += [child for child in below[entity] if child not in in_cycles]
     return positions
 
 
+def _in_cycles(parents: Mapping[int, int]) -> set[int]:
+    """The entities that are above themselves, by the parent of each."""
+    in_cycles = set()
+    walk_of: dict[int, int] = {}
+    for start in parents:
+        entity = start
+        while entity in parents and entity not in walk_of:
+            walk_of[entity] = start
+            entity = parents[entity]
+        if walk_of.get(entity) == start:
+            while entity not in in_cycles:
+                in_cycles.add(entity)
+                entity = parents[entity]
+    return in_cycles
+
+
 def split_links(raw: RawLinks, spec: LinkSpec) -> Integers:
-    """The part of each link: 0 training, 1 validation, 2 test."""
+    """The part of each link: 0 training, 1 validation, 2 test. The two directions of a link are in
+    one part."""
+    if spec.train_size == 1:
+        return np.zeros(len(raw.triples), np.int64)
     if raw.parts is not None:
         return np.asarray(raw.parts)
-    number = len(raw.triples)
+    low, high = np.sort(raw.triples[:, ::2], axis=1).T
+    keys = (low * len(raw.entities) + high) * len(raw.relations) + raw.triples[:, 1]
+    _, first, pairs = np.unique(keys, return_index=True, return_inverse=True)
+    number = len(first)
     order = np.random.default_rng([spec.seed, SPLIT_STREAM]).permutation(number)
     parts = np.ones(number, np.int64)
     num_train = round(spec.train_size * number)
     parts[order[:num_train]] = 0
     parts[order[num_train : num_train + round(spec.test_size * number)]] = 2
-    return parts
+    # A pair has the place of the first of its links.
+    return parts[np.argsort(np.argsort(first))[pairs]]

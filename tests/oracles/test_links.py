@@ -26,11 +26,12 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.links import COUNTS, ROWS, LinksServer, RowKeys, mean_terms
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
-from curvfed.tasks.links import ranking, read_links
+from curvfed.tasks.links import ranking
 from curvfed.tasks.links.client_task import LinkTask
 from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
 from curvfed.tasks.links.models import LinkModelSpec, chart_of
 from curvfed.tasks.links.ranking import FrequentTails, KnownLinks, Queries, link_scores
+from curvfed.tasks.links.readers import read_links
 from curvfed.tasks.links.wordnet import read_part
 from curvfed.tasks.registry import SOURCES, tasks_of
 from curvfed.tasks.sources import SPLITS, files_at

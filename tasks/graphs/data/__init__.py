@@ -7,6 +7,7 @@ from typing import Any
 
 from curvfed.tasks.errors import DataError, did_you_mean
 from curvfed.tasks.public_data import PublicData
+from curvfed.tasks.sources import STORED
 
 PYG = "torch_geometric.datasets"
 PLANETOID_ENDINGS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
@@ -175,7 +176,7 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
         If a list names a data set twice, or something else than sets of graphs; names the item and
         the nearest data set.
     """
-    if text.lower().endswith(".pt"):
+    if text.lower().endswith(STORED):
         return None
     if is_path(text):
         return (text,)

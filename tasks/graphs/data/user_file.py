@@ -244,7 +244,11 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
         fields["num_nodes"] = store._num_nodes
     for name in ("adj_t", "adj"):
         if fields.get("edge_index") is None and isinstance(fields.get(name), Tensor):
-            fields |= _edges(fields.pop(name))
+            edges = _edges(fields.pop(name))
+            # The columns of the transposed adjacency are the sources of the edges.
+            if name == "adj_t":
+                edges["edge_index"] = edges["edge_index"].flip(0)
+            fields |= edges
     for name in ("x", "edge_index", "y"):
         if isinstance(value := fields.get(name), StandIn):
             kind = type(value).__name__
@@ -256,7 +260,7 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
     return fields
 
 
-def _edges(matrix: Any) -> dict[str, object]:
+def _edges(matrix: Any) -> dict[str, Tensor]:
     """The edges of an adjacency matrix, and their weights unless all are 1."""
     entries = matrix.to_sparse_coo().coalesce()
     weights = entries.values()

@@ -61,6 +61,12 @@ def test_tails_and_neighbours_are_the_nearest_and_known_links_are_left_out(tree)
     assert new == [name for name in nearest if name not in ("mammal", "animal")]
 
 
+def test_a_relation_that_was_not_asked_is_not_named(tree):
+    stored, _ = tree
+    assert set(stored.predict(["cat"])["relation"]) == {""}
+    assert set(stored.predict([("cat", "is a")])["relation"]) == {"is a"}
+
+
 def test_the_hierarchy_is_by_distance_from_the_origin(tree, tmp_path, capsys):
     stored, table = tree
     names, apart, depths = distances(stored)

@@ -1,0 +1,199 @@
+"""Tables of links and folders of them: how they are recognised, and their rows.
+
+A configuration is checked with this file, which imports no large library.
+"""
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from curvfed.tasks.class_names import alike
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.sources import SPLITS
+
+COLUMNS = {
+    "head": "head h source src from child subject subj s id1 node1 start startnode fromnode",
+    "relation": "relation rel r predicate pred p type label relationship edgetype edgelabel",
+    "tail": "tail t target dst to parent object obj o id2 node2 end endnode tonode",
+}
+"""The usual names of columns, in small letters without marks and without "id" at their end."""
+
+ROLES = {name: role for role, names in COLUMNS.items() for name in names.split()}
+
+PARTS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
+"""The names of the files of a split, and their part."""
+
+ENDINGS = (".txt", ".tsv", ".csv", "", ".txt.gz", ".tsv.gz", ".csv.gz")
+"""What the names of the files of a split end in."""
+
+LINKS = (
+    "links are a .tsv or .csv file in UTF-8 of two columns of names or of three, head, relation and"
+    " tail, an .obo file, a folder with such tables called train, valid and test, such as"
+    " train.tsv, or a .pt or .npz file with edge_index"
+)
+"""Links in files, for error texts."""
+
+_TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
+
+FOREIGN_FOLDERS = {
+    "entity2id.txt": (
+        "a folder of OpenKE",
+        f"{LINKS}{_TO_TABLES}"
+        "read = lambda name: [line.split() for line in open(name)][1:]; e, r = (dict(pair[::-1] for"
+        " pair in read(f'{kind}2id.txt')) for kind in ('entity', 'relation'))\n"
+        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
+        "{r[k]}\\t{e[t]}\\n' for h, t, k in read(part + '2id.txt'))",
+    ),
+    "entity_ids.del": (
+        "a folder of LibKGE",
+        f"{LINKS}{_TO_TABLES}"
+        "read = lambda name: [line.strip().split('\\t') for line in open(name)]; e, r ="
+        " (dict(read(f'{kind}_ids.del')) for kind in ('entity', 'relation'))\n"
+        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
+        "{r[k]}\\t{e[t]}\\n' for h, k, t in read(part + '.del'))",
+    ),
+    "split/*/train.pt": (
+        "a folder of links of the Open Graph Benchmark",
+        f"{LINKS}{_TO_TABLES}"
+        "import glob, os, torch; from pathlib import Path; os.makedirs('links', exist_ok=True)\n"
+        "for file in glob.glob('split/*/*.pt'): d = torch.load(file, weights_only=False); names ="
+        " [name for name in ('head', 'relation', 'tail', 'source_node', 'target_node') if name in"
+        " d]; rows = zip(*(d[name] for name in names)) if names else d['edge'];"
+        " Path('links', Path(file).stem + '.tsv').write_text(''.join('\\t'.join(str(int(n)) for n"
+        " in row) + '\\n' for row in rows))",
+    ),
+}
+"""Folders of links of other tools, by a file in them, with two lines of Python."""
+
+Line = tuple[int, list[str]]
+"""The number of a line of a table, and its cells."""
+
+UNREADABLE = (OSError, EOFError, zlib.error, ValueError, csv.Error)
+"""Errors of reading a table."""
+
+SEEN = 20
+"""Lines that tell whether columns hold numbers or names."""
+
+
+def ending(path: Path) -> str:
+    """The ending of a file's name, without that of its compression."""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def open_text(path: Path) -> TextIO:
+    """A text in UTF-8, which gzip may have compressed."""
+    options: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": ""}
+    return gzip.open(path, **options) if path.suffix.lower() == ".gz" else path.open(**options)
+
+
+def numbered_rows(path: Path) -> Iterator[Line]:
+    """The lines of a table that are not empty, and their numbers. A comma separates the columns of
+    a `.csv`, a tab those of other tables, in which a quote is a letter."""
+    options: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+    if ending(path) == ".csv":
+        options = {"delimiter": ","}
+    with open_text(path) as file:
+        reader = csv.reader(file, **options)
+        yield from ((reader.line_num, row) for row in reader if row)
+
+
+def places_of(names: Sequence[str]) -> dict[str, int]:
+    """The columns of head, relation and tail by the usual names of columns; {} without the names of
+    head and tail.
+
+    Examples
+    --------
+    >>> places_of(["source", "target", "type"]), places_of(["cat", "mammal"])
+    ({'head': 0, 'relation': 2, 'tail': 1}, {})
+    """
+    roles = [ROLES.get(alike(name).removesuffix("id")) for name in names]
+    places = {role: roles.index(role) for role in COLUMNS if role in roles}
+    return places if {"head", "tail"} <= places.keys() else {}
+
+
+def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]]:
+    """The links of a table, (head, relation, tail) or (head, tail), and in words how its first line
+    was read: as the names of the columns, if they are usual ones that no link below has.
+
+    Lines that begin with # and have another number of columns than the others are comments.
+
+    Raises
+    ------
+    DataError
+        If a line has another number of columns.
+    """
+    all_rows = [row for _, row in lines]
+    plain = [row for row in all_rows if not row[0].startswith("#")]
+    width = len((plain or all_rows or [[]])[0])
+    lines = [line for line in lines if len(line[1]) == width or not line[1][0].startswith("#")]
+    rows = [row for _, row in lines]
+    places = places_of(rows[0]) if rows else {}
+    for number, row in lines:
+        if len(row) != width or not (places or width in (2, 3)):
+            raise DataError(
+                f"{where}, line {number}: there are {len(row)} columns; allowed are two, head and"
+                " tail, or three, head, relation and tail, in all lines; or others below a line of"
+                " their names, such as source, target",
+                key="columns",
+            )
+    named = [places["relation"]] if "relation" in places else list(places.values())
+    below = {row[place] for row in rows[1:] for place in named}
+    if not places or (width < 4 and below & {rows[0][place] for place in named}):
+        return rows, []
+    columns = ", ".join(f"{role} = {rows[0][place]}" for role, place in places.items())
+    links = [[row[place] for place in places.values()] for row in rows[1:]]
+    return links, [f"line {lines[0][0]} names the columns: {columns}"]
+
+
+def is_table(path: Path) -> bool:
+    """Whether the first lines of a table are links."""
+    try:
+        return holds_links(list(islice(numbered_rows(path), SEEN)))
+    except UNREADABLE:
+        return False
+
+
+def holds_links(lines: Sequence[Line]) -> bool:
+    """Whether the first lines of a table are links: names, or whole numbers alone; not coordinates,
+    and not names with a number as their class."""
+    lines = [line for line in lines if len(line[1]) == len(lines[-1][1])]
+    try:
+        rows, _ = table("", lines)
+    except DataError:
+        return False
+    has_names = len(rows) < len(lines)
+    body = rows if has_names else rows[1:] or rows
+    numeric = [place for place, cells in enumerate(zip(*body, strict=True)) if _are_numbers(cells)]
+    are_whole = all(row[place].strip().isdecimal() for row in rows for place in numeric)
+    return bool(rows) and are_whole and (has_names or len(numeric) in (0, len(rows[0])))
+
+
+def _are_numbers(cells: Iterable[str]) -> bool:
+    try:
+        return bool(list(map(float, cells)))
+    except ValueError:
+        return False
+
+
+def split_files(folder: Path) -> dict[Path, int]:
+    """The files of a folder of links, and the part of each: 0 training, 1 validation, 2 test; {}
+    for other folders."""
+    for end in ENDINGS:
+        files = {folder / f"{name}{end}": part for name, part in PARTS.items()}
+        files = {path: part for path, part in files.items() if path.is_file()}
+        if 0 in files.values() and len({*files.values()}) > 1:
+            return files
+    return {}
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder holds links with their split: files of `SPLITS`, or tables of links without
+    a folder beside them, as pictures have."""
+    files = list(split_files(path))
+    if {*SPLITS} <= {file.name for file in files}:
+        return True
+    return bool(files) and is_table(files[0]) and not any(map(Path.is_dir, path.iterdir()))

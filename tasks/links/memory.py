@@ -1,0 +1,64 @@
+"""Links that Python holds: tables, rows of names, graphs of networkx and of PyTorch Geometric."""
+
+from typing import Any
+
+from curvfed.tasks.graphs.data.user_file import graph_fields
+from curvfed.tasks.link_tables import ROLES, SEEN, holds_links, table
+from curvfed.tasks.links import RawLinks, raw_links
+from curvfed.tasks.links.readers import edge_links
+
+ALLOWED = (
+    "links as a list of (head, tail) or (head, relation, tail), a DataFrame of such columns, a"
+    " graph of networkx, or for a method of links alone a Data of PyTorch Geometric with edge_index"
+)
+
+
+def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLinks | None:
+    """The links of an object; None for other objects.
+
+    Parameters
+    ----------
+    where : str
+        The name of the data in error texts.
+    item : object
+        See `ALLOWED`. An undirected graph has each link in both directions.
+    reads_graphs : bool
+        Whether the edges of a graph with features and classes are links.
+
+    Raises
+    ------
+    DataError
+        If there is no link, or a name is empty.
+    """
+    if reads_graphs and (isinstance(item, dict) or hasattr(item, "stores")):
+        return edge_links(where, graph_fields(where, item))
+    if hasattr(item, "itertuples"):
+        rows = [list(map(str, row)) for row in (item.columns, *item.itertuples(index=False))]
+        lines = list(enumerate(rows, 1))
+        if not holds_links(lines[:SEEN]):
+            return None
+        links, history = table(where, lines)
+        return raw_links(where, links if history else links[1:], history=history)
+    if hasattr(item, "to_directed"):
+        keys = {"keys": True} if item.is_multigraph() else {}
+        edges = item.to_directed().edges(data=True, **keys)
+        return raw_links(where, [_named_edge(*edge) for edge in edges])
+    if getattr(item, "ndim", 0) == 2:
+        item = item.tolist()
+    if not isinstance(item, list | tuple) or not item or not all(map(_is_link, item)):
+        return None
+    return raw_links(where, [list(map(str, row)) for row in item])
+
+
+def _named_edge(head: object, tail: object, *further: Any) -> tuple[str, str, str]:
+    """Head, relation and tail of an edge of networkx with its key, if any, and its attributes. The
+    relation is an attribute with a usual name, or a key that is text."""
+    *keys, attributes = further
+    relations = [value for name, value in attributes.items() if ROLES.get(name) == "relation"]
+    relations += [key for key in keys if isinstance(key, str)]
+    return str(head), str(relations[0]) if relations else "", str(tail)
+
+
+def _is_link(row: object) -> bool:
+    is_row = isinstance(row, list | tuple) and len(row) in (2, 3)
+    return is_row and all(isinstance(cell, str | int) for cell in row)  # type: ignore[attr-defined]
