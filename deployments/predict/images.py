@@ -19,7 +19,7 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.images import EXTENSIONS, class_folders
+from curvfed.tasks.images import EXTENSIONS, class_folders, images_in
 from curvfed.tasks.images.clients import ClientImages, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
@@ -95,9 +95,10 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
         numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
         return _in_shape_of_run(run, raw, numbers, *test_images)
-    layout = read_layout(path) if class_folders(path) else None
+    level = _dataset(run).spec.classes_at
+    layout = read_layout(path, level=level) if class_folders(path) else None
     samples = layout.samples if layout else ()
-    loose = [path] if path.is_file() else _images_in(path)
+    loose = [path] if path.is_file() else images_in(path)
     if bool(samples) == bool(loose):
         raise RequestError(
             f'DATA is "{path}", where there'
@@ -149,16 +150,6 @@ def _in_shape_of_run(
 def _place(file: str, folder: Path) -> str:
     """The path of a file from a folder, with escapes for bytes that are not UTF-8."""
     return os.path.relpath(file, folder).encode(errors="backslashreplace").decode()
-
-
-def _images_in(folder: Path) -> list[Path]:
-    """The image files in a folder itself, by name."""
-    if not folder.is_dir():
-        return []
-    images = (
-        path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file()
-    )
-    return sorted(path for path in images if not path.name.startswith("."))
 
 
 def _converted(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor, dict[str, str]]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from curvfed.tasks.errors import DataError
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""As in torchvision. Other files are counted and left out; hidden files and folders are ignored."""
+EXTENSIONS = (".jpg", ".jpeg", ".jfif", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""As in torchvision, and .jfif, which browsers call JPEG. Other files are counted and left out;
+hidden files and folders are ignored."""
 
 HIDDEN = (
     "__macosx",
@@ -74,13 +75,22 @@ def has_images(folder: Path) -> bool:
         return any(is_image(entry.name) and entry.is_file() for entry in entries)
 
 
-def class_files(folder: Path) -> tuple[list[str], Counter[str]]:
-    """The paths of the images in a class's folder, in torchvision's order, and the numbers of other
-    files by ending."""
-    files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
+def images_in(folder: Path) -> list[Path]:
+    """The images in a folder itself, by name; none if `folder` is not a folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
+
+
+def class_files(folder: Path) -> tuple[list[str], Counter[str], list[str]]:
+    """The paths of the images in a class's folder, in torchvision's order; the numbers of other
+    files by ending; and the folder itself with the folders in it."""
+    entries = list(_below(str(folder)))
+    files = [entry.path for entry in entries if not entry.is_dir()]
     images = sorted(filter(is_image, files), key=os.path.split)
     ignored = [Path(path).suffix.lower() for path in files if not is_image(path)]
-    return images, Counter(ending or "without ending" for ending in ignored)
+    folders = [str(folder), *(entry.path for entry in entries if entry.is_dir())]
+    return images, Counter(ending or "without ending" for ending in ignored), folders
 
 
 def _below(

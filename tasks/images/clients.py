@@ -171,6 +171,9 @@ class ImageSpec(Spec):
     pooled : bool
         Whether the data set's test images are shared out with the training images, so that there is
         no global test set.
+    classes_at : int
+        The level of the folders of classes below a user's folder, from 1; 0: by their names and
+        contents.
     """
 
     partition: PartitionSpec = field(default_factory=PartitionSpec)
@@ -182,6 +185,7 @@ class ImageSpec(Spec):
     train_subset: int = 0
     test_subset: int = 0
     pooled: bool = False
+    classes_at: int = 0
 
     @property
     def source(self) -> Source | None:
