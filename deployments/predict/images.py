@@ -17,6 +17,7 @@ from curvfed.deployments.predict.prediction import (
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.run_keys import home
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.images import EXTENSIONS, class_folders, images_in
@@ -83,7 +84,7 @@ def _dataset(run: TrainedRun) -> ImageDataset:
 
 
 def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:
-    labels = [images.class_names[label] for label in images.labels.tolist()]
+    labels = [images.class_names[label] if label >= 0 else "" for label in images.labels.tolist()]
     return Examples(images, labels, scored.numpy(), scored_words, **fields)
 
 
@@ -125,26 +126,33 @@ def _in_shape_of_run(
     scored: Tensor | None = None,
     scored_words: str = "",
 ) -> Examples:
-    """All images in the run's shape, normalised as in the run."""
+    """All images in the run's shape, normalised as in the run. Those of classes that the run lacks
+    are not scored."""
+    class_names = tuple(name for name in raw.class_names if name in run.facts.class_names)
+    others = [name for name in raw.class_names if name not in class_names]
+    places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
+    labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
     pixels, notes = _converted(raw, names, run)
     spec = _dataset(run).spec
     all_test = torch.tensor([[False], [False], [True]]).expand(-1, len(names))
     images = client_images(
         pixels,
-        torch.from_numpy(raw.labels),
+        labels,
         all_test,
-        raw.class_names,
+        class_names,
         mean=spec.mean,
         std=spec.std,
         augments=False,
     )
-    return _examples(
-        images,
-        torch.zeros_like(images.test) if scored is None else scored,
-        scored_words,
-        names=names,
-        notes=notes,
-    )
+    if scored is None:
+        scored = torch.zeros_like(images.test)
+    is_other = scored & (labels < 0)
+    if is_other.any():
+        notes["classes"] = (
+            f"{int(is_other.sum())} images are not scored, of {names_listed(others)}, which the run"
+            " lacks"
+        )
+    return _examples(images, scored & (labels >= 0), scored_words, names=names, notes=notes)
 
 
 def _place(file: str, folder: Path) -> str:

@@ -82,6 +82,23 @@ def images_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
 
 
+FRAMED = (".tif", ".tiff", ".webp", ".png")
+"""The formats that may hold several images: pages, or the frames of an animation."""
+
+
+def has_frames(path: str) -> bool:
+    """Whether an image file holds several images; False for damaged files."""
+    from PIL import Image
+
+    if not path.lower().endswith(FRAMED) or not os.path.isfile(path):
+        return False
+    try:
+        with Image.open(path) as image:
+            return getattr(image, "n_frames", 1) > 1
+    except Exception:  # Pillow may raise anything; the reader reports it
+        return False
+
+
 def class_files(folder: Path) -> tuple[list[str], Counter[str], list[str]]:
     """The paths of the images in a class's folder, in torchvision's order; the numbers of other
     files by ending; and the folder itself with the folders in it."""

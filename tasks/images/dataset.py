@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Integers
-from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
 from curvfed.tasks.images import class_folders
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.clients import (
@@ -33,7 +31,6 @@ from curvfed.tasks.images.layout import (
     TEST,
     TRAIN,
     part_classes,
-    read_layout,
 )
 from curvfed.tasks.images.nets import has_batch_norm, torchvision_module
 from curvfed.tasks.images.raw import RawImages, raw_images
@@ -169,17 +166,6 @@ class ImageDataset(Dataset):
         if not path.is_dir():
             raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}", key="no-file")
         return located_folder(path, level=self.spec.classes_at)
-
-    def locate_path(self, path: Path) -> Located[RawImages]:
-        """Locate a folder; refuse classes without training images."""
-        is_folder = path.is_dir() and format_of(path) is None
-        if is_folder and (untrained := read_layout(path, level=self.spec.classes_at).untrained):
-            raise DataError(
-                f"{path}: {names_listed(untrained)} are classes of only the test part, which no"
-                " model learns; allowed are test images of the classes of the training part",
-                key="untrained-classes",
-            )
-        return self.locate_own(path)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
         """A share of the training images, split at random.

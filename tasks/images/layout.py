@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from curvfed.tasks.class_names import names_listed, normalised
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images import EXTENSIONS, class_files, class_folders, has_images, images_in
+from curvfed.tasks.images import (
+    EXTENSIONS,
+    class_files,
+    class_folders,
+    has_frames,
+    has_images,
+    images_in,
+)
 from curvfed.tasks.images.ambiguity import ClassFolder, check_classes, unsorted_part
 from curvfed.tasks.stored_files import LastRead, file_stamps
 
@@ -56,8 +63,6 @@ class Layout(NamedTuple):
     samples : tuple of (str, int, int)
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
-    untrained : tuple of str
-        The classes with test or validation images, but without training images.
     notes : tuple of str
         What a user should know about the folder, in words.
     digest : str
@@ -68,7 +73,6 @@ class Layout(NamedTuple):
     class_names: tuple[str, ...]
     samples: tuple[tuple[str, int, int], ...]
     has_test: bool
-    untrained: tuple[str, ...]
     notes: tuple[str, ...]
     digest: str
 
@@ -150,17 +154,18 @@ def _read_layout(
     trained = {names[label] for _, label, role in samples if role == TRAIN}
     empty = [name for name in names if name not in filled]
     _check_empty(folder, empty, ignored)
-    untrained = sorted(filled - trained)
     read = {root.relative_to(top).parts[0] for root in roots if top in root.parents}
     unread += sorted(set(class_folders(top)) - read) if read else []
+    frames = sum(has_frames(path) for path, _, _ in samples)
     beside = sum(len(images_in(root)) for root in roots)
     facts = {
         "the classes are in the folder": [str(top)] if top != folder else [],
         "folders that are not read": unread,
         "images beside the folders, which are not read": [str(beside)] if beside else [],
+        "files of several images, of which the first is read": [str(frames)] if frames else [],
         "files that are not read": _counts(sum(ignored.values(), Counter())),
         "classes without images": empty,
-        "classes without training images": untrained,
+        "classes without training images": sorted(filled - trained),
     }
     class_names = _named_by_words(top / WORDS, names)
     stamps = file_stamps([path for path, _, _ in samples])
@@ -171,7 +176,6 @@ def _read_layout(
         class_names=class_names,
         samples=tuple(samples),
         has_test=any(role == TEST for _, _, role in samples) if level else len(parts) > 1,
-        untrained=tuple(untrained),
         notes=tuple(notes),
         digest=hashlib.sha256(content).hexdigest(),
     )

@@ -1,9 +1,13 @@
 """Folders of images as people have them: which folders are the classes, what is left out, and what
 is refused."""
 
+import os
+
+import numpy as np
 import pytest
 from errors import refuses
 from image_fixtures import write_classes, write_tiny
+from PIL import Image
 
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
@@ -257,3 +261,17 @@ def test_tiny_imagenet_sorted_by_a_script_that_leaves_the_table(tmp_path, leaves
     assert raw.class_names == tuple(f"n{number:08d}" for number in range(3))
     assert (raw.roles == TEST).sum() == 12
     assert len(images.test().labels) == 12
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".png", ".webp"])
+def test_files_of_several_images_are_counted(tmp_path, suffix):
+    write_classes(tmp_path / "own", TWO, suffix=suffix)
+    assert read_layout(tmp_path / "own").notes == ()
+    pages = [Image.fromarray(np.full((8, 8), 50 * page, np.uint8)) for page in range(3)]
+    for name in ("a", "b"):
+        path = tmp_path / "own" / name / f"pages{suffix}"
+        pages[0].save(path, save_all=True, append_images=pages[1:])
+    os.mkfifo(tmp_path / "own/a/pipe.tif")  # is not waited for
+    assert read_layout(tmp_path / "own").notes == (
+        f"{tmp_path / 'own'}: files of several images, of which the first is read: 2",
+    )
