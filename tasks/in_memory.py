@@ -255,7 +255,8 @@ KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": 
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
     " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
-    " h, w, c) of uint8, or a list of images of Pillow, (points, labels) with points (n, 2); or a"
+    " h, w, c) of uint8 or a list of them or of Pillow's, a list of pairs of image and label, such"
+    " as list(dataset) of torchvision's, (points, labels) with points (n, 2); or a"
     " Dataset of Hugging Face's datasets with a column of images or points and one of classes"
 )
 
@@ -288,13 +289,13 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
         return from_datasets(where, item)
     if hasattr(item, "__array__"):
         item = (item, None)
-    item = in_columns(item)
-    is_pair = isinstance(item, tuple) and len(item) == 2
-    if is_pair and (hasattr(item[0], "__array__") or are_pictures(item[0])):
-        examples, labels = item
+    pair: Any = in_columns(item)
+    is_pair = isinstance(pair, tuple) and len(pair) == 2
+    if is_pair and (hasattr(pair[0], "__array__") or are_pictures(pair[0])):
+        examples, labels = pair
         if labels is None and stand_in:
             labels = np.full(len(examples), stand_in[0])
-        if isinstance(examples, list | tuple):
+        if are_pictures(examples):
             return listed_images(where, examples, _array(labels))
         examples = _array(examples)
         if examples.ndim == 2:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from curvfed.tasks.errors import DataError
 
@@ -85,18 +86,32 @@ def images_in(folder: Path) -> list[Path]:
 FRAMED = (".tif", ".tiff", ".webp", ".png")
 """The formats that may hold several images: pages, or the frames of an animation."""
 
+HEAD = 4096
+"""The number of bytes of a PNG that are searched for the mark of an animation."""
+
 
 def has_frames(path: str) -> bool:
-    """Whether an image file holds several images; False for damaged files."""
-    from PIL import Image
-
+    """Whether an image file holds several images, by its headers; False for damaged files."""
     if not path.lower().endswith(FRAMED) or not os.path.isfile(path):
         return False
     try:
-        with Image.open(path) as image:
-            return getattr(image, "n_frames", 1) > 1
-    except Exception:  # Pillow may raise anything; the reader reports it
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+            if head[:4] in (b"II*\0", b"MM\0*"):
+                return _has_pages(file, "little" if head[:1] == b"I" else "big")
+    except OSError:
         return False
+    is_animated_webp = head[12:16] == b"VP8X" and any(flags & 2 for flags in head[20:21])
+    return is_animated_webp or b"acTL" in head.partition(b"IDAT")[0]
+
+
+def _has_pages(file: BinaryIO, order: Literal["little", "big"]) -> bool:
+    """Whether a TIFF has a second directory."""
+    file.seek(4)
+    file.seek(int.from_bytes(file.read(4), order))
+    num_entries = int.from_bytes(file.read(2), order)
+    file.seek(12 * num_entries, os.SEEK_CUR)
+    return any(file.read(4))
 
 
 def class_files(folder: Path) -> tuple[list[str], Counter[str], list[str]]:

@@ -52,8 +52,11 @@ def pixels(where: str, dtype: str | None, value: Any) -> Tensor:
 
 
 def is_picture(value: object) -> bool:
-    """Whether an object is one image: Pillow's, or an array with two or three axes."""
-    return hasattr(value, "convert") or (hasattr(value, "__array__") and np.ndim(value) in (2, 3))
+    """Whether an object is one image: Pillow's, an array with two or three axes, or a list of
+    rows."""
+    is_array = hasattr(value, "__array__") and np.ndim(value) in (2, 3)
+    is_rows = isinstance(value, list) and bool(value) and isinstance(value[0], list)
+    return is_array or is_rows or hasattr(value, "convert")
 
 
 def in_columns(item: Any) -> Any:

@@ -18,6 +18,7 @@ FORMS = {
     "a tuple of lists": (PICTURES, LABELS.tolist()),
     "a list of lists": [PICTURES, LABELS.tolist()],
     "a list of arrays": [PIXELS, LABELS],
+    "lists of numbers": (PIXELS.tolist(), LABELS.tolist()),
     "a tuple of tuples": (tuple(PICTURES), tuple(LABELS.tolist())),
     "pairs": list(zip(PICTURES, LABELS.tolist(), strict=True)),
     "pairs of arrays": list(zip(PIXELS, LABELS.tolist(), strict=True)),
