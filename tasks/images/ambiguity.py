@@ -133,10 +133,12 @@ def _other_classes(
     stems = {Path(path).stem for files in images.values() for path in files}
     for table in [path for place in (root, *above) for path in place.glob("*.[ct]sv")]:
         with table.open(encoding="utf-8-sig", errors="replace") as file:
+            next(file, "")  # the names of the columns
             text = file.read(MAX_TEXT)
         cells = {Path(cell).stem for cell in re.split(r'[",;\t\n]', text)}
-        names_images = 2 * len(stems & cells) >= min(len(stems), text.count("\n")) > 0
+        if not 2 * len(stems & cells) >= min(len(stems), text.count("\n")) > 0:
+            continue
         words = alike(text)
-        if names_images and not any(alike(entry.name) in words for entry in images):
+        if not any(alike(entry.name) in words for entry in images):
             return table
     return None

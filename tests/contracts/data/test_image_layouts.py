@@ -205,6 +205,14 @@ def test_a_table_of_other_labels_beside_the_folders(tmp_path, case):
     assert read_layout(tmp_path / "own", level=1).class_names == ("far", "near")
 
 
+def test_a_table_of_the_images_in_one_folder(tmp_path):
+    write_classes(tmp_path / "own", {"images": 4})
+    rows = "".join(f"{number:04d},cat\n" for number in range(4))
+    (tmp_path / "own/labels.csv").write_text("image,label\n" + rows)
+    with refuses("ambiguous-classes", "labels.csv"):
+        read_layout(tmp_path / "own")
+
+
 def test_more_images_beside_the_folders_than_in_them(tmp_path):
     write_classes(tmp_path / "pictures", {"own": 6, "own/a": 2, "own/b": 1})
     with refuses("ambiguous-classes", "6 images lie beside the folders, 3 in them"):
