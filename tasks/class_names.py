@@ -184,6 +184,34 @@ def in_order(class_names: Sequence[str]) -> list[str]:
     return names
 
 
+def check_trained(
+    where: str, class_names: Sequence[str], trained: Iterable[int], scored: Iterable[int]
+) -> None:
+    """Refuse a data set whose validation or test part has classes that its training part lacks.
+
+    Parameters
+    ----------
+    where : str
+        The beginning of the error's text.
+    class_names : sequence of str
+    trained, scored : iterable of int
+        The labels of the parts, as indices into `class_names`; -1 for unknown classes.
+
+    Raises
+    ------
+    DataError
+    """
+    numbers = sorted(set(scored) - set(trained) - {-1})
+    if numbers:
+        names = names_listed([class_names[number] for number in numbers])
+        raise DataError(
+            f"{where}: {names} are classes of only the test or validation part, which no model"
+            " learns; allowed there are the classes of the training part",
+            names,
+            key="untrained-classes",
+        )
+
+
 def number_labels(
     where: str, classes: object, count: int, field: str, gaps: bool = False
 ) -> tuple[Integers, tuple[str, ...]]:

@@ -147,7 +147,7 @@ class Dataset(ABC):
         data_set = plugins.data_set(name)
         if data_set is not None:
             return self._of_package(name, data_set)
-        return self.locate_path(find_path(name, self.spec.data_dir, self.is_there))
+        return self.locate_own(find_path(name, self.spec.data_dir, self.is_there))
 
     def locate_own(self, path: Path) -> Located[Any]:
         """The files of a user's path.
@@ -167,10 +167,6 @@ class Dataset(ABC):
                 key="other-data",
             )
         return other.locate(path)
-
-    def locate_path(self, path: Path) -> Located[Any]:
-        """The files of a user's path whose data are shared out to clients."""
-        return self.locate_own(path)
 
     def _of_package(self, name: str, data_set: plugins.DataSet) -> Located[Any]:
         """The files of another package's data set, including its module, and their reader."""

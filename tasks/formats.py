@@ -209,6 +209,36 @@ READ_AS = (
 )
 UNPACK = "unpack it, and give the folder"
 
+_LEAF_SETS = ("femnist", "celeba")
+_MEDMNIST_SETS = (
+    "pathmnist",
+    "chestmnist",
+    "dermamnist",
+    "octmnist",
+    "pneumoniamnist",
+    "retinamnist",
+    "breastmnist",
+    "bloodmnist",
+    "tissuemnist",
+    "organamnist",
+    "organcmnist",
+    "organsmnist",
+)
+_FOLDERS = ("svhn", "stl10", "kmnist", "qmnist", "imagenet", "imagenette", "food101", "gtsrb")
+
+BY_PATH = {
+    **dict.fromkeys(_LEAF_SETS, "LEAF's data are read by path, a folder with train/*.json"),
+    **dict.fromkeys(_MEDMNIST_SETS, "MedMNIST's data are read by path, such as ./pathmnist.npz"),
+    **dict.fromkeys(_FOLDERS, AS_IMAGES),
+}
+"""How to give data sets that have no name here, by their usual name."""
+
+PFLLIB = (
+    "PFLlib's pickled arrays, not opened as a pickle could run code",
+    "in Python give each client as data=[(x, y), …] with stored = numpy.load(PATH,"
+    ' allow_pickle=True)["data"].item(), y = stored["y"] and x = stored["x"] as images of uint8',
+)
+
 _TABLES = {
     ".h5": "an HDF5 file",
     ".hdf5": "an HDF5 file",
@@ -288,6 +318,10 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
     try:
         with zipfile.ZipFile(path) as stored:
             names = stored.namelist()
+            if names == ["data.npy"]:
+                with stored.open("data.npy") as array:
+                    read_magic(array)
+                    return PFLLIB if read_array_header_1_0(array)[2].hasobject else None
             if "x_train.npy" in names:
                 with stored.open("x_train.npy") as array:
                     read_magic(array)
@@ -310,6 +344,9 @@ def _kind_of_folder(path: Path) -> tuple[str, str] | None:
             return kind
     if (path / ".zgroup").is_file() or (path / "zarr.json").is_file():
         return "a zarr store", AS_POINTS
+    for file in (*path.glob("0.npz"), *path.glob("train/0.npz")):
+        if _kind_of_file(file) == PFLLIB:
+            return f"a folder of {PFLLIB[0]}", PFLLIB[1]
     for file in islice(path.rglob("*"), PEEK_FILES):
         kind_of_file = _kind_of_file(file)
         if kind_of_file is not None:

@@ -19,8 +19,15 @@ from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import IMAGE_COLUMNS, column_type, point_column, saved_files
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.user_file import check_graphs
-from curvfed.tasks.images.folder import picture, read_images
+from curvfed.tasks.images.folder import read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
+from curvfed.tasks.images.pictures import (
+    are_pictures,
+    check_not_flat,
+    in_columns,
+    listed_images,
+    pixels,
+)
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
 from curvfed.tasks.links import RawLinks
 from curvfed.tasks.links.memory import ALLOWED as LINKS
@@ -90,19 +97,23 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     splits = _splits(where, stored)
     features: Features = splits[TRAIN].features.to_dict()
     label = _label_column(where, features)
-    numbers = {role: np.asarray(list(split[label])) for role, split in splits.items()}
+    splits = {role: split for role, split in splits.items() if label in split.column_names}
+    numbers = {role: _labels(where, label, split) for role, split in splits.items()}
     points_column = point_column(features)
     labelled = [role for role in splits if role == TRAIN or not _is_missing(numbers[role])]
     if points_column is not None and TEST in labelled:
         labelled = [role for role in labelled if role != VAL]
     final_roles = [TEST if role == VAL and TEST not in labelled else role for role in labelled]
     roles = np.repeat(final_roles, [len(numbers[role]) for role in labelled])
-    labels = np.concatenate([numbers[role] for role in labelled])
-    class_names = tuple(features[label].get("names") or ())
+    # Splits that were encoded apart number the same names differently.
+    names = {role: _class_names(splits[role], label) for role in labelled}
+    class_names = tuple(dict.fromkeys(name for role in labelled for name in names[role]))
     if class_names:
-        labels = _checked_labels(where, label, labels, len(class_names))
+        coded = [_coded(where, label, numbers[role], names[role], class_names) for role in labelled]
+        labels = np.concatenate(coded)
     else:
-        labels, class_names = number_labels(where, labels, len(labels), label)
+        stored = np.concatenate([numbers[role] for role in labelled])
+        labels, class_names = number_labels(where, stored, len(stored), label)
     rows = [(splits[role], number) for role in labelled for number in range(len(splits[role]))]
     if points_column is not None:
         points = np.array([split[number][points_column] for split, number in rows])
@@ -110,7 +121,12 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
         return replace(raw, test=roles == TEST if len(labelled) > 1 else None)
     column = _image_column(where, features)
     image_roles = roles if len(labelled) > 1 else None
-    decode = partial(_pixels, where, column, features[column].get("dtype"), rows)
+    dtype = features[column].get("dtype")
+
+    def decode(index: int) -> Tensor:
+        split, number = rows[index]
+        return pixels(f"{where}, column {column}", dtype, split[number][column])
+
     return RawImages(
         labels=labels,
         class_names=class_names,
@@ -122,6 +138,13 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
 def _splits(where: str, stored: Any) -> dict[int, Any]:
     """The splits by role, without the formats that a user gave them."""
     split_of_name = dict(stored) if isinstance(stored, dict) else {"train": stored}
+    if not all(hasattr(split, "__len__") for split in split_of_name.values()):
+        raise DataError(
+            f"{where} is an IterableDataset, a stream; allowed is a Dataset, by load_dataset"
+            " without streaming=True, or by datasets.Dataset.from_list(list(data),"
+            " features=data.features)",
+            key="stream",
+        )
     splits: dict[int, Any] = {}
     for role, pattern in ROLES.items():
         names = [name for name in split_of_name if re.fullmatch(pattern, name.lower())]
@@ -180,6 +203,38 @@ def _is_missing(labels: Array) -> bool:
     return labels.dtype.kind in "iu" and bool((labels == -1).all())
 
 
+def _labels(where: str, label: str, split: Any) -> Array:
+    """The label of each row, (n,).
+
+    Raises
+    ------
+    DataError
+        If a row has several labels, or none in a list of labels.
+    """
+    values = list(split[label])
+    sizes = {np.size(value) for value in values}
+    if sizes - {1}:
+        raise DataError(
+            f"{where}: rows have {min(sizes)} to {max(sizes)} values of {label}; allowed is one"
+            " class per row",
+            label,
+            key="several-labels",
+        )
+    return np.asarray(values).reshape(len(values))
+
+
+def _class_names(split: Any, label: str) -> tuple[str, ...]:
+    return tuple(split.features.to_dict()[label].get("names") or ())
+
+
+def _coded(
+    where: str, label: str, numbers: Array, names: Sequence[str], class_names: Sequence[str]
+) -> Integers:
+    """The labels of a split, numbers of its own `names`, as numbers of `class_names`."""
+    places = np.array([class_names.index(name) for name in names], dtype=np.int64)
+    return places[_checked_labels(where, label, numbers, len(names))]
+
+
 def _checked_labels(where: str, label: str, labels: Array, num_classes: int) -> Integers:
     """Numbers of classes that have names."""
     num_bad = sum(
@@ -193,24 +248,6 @@ def _checked_labels(where: str, label: str, labels: Array, num_classes: int) -> 
             key="labels",
         )
     return labels.astype(np.int64)
-
-
-def _pixels(
-    where: str, column: str, dtype: str | None, rows: Sequence[tuple[Any, int]], index: int
-) -> Tensor:
-    """The image (1, c, h, w) of a row; `dtype` is that of a column of arrays."""
-    split, number = rows[index]
-    value = split[number][column]
-    if hasattr(value, "convert"):
-        return picture(value)
-    array = np.asarray(value, dtype)
-    lowest = array.min()
-    highest = array.max()
-    if array.dtype.kind == "f" and lowest >= 0 and highest <= 1:
-        array = np.rint(255 * array).astype(np.uint8)
-    if array.dtype.kind in "iu" and lowest >= 0 and highest <= 255:
-        array = array.astype(np.uint8)
-    return torch.from_numpy(pixels_of(where, array[None]))
 
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints | RawLinks
@@ -227,7 +264,8 @@ KINDS: dict[str, type[Raw]] = {
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
     " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
-    " h, w, c) of uint8, (points, labels) with points (n, 2); or a"
+    " h, w, c) of uint8 or a list of them or of Pillow's, a list of pairs of image and label, such"
+    " as list(dataset) of torchvision's, (points, labels) with points (n, 2); or a"
     " Dataset of Hugging Face's datasets with a column of images or points and one of classes; or"
     f" {LINKS}"
 )
@@ -268,12 +306,17 @@ def check_data(
         return links
     if hasattr(item, "__array__"):
         item = (item, None)
-    if isinstance(item, tuple) and len(item) == 2 and hasattr(item[0], "__array__"):
-        examples = _array(item[0])
-        labels = item[1]
+    pair: Any = in_columns(item)
+    is_pair = isinstance(pair, tuple) and len(pair) == 2
+    if is_pair and (hasattr(pair[0], "__array__") or are_pictures(pair[0])):
+        examples, labels = pair
         if labels is None and stand_in:
             labels = np.full(len(examples), stand_in[0])
+        if are_pictures(examples):
+            return listed_images(where, examples, _array(labels))
+        examples = _array(examples)
         if examples.ndim == 2:
+            check_not_flat(where, examples)
             return raw_points(where, examples, _array(labels), ("points", "labels"))
         return _images(where, examples, _array(labels))
     if not isinstance(item, list | tuple | dict) and not hasattr(item, "stores"):

@@ -10,6 +10,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.formats import (
+    BY_PATH,
     FILE_ENDINGS,
     FORMATS,
     READ_AS,
@@ -149,8 +150,10 @@ def tasks_of(dataset: str, data_dir: Path | None = None) -> tuple[str, ...]:
     plugin_names = tuple(plugins.registered("datasets"))
     names = (*BUILT_IN, *plugin_names)
     hint = f". Write ./{dataset} for the folder {dataset}" if path.is_dir() else ""
+    similar = did_you_mean(name, names, "`curvfed datasets`")
+    advice = f"; {BY_PATH[name]}" if name in BY_PATH else similar
     raise ValueError(
-        f"no such data set{hint}{did_you_mean(name, names, '`curvfed datasets`')};"
+        f"no such data set{hint}{advice};"
         f" {explain_reading(dataset)}. Also allowed are a path: {PATHS}; and the name of a data set"
         " of another package, which must be installed wherever server and clients run (here:"
         f" {', '.join(plugin_names) or 'none'})"

@@ -10,8 +10,10 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 # Each client's state is written and read in each round, and this is 60 times as fast as BLAKE2b.
 from xxhash import xxh3_128
@@ -70,6 +72,41 @@ def _contents_digest(path: str | Path) -> str:
         return xxh3_128(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
     except OSError:
         return ""
+
+
+TICK_NS = 2 * 10**9
+"""Two states of a file that lie further apart have different times on every file system."""
+
+Content = TypeVar("Content")
+
+
+class LastRead(Generic[Content]):
+    """The content that was read last, valid until the size or time of one of its files changes.
+
+    Files and folders that changed just before they were read may change again with equal sizes and
+    times, so these are read again.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Hashable, dict[str | Path, tuple[int, int]], Content] | None = None
+
+    def get(
+        self, key: Hashable, read: Callable[[], tuple[Content, Sequence[str | Path]]]
+    ) -> Content:
+        """The stored content, or that of `read`, with the files and folders that determine it."""
+        last = self._last
+        if last is not None and last[0] == key and last[1] == _states(last[1]):
+            return last[2]
+        latest = time.time_ns() - TICK_NS
+        content, paths = read()
+        states = _states(paths)
+        is_old = all(changed < latest for _, changed in states.values())
+        self._last = (key, states, content) if is_old else None
+        return content
+
+
+def _states(paths: Iterable[str | Path]) -> dict[str | Path, tuple[int, int]]:
+    return {path: _size_and_time(path) for path in paths}
 
 
 class DamagedError(ValueError):

@@ -17,9 +17,10 @@ from curvfed.deployments.predict.prediction import (
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.run_keys import home
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.images import EXTENSIONS, class_folders
+from curvfed.tasks.images import EXTENSIONS, class_folders, images_in
 from curvfed.tasks.images.clients import ClientImages, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
@@ -83,7 +84,7 @@ def _dataset(run: TrainedRun) -> ImageDataset:
 
 
 def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:
-    labels = [images.class_names[label] for label in images.labels.tolist()]
+    labels = [images.class_names[label] if label >= 0 else "" for label in images.labels.tolist()]
     return Examples(images, labels, scored.numpy(), scored_words, **fields)
 
 
@@ -95,9 +96,10 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
         numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
         return _in_shape_of_run(run, raw, numbers, *test_images)
-    layout = read_layout(path) if class_folders(path) else None
+    level = _dataset(run).spec.classes_at
+    layout = read_layout(path, level=level) if class_folders(path) else None
     samples = layout.samples if layout else ()
-    loose = [path] if path.is_file() else _images_in(path)
+    loose = [path] if path.is_file() else images_in(path)
     if bool(samples) == bool(loose):
         raise RequestError(
             f'DATA is "{path}", where there'
@@ -124,41 +126,38 @@ def _in_shape_of_run(
     scored: Tensor | None = None,
     scored_words: str = "",
 ) -> Examples:
-    """All images in the run's shape, normalised as in the run."""
+    """All images in the run's shape, normalised as in the run. Those of classes that the run lacks
+    are not scored."""
+    class_names = tuple(name for name in raw.class_names if name in run.facts.class_names)
+    others = [name for name in raw.class_names if name not in class_names]
+    places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
+    labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
     pixels, notes = _converted(raw, names, run)
     spec = _dataset(run).spec
     all_test = torch.tensor([[False], [False], [True]]).expand(-1, len(names))
     images = client_images(
         pixels,
-        torch.from_numpy(raw.labels),
+        labels,
         all_test,
-        raw.class_names,
+        class_names,
         mean=spec.mean,
         std=spec.std,
         augments=False,
     )
-    return _examples(
-        images,
-        torch.zeros_like(images.test) if scored is None else scored,
-        scored_words,
-        names=names,
-        notes=notes,
-    )
+    if scored is None:
+        scored = torch.zeros_like(images.test)
+    is_other = scored & (labels < 0)
+    if is_other.any():
+        notes["classes"] = (
+            f"{int(is_other.sum())} images are not scored, of {names_listed(others)}, which the run"
+            " lacks"
+        )
+    return _examples(images, scored & (labels >= 0), scored_words, names=names, notes=notes)
 
 
 def _place(file: str, folder: Path) -> str:
     """The path of a file from a folder, with escapes for bytes that are not UTF-8."""
     return os.path.relpath(file, folder).encode(errors="backslashreplace").decode()
-
-
-def _images_in(folder: Path) -> list[Path]:
-    """The image files in a folder itself, by name."""
-    if not folder.is_dir():
-        return []
-    images = (
-        path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file()
-    )
-    return sorted(path for path in images if not path.name.startswith("."))
 
 
 def _converted(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor, dict[str, str]]:

@@ -63,6 +63,9 @@ class Images(Table):
     """partition the data set's test images among the clients, too, each of which holds out
     test-size of its share; the server has none. Refused for nodes whose own images have a test
     part"""
+    classes_at: int | None = Field(default=None, ge=1, le=20)
+    """level of the folders that are the classes, below the folder of images: 1 for FOLDER/CLASS, 2
+    for FOLDER/SITE/CLASS or FOLDER/train/CLASS; auto: by the names and contents of the folders"""
 
 
 class Points(Table):

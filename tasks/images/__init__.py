@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 from curvfed.tasks.errors import DataError
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""As in torchvision. Other files are counted and left out; hidden files and folders are ignored."""
+EXTENSIONS = (".jpg", ".jpeg", ".jfif", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
+"""As in torchvision, and .jfif, which browsers call JPEG. Other files are counted and left out;
+hidden files and folders are ignored."""
 
 HIDDEN = (
     "__macosx",
@@ -74,13 +76,53 @@ def has_images(folder: Path) -> bool:
         return any(is_image(entry.name) and entry.is_file() for entry in entries)
 
 
-def class_files(folder: Path) -> tuple[list[str], Counter[str]]:
-    """The paths of the images in a class's folder, in torchvision's order, and the numbers of other
-    files by ending."""
-    files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
+def images_in(folder: Path) -> list[Path]:
+    """The images in a folder itself, by name; none if `folder` is not a folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if is_image(path.name) and path.is_file())
+
+
+FRAMED = (".tif", ".tiff", ".webp", ".png")
+"""The formats that may hold several images: pages, or the frames of an animation."""
+
+HEAD = 4096
+"""The number of bytes of a PNG that are searched for the mark of an animation."""
+
+
+def has_frames(path: str) -> bool:
+    """Whether an image file holds several images, by its headers; False for damaged files."""
+    if not path.lower().endswith(FRAMED) or not os.path.isfile(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD)
+            if head[:4] in (b"II*\0", b"MM\0*"):
+                return _has_pages(file, "little" if head[:1] == b"I" else "big")
+    except OSError:
+        return False
+    is_animated_webp = head[12:16] == b"VP8X" and any(flags & 2 for flags in head[20:21])
+    return is_animated_webp or b"acTL" in head.partition(b"IDAT")[0]
+
+
+def _has_pages(file: BinaryIO, order: Literal["little", "big"]) -> bool:
+    """Whether a TIFF has a second directory."""
+    file.seek(4)
+    file.seek(int.from_bytes(file.read(4), order))
+    num_entries = int.from_bytes(file.read(2), order)
+    file.seek(12 * num_entries, os.SEEK_CUR)
+    return any(file.read(4))
+
+
+def class_files(folder: Path) -> tuple[list[str], Counter[str], list[str]]:
+    """The paths of the images in a class's folder, in torchvision's order; the numbers of other
+    files by ending; and the folder itself with the folders in it."""
+    entries = list(_below(str(folder)))
+    files = [entry.path for entry in entries if not entry.is_dir()]
     images = sorted(filter(is_image, files), key=os.path.split)
     ignored = [Path(path).suffix.lower() for path in files if not is_image(path)]
-    return images, Counter(ending or "without ending" for ending in ignored)
+    folders = [str(folder), *(entry.path for entry in entries if entry.is_dir())]
+    return images, Counter(ending or "without ending" for ending in ignored), folders
 
 
 def _below(

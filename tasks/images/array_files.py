@@ -104,6 +104,13 @@ FIELDS = {"batches.meta": ("label_names", "labels"), "meta": ("fine_label_names"
 CIFAR-100 are not read."""
 
 
+BATCHES = {
+    "batches.meta": (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"),
+    "meta": ("train", "test"),
+}
+"""The published batches, by the file with the class names."""
+
+
 class _Unpickler(pickle.Unpickler):
     """Reads containers, numbers, texts and arrays of NumPy, and runs no code of a file."""
 
@@ -127,7 +134,11 @@ class _Unpickler(pickle.Unpickler):
 def locate_cifar(path: Path) -> Located[RawImages]:
     """The batches and their reader."""
     names, train, test = cifar_files(path)
-    return Located((names, *train, *test), partial(read_cifar, path))
+    files = (names, *train, *test)
+    expected = BATCHES[names.name]
+    absent = [name for name in expected if path / name not in files]
+    notes = [f"{path}: batches that are absent: {', '.join(absent)}"] if absent else []
+    return Located(files, partial(read_cifar, path), notes=tuple(notes))
 
 
 def read_cifar(path: Path) -> RawImages:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.arrays import Booleans, Integers
+from curvfed.tasks.class_names import check_trained
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
@@ -171,6 +172,9 @@ class ImageSpec(Spec):
     pooled : bool
         Whether the data set's test images are shared out with the training images, so that there is
         no global test set.
+    classes_at : int
+        The level of the folders of classes below a user's folder, from 1; 0: by their names and
+        contents.
     """
 
     partition: PartitionSpec = field(default_factory=PartitionSpec)
@@ -182,6 +186,7 @@ class ImageSpec(Spec):
     train_subset: int = 0
     test_subset: int = 0
     pooled: bool = False
+    classes_at: int = 0
 
     @property
     def source(self) -> Source | None:
@@ -217,7 +222,8 @@ def own_images(raw: RawImages, spec: ImageSpec) -> ClientImages:
     Raises
     ------
     DataError
-        If a run that pools training and test images would train on the node's test images.
+        If there is no image, or a run that pools training and test images would train on the
+        node's test images.
     """
     if spec.pooled and raw.roles is not None:
         raise DataError(
@@ -226,6 +232,8 @@ def own_images(raw: RawImages, spec: ImageSpec) -> ClientImages:
             key="pooled",
         )
     numbers = np.arange(len(raw.labels))
+    if not len(numbers):
+        raise DataError("there are no images; allowed is one or more", key="no-images")
     masks = _split(len(numbers), spec, 0) if raw.roles is None else masks_of(raw.roles)
     return _images(raw, numbers, raw.read(numbers, spec.size, spec.channels), masks, spec)
 
@@ -237,7 +245,9 @@ def global_test(raw: RawImages, spec: ImageSpec, channels: int, uses_all: bool) 
     held out.
     """
     roles = raw.with_test()
-    if uses_all and raw.roles is None:
+    if not uses_all:
+        _check_roles(raw, roles, spec)
+    elif raw.roles is None:
         roles = np.full(len(raw.labels), TEST)
     numbers = np.flatnonzero(roles == TEST)
     if not len(numbers):
@@ -255,7 +265,9 @@ def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterat
     """The clients' shares, one at a time, as together they take as much memory as the data set."""
     if spec.pooled:
         raw = replace(raw, roles=np.full(len(raw.labels), TRAIN))
-    numbers = np.flatnonzero(raw.with_test() == TRAIN)
+    roles = raw.with_test()
+    _check_roles(raw, roles, spec)
+    numbers = np.flatnonzero(roles == TRAIN)
     if not len(numbers):
         raise DataError(f"{spec.dataset} has no training images", key="no-training-images")
     rng = np.random.default_rng([spec.seed, TRAIN_STREAM])
@@ -272,6 +284,12 @@ def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterat
     for client, share in enumerate(shares):
         masks = _split(len(share), spec, client)
         yield _images(raw, numbers[share], pixels[torch.from_numpy(share)], masks, spec, digest)
+
+
+def _check_roles(raw: RawImages, roles: Integers, spec: ImageSpec) -> None:
+    is_trained = roles == TRAIN
+    trained = raw.labels[is_trained].tolist()
+    check_trained(spec.dataset, raw.class_names, trained, raw.labels[~is_trained].tolist())
 
 
 def _share_by_user(

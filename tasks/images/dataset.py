@@ -12,10 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Integers
-from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
 from curvfed.tasks.images import class_folders
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.clients import (
@@ -27,7 +25,13 @@ from curvfed.tasks.images.clients import (
 )
 from curvfed.tasks.images.folder import located_folder
 from curvfed.tasks.images.label_partition import PartitionSpec
-from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, read_layout
+from curvfed.tasks.images.layout import (
+    LAYOUTS,
+    TABLE,
+    TEST,
+    TRAIN,
+    part_classes,
+)
 from curvfed.tasks.images.nets import has_batch_norm, torchvision_module
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.public_data import Located, PublicData
@@ -88,7 +92,7 @@ def _find_tiny(data_dir: Path) -> Located[RawImages] | None:
     per class."""
     folder = data_dir / TINY
     parts = {TRAIN: folder / "train", TEST: folder / "val"}
-    train, val = map(class_folders, parts.values())
+    train, val = map(part_classes, parts.values())
     is_published = val == ("images",) and (parts[TEST] / TABLE).is_file()
     if not train or not val or not (is_published or set(val) <= set(train)):
         return None
@@ -148,7 +152,7 @@ class ImageDataset(Dataset):
     @classmethod
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
         """The images of a run's configuration."""
-        numbers = ("size", "channels", "train_subset", "test_subset", "pooled")
+        numbers = ("size", "channels", "train_subset", "test_subset", "pooled", "classes_at")
         settings = {name: getattr(run.images, name) or 0 for name in numbers}
         partition = PartitionSpec(run.partition, run.alpha, run.shards, run.min_client_size)
         return cls(ImageSpec.of_run(run, partition=partition, **settings), cache)
@@ -161,18 +165,7 @@ class ImageDataset(Dataset):
         """Locate a user's folder of images."""
         if not path.is_dir():
             raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}", key="no-file")
-        return located_folder(path)
-
-    def locate_path(self, path: Path) -> Located[RawImages]:
-        """Locate a folder; refuse classes without training images."""
-        is_folder = path.is_dir() and format_of(path) is None
-        if is_folder and (untrained := read_layout(path).untrained):
-            raise DataError(
-                f"{path}: {names_listed(untrained)} are classes of only the test part, which no"
-                " model learns; allowed are test images of the classes of the training part",
-                key="untrained-classes",
-            )
-        return self.locate_own(path)
+        return located_folder(path, level=self.spec.classes_at)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
         """A share of the training images, split at random.

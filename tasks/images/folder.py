@@ -198,20 +198,22 @@ LOGGED_IMAGES = 10_000
 """Reading more images is logged, as it takes a while."""
 
 
-def located_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> Located[RawImages]:
-    """The files of a folder, or of its parts, and their reader."""
-    layout = read_layout(folder, parts)
+def located_folder(
+    folder: Path, parts: Mapping[int, Path] | None = None, level: int = 0
+) -> Located[RawImages]:
+    """The files of a folder, or of its parts, and their reader; see `read_layout`."""
+    layout = read_layout(folder, parts, level)
     is_tiny = any(file.name == TABLE for file in layout.files)
     return Located(
         files=layout.files,
-        read=partial(read_folder, folder, parts),
+        read=partial(read_folder, folder, parts, level),
         notes=layout.notes,
         digest=layout.digest,
         title="TinyImageNet's folder" if is_tiny else "",
     )
 
 
-def read_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> RawImages:
+def read_folder(folder: Path, parts: Mapping[int, Path] | None = None, level: int = 0) -> RawImages:
     """The images of a user's folder in one of the `LAYOUTS`, or of its `parts`, CLASS/* each, by
     role.
 
@@ -225,7 +227,7 @@ def read_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> RawIma
     DataError
         If there is no class or no image, or if the classes are ambiguous.
     """
-    layout = read_layout(folder, parts)
+    layout = read_layout(folder, parts, level)
     return raw_files(folder, layout.samples, layout.class_names, layout.has_test)
 
 

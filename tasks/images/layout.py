@@ -5,14 +5,22 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from curvfed.tasks.class_names import names_listed, normalised
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images import EXTENSIONS, class_files, class_folders, has_images
-from curvfed.tasks.stored_files import file_stamps
+from curvfed.tasks.images import (
+    EXTENSIONS,
+    class_files,
+    class_folders,
+    has_frames,
+    has_images,
+    images_in,
+)
+from curvfed.tasks.images.ambiguity import ClassFolder, check_classes, unsorted_part
+from curvfed.tasks.stored_files import LastRead, file_stamps
 
 TRAIN, VAL, TEST = range(3)
 """The roles of images."""
@@ -27,6 +35,12 @@ ROLES = {
     TEST: r"test(ing)?(set)?",
 }
 """The word in the folder name of each role, in any case."""
+
+PICTURES = ("images", "image", "imgs", "img")
+"""Names of a folder in the folder of a class, beside folders of masks or alone."""
+
+UNSORTED = (*PICTURES, "unknown", "unlabelled", "unlabeled")
+"""Names of a part's only folder, whose images have no known classes."""
 
 TABLE = "val_annotations.txt"
 """TinyImageNet's published table in val/: per row a file of val/images and its class, with tabs."""
@@ -49,8 +63,6 @@ class Layout(NamedTuple):
     samples : tuple of (str, int, int)
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
-    untrained : tuple of str
-        The classes with test or validation images, but without training images.
     notes : tuple of str
         What a user should know about the folder, in words.
     digest : str
@@ -61,29 +73,34 @@ class Layout(NamedTuple):
     class_names: tuple[str, ...]
     samples: tuple[tuple[str, int, int], ...]
     has_test: bool
-    untrained: tuple[str, ...]
     notes: tuple[str, ...]
     digest: str
 
 
-def read_layout(folder: Path, parts: Mapping[int, Path] | None = None) -> Layout:
+_LAYOUT: LastRead[Layout] = LastRead()
+"""The walk through tens of thousands of files takes half a second, and a simulation asks once per
+client."""
+
+
+def read_layout(folder: Path, parts: Mapping[int, Path] | None = None, level: int = 0) -> Layout:
     """The layout of a folder, or of its `parts`, CLASS/* each, by role.
 
-    A process stores the result until a folder or one of its classes changes; only the next process
-    notices a change in the contents of a file.
+    Parameters
+    ----------
+    folder : Path
+    parts : mapping of int to Path, optional
+    level : int
+        The level of the folders that are the classes: 1 for those in `folder` itself. 0: by the
+        names and contents of the folders.
 
     Raises
     ------
     DataError
         If a folder cannot be read, or the folders of the classes are ambiguous.
     """
+    key = (folder, tuple((parts or {}).items()), level)
     try:
-        top = _unwrapped(folder)
-        parts = _parts(top) if parts is None else parts
-        watched = [*parts.values()]
-        watched += [path for root in parts.values() for path in _class_paths(root)]
-        changes = tuple(path.stat().st_mtime_ns for path in watched)
-        return _layout(folder, top, tuple(parts.items()), changes)
+        return _LAYOUT.get(key, partial(_read_layout, folder, parts, level))
     except OSError as error:
         below = Path(error.filename).parts[len(folder.parts) :]
         raise DataError(
@@ -91,42 +108,145 @@ def read_layout(folder: Path, parts: Mapping[int, Path] | None = None) -> Layout
         ) from error
 
 
-def _class_paths(root: Path) -> list[Path]:
-    return [root / name for name in class_folders(root)]
+def _read_layout(
+    folder: Path, parts: Mapping[int, Path] | None, level: int
+) -> tuple[Layout, list[str | Path]]:
+    """The layout, and the files and folders that determine it."""
+    top = folder if level else _unwrapped(folder)
+    if parts is None:
+        parts = {TRAIN: top} if level else _parts(folder, top)
+    roots = list(parts.values())
+    tables = [root / TABLE for role, root in parts.items() if role == TEST and _has_table(root)]
+    unread: list[str] = []
+    if level:
+        classes = _classes_at(folder, level)
+    else:
+        classes = [
+            class_folder
+            for role, root in parts.items()
+            if root / TABLE not in tables
+            for class_folder in _classes_of(role, root, unread)
+        ]
+    names = sorted({entry.name for entry in classes})
+    if not names:
+        place = f" at level {level}" if level else ""
+        raise DataError(
+            f"{folder} holds no folders of classes{place}; allowed is {LAYOUTS}", key="no-classes"
+        )
+    samples: list[tuple[str, int, int]] = []
+    ignored: dict[str, Counter[str]] = {name: Counter() for name in names}
+    watched: list[str | Path] = [folder, *tables]
+    to_train: dict[ClassFolder, list[str]] = {}
+    for entry in classes:
+        images, endings, folders = class_files(entry.path)
+        samples += [(image, names.index(entry.name), entry.role) for image in images]
+        ignored[entry.name].update(endings)
+        watched += [*_folders_between(folder, entry.path), *folders, *images]
+        if entry.role == TRAIN:
+            to_train[entry] = images
+    if not level:
+        check_classes(folder, roots[0], to_train)
+    for table in tables:
+        rows = list(_rows(table, names))
+        samples += [(path, label, TEST) for path, label in rows]
+        watched += [path for path, _ in rows]
+    filled = {names[label] for _, label, _ in samples}
+    trained = {names[label] for _, label, role in samples if role == TRAIN}
+    empty = [name for name in names if name not in filled]
+    _check_empty(folder, empty, ignored)
+    read = {root.relative_to(top).parts[0] for root in roots if top in root.parents}
+    unread += sorted(set(class_folders(top)) - read) if read else []
+    frames = sum(has_frames(path) for path, _, _ in samples)
+    beside = sum(len(images_in(root)) for root in roots)
+    facts = {
+        "the classes are in the folder": [str(top)] if top != folder else [],
+        "folders that are not read": unread,
+        "images beside the folders, which are not read": [str(beside)] if beside else [],
+        "files of several images, of which the first is read": [str(frames)] if frames else [],
+        "files that are not read": _counts(sum(ignored.values(), Counter())),
+        "classes without images": empty,
+        "classes without training images": sorted(filled - trained),
+    }
+    class_names = _named_by_words(top / WORDS, names)
+    stamps = file_stamps([path for path, _, _ in samples])
+    content = json.dumps([class_names, samples, stamps]).encode()
+    notes = [f"{folder}: {fact}: {names_listed(items)}" for fact, items in facts.items() if items]
+    layout = Layout(
+        files=(*roots, *tables),
+        class_names=class_names,
+        samples=tuple(samples),
+        has_test=any(role == TEST for _, _, role in samples) if level else len(parts) > 1,
+        notes=tuple(notes),
+        digest=hashlib.sha256(content).hexdigest(),
+    )
+    return layout, watched
 
 
-def _parts(top: Path) -> dict[int, Path]:
+def _folders_between(folder: Path, path: Path) -> Sequence[Path]:
+    """The folders below `folder` that hold `path`."""
+    return path.parents[: len(path.relative_to(folder).parts) - 1]
+
+
+def _classes_at(folder: Path, level: int) -> list[ClassFolder]:
+    """The folders of classes at a level, whose parts are those of the folders above them."""
+    paths = [folder]
+    for _ in range(level):
+        paths = [path / name for path in paths for name in class_folders(path)]
+    roles = [_role_of(path.relative_to(folder).parts[:-1]) for path in paths]
+    has_test = TEST in roles
+    return [
+        ClassFolder(TEST if role == VAL and not has_test else role, normalised(path.name), path)
+        for role, path in zip(roles, paths, strict=True)
+    ]
+
+
+def _role_of(names: Sequence[str]) -> int:
+    """The role of the last of these folders that has a word of `ROLES` in its name; else
+    `TRAIN`."""
+    roles = [role for name in names for role in ROLES if _has_role(name, role)]
+    return roles[-1] if roles else TRAIN
+
+
+def _has_role(name: str, role: int) -> bool:
+    pattern = rf"(?:.*[^a-z])?(?:{ROLES[role]})(?:[^a-z].*)?"
+    return re.fullmatch(pattern, name.lower()) is not None
+
+
+def _parts(folder: Path, top: Path) -> dict[int, Path]:
     """The folder of each role.
 
     Without a test folder val/ is the test folder. Without both, `TRAIN` is the only role: the
     training folder, or else `top` itself.
     """
+    names = class_folders(top)
+    roots = {role: [name for name in names if _has_role(name, role)] for role in ROLES}
+    is_split = bool(roots[VAL] or roots[TEST]) or len(names) == len(roots[TRAIN])
     parts: dict[int, Path] = {}
     for role in ROLES:
-        root = _role_folder(top, role)
+        root = _part(top, role, roots[role], is_split)
         if root is not None:
-            parts[role] = _unwrapped(root, is_part=True)
+            parts[role] = root
     if TRAIN not in parts:
+        trained = [_unwrapped(top / name, is_part=True) for name in roots[TRAIN] if is_split]
+        flat = [root for root in trained if has_images(root)]
+        if flat:
+            raise unsorted_part(folder, top, flat[0])
         return {TRAIN: top}
     if TEST not in parts and VAL in parts:
         parts[TEST] = parts.pop(VAL)
     return parts
 
 
-def _role_folder(top: Path, role: int) -> Path | None:
-    """The folder in `top` with a word of `ROLES` in its name.
+def _part(top: Path, role: int, names: Sequence[str], is_split: bool) -> Path | None:
+    """The folder with the classes of a role, of those with its word in their names.
 
     Raises
     ------
     DataError
         If there are several.
     """
-    word = re.compile(rf"(?:.*[^a-z])?{ROLES[role]}(?:[^a-z].*)?")
-    matches = [
-        name
-        for name in class_folders(top)
-        if word.fullmatch(name.lower()) and _holds_classes(top / name, role)
-    ]
+    roots = {name: _unwrapped(top / name, is_part=True) for name in names}
+    matches = [name for name in names if _holds_classes(roots[name], role, is_split)]
     exact = [name for name in matches if re.fullmatch(ROLES[role], name.lower())] or matches
     if len(exact) > 1:
         raise DataError(
@@ -134,103 +254,60 @@ def _role_folder(top: Path, role: int) -> Path | None:
             *exact,
             key="several-parts",
         )
-    return top / exact[0] if exact else None
+    return roots[exact[0]] if exact else None
 
 
-def _holds_classes(root: Path, role: int) -> bool:
-    # A folder called train that holds images is a class.
+def _holds_classes(root: Path, role: int, is_split: bool) -> bool:
+    names = class_folders(root)
+    # A folder called train that holds images is a class, unless it has a test folder beside it.
     if role == TRAIN:
-        return bool(class_folders(root)) and not has_images(root)
+        return bool(names) and (is_split or not has_images(root))
     # A single folder "images" holds images of unknown classes, unless a table has their classes.
-    return class_folders(root) not in ((), ("images",)) or (root / TABLE).is_file()
+    is_unsorted = len(names) == 1 and names[0].lower() in UNSORTED
+    return (bool(names) and not is_unsorted) or _has_table(root)
+
+
+def _has_table(root: Path) -> bool:
+    """Whether a `TABLE` has the classes of the images in `root`; a script that sorts the images
+    into folders leaves the table."""
+    pictures = root / "images"
+    return (root / TABLE).is_file() and pictures.is_dir() and has_images(pictures)
+
+
+def part_classes(root: Path) -> tuple[str, ...]:
+    """The folders of classes in a part, without an empty one that a script has left."""
+    names = class_folders(root)
+    emptied = [name for name in names if name in PICTURES and not any((root / name).iterdir())]
+    return tuple(name for name in names if name not in emptied) or names
+
+
+def _classes_of(role: int, root: Path, unread: list[str]) -> Iterator[ClassFolder]:
+    """The folders of classes in a part. If one has its images in a folder of `PICTURES`, the
+    folders beside it, such as masks, are appended to `unread`."""
+    for name in part_classes(root):
+        path = root / name
+        inner = class_folders(path)
+        pictures = [place for place in inner if place in PICTURES and not has_images(path)]
+        if pictures:
+            unread += [f"{name}/{place}" for place in inner if place != pictures[0]]
+        yield ClassFolder(role, normalised(name), path.joinpath(*pictures[:1]))
 
 
 def _unwrapped(folder: Path, is_part: bool = False) -> Path:
-    """`folder`, or the folder of classes that is its only content; in a part the inner folder must
-    have the same name."""
+    """`folder`, or the folder of classes that is its only content, however deep; in a part the
+    inner folder must have the same name."""
     names = class_folders(folder)
     if len(names) != 1 or has_images(folder):
         return folder
     inside = folder / names[0]
     inner = class_folders(inside)
-    is_wrapper = inside.name == folder.name or (len(inner) > 1 and not is_part)
-    if inner and is_wrapper and not has_images(inside):
-        return _unwrapped(inside, is_part)
-    return folder
-
-
-@lru_cache(maxsize=8)
-def _layout(
-    folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], changes: tuple[int, ...]
-) -> Layout:
-    # The walk through tens of thousands of files takes half a second, and a simulation asks once
-    # per client.
-    tables = [root / TABLE for role, root in parts if role == TEST and (root / TABLE).is_file()]
-    classes = [
-        (role, path)
-        for role, root in parts
-        if root / TABLE not in tables
-        for path in _class_paths(root)
-    ]
-    names = sorted({normalised(path.name) for _, path in classes})
-    if not names:
-        raise DataError(
-            f"{folder} holds no folders of classes; allowed is {LAYOUTS}", key="no-classes"
-        )
-    _check_classes(parts[0][1], names)
-    samples: list[tuple[str, int, int]] = []
-    ignored: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for role, path in classes:
-        images, endings = class_files(path)
-        name = normalised(path.name)
-        samples += [(image, names.index(name), role) for image in images]
-        ignored[name].update(endings)
-    for table in tables:
-        samples += [(path, label, TEST) for path, label in _rows(table, names)]
-    filled = {names[label] for _, label, _ in samples}
-    trained = {names[label] for _, label, role in samples if role == TRAIN}
-    empty = [name for name in names if name not in filled]
-    _check_empty(folder, empty, ignored)
-    untrained = sorted(filled - trained)
-    read = {root.relative_to(top).parts[0] for _, root in parts if top in root.parents}
-    unread = sorted(set(class_folders(top)) - read) if read else []
-    facts = {
-        "the classes are in the folder": [str(top)] if top != folder else [],
-        "folders that are not read": unread,
-        "files that are not read": _counts(sum(ignored.values(), Counter())),
-        "classes without images": empty,
-        "classes without training images": untrained,
-    }
-    class_names = _named_by_words(top / WORDS, names)
-    stamps = file_stamps([path for path, _, _ in samples])
-    content = json.dumps([class_names, stamps]).encode()
-    roots = [root for _, root in parts]
-    notes = [f"{folder}: {fact}: {names_listed(items)}" for fact, items in facts.items() if items]
-    return Layout(
-        files=(*roots, *tables),
-        class_names=class_names,
-        samples=tuple(samples),
-        has_test=len(parts) > 1,
-        untrained=tuple(untrained),
-        notes=tuple(notes),
-        digest=hashlib.sha256(content).hexdigest(),
-    )
-
-
-def _check_classes(root: Path, names: Sequence[str]) -> None:
-    """Refuse folders that hold the same folders: these may be the classes, or parts with unknown
-    names."""
-    inner = Counter(class_folders(root / name) for name in names if (root / name).is_dir())
-    largest = max(inner, key=len, default=())
-    is_repeated = len(largest) > 1 and inner[largest] > 1
-    if is_repeated and not any(has_images(root / name) for name in names):
-        raise DataError(
-            f"{root}: {names_listed(names)} hold the same folders, {names_listed(largest)}, so the"
-            f" classes are ambiguous; allowed is {LAYOUTS}",
-            *names,
-            *largest,
-            key="ambiguous-classes",
-        )
+    if is_part:
+        return _unwrapped(inside, is_part) if inside.name == folder.name else folder
+    if not inner or has_images(inside):
+        return folder
+    deepest = _unwrapped(inside)
+    is_wrapper = inside.name == folder.name or len(class_folders(deepest)) > 1
+    return deepest if is_wrapper else folder
 
 
 def _check_empty(folder: Path, empty: Sequence[str], ignored: Mapping[str, Counter[str]]) -> None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import TEST, TRAIN
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
 from curvfed.tasks.public_data import Located
-from curvfed.tasks.stored_files import file_stamps
+from curvfed.tasks.stored_files import LastRead, file_stamps
 
 
 class StoredPixels(NamedTuple):
@@ -100,8 +100,8 @@ def locate(path: Path) -> Located[RawImages]:
     """The files of JSON and their reader."""
     files = tuple(file for split in leaf_files(path).values() for file in split)
     folder = _folder(files[0]) / PICTURES
-    changed = folder.stat().st_mtime_ns if folder.is_dir() else 0
-    return Located(files, partial(read, path), digest=_pictures_digest(folder, changed))
+    digest = _DIGEST.get(folder, partial(_pictures_digest, folder)) if folder.is_dir() else ""
+    return Located(files, partial(read, path), digest=digest)
 
 
 def _folder(file: Path) -> Path:
@@ -109,14 +109,15 @@ def _folder(file: Path) -> Path:
     return file.absolute().parents[1]
 
 
-@lru_cache(maxsize=8)
-def _pictures_digest(folder: Path, changed: int) -> str:
-    """A digest of all pictures; "" without any. A process stores it until the folder changes, as
-    a simulation asks once per client."""
-    if not changed:
-        return ""
-    stamps = file_stamps(sorted(file for file in folder.iterdir() if is_image(file.name)))
-    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
+_DIGEST: LastRead[str] = LastRead()
+"""The digest of pictures, as a simulation asks once per client."""
+
+
+def _pictures_digest(folder: Path) -> tuple[str, list[Path]]:
+    """A digest of all pictures, and the files that it depends on."""
+    pictures = sorted(file for file in folder.iterdir() if is_image(file.name))
+    digest = hashlib.sha256(json.dumps(file_stamps(pictures)).encode()).hexdigest()
+    return digest, [folder, *pictures]
 
 
 def read(path: Path) -> RawImages:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from curvfed.geometry.arrays import Booleans, Integers
-from curvfed.tasks.class_names import row_of
+from curvfed.tasks.class_names import check_trained, row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
@@ -183,6 +183,9 @@ def _pooled(spec: PointSpec, stamps: Stamps) -> tuple[RawPoints, Booleans]:
     test = raw.test
     if test is None or spec.dataset.lower() in CURVATURES:
         test = _draw_test(len(raw.labels), spec)
+    else:
+        trained = raw.labels[~test].tolist()
+        check_trained(spec.dataset, raw.class_names, trained, raw.labels[test].tolist())
     if spec.hold_out == "validation":
         raw = raw.rows(~test)
         test = _draw_test(len(raw.labels), spec)

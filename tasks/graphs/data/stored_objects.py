@@ -9,7 +9,7 @@ import re
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +116,13 @@ def _empty_object(kind: Any, *arguments: object) -> Any:
     return kind()
 
 
+class _BufferArray(StoredArray):
+    """An array by protocol 5 of pickle, of a buffer."""
+
+    def __init__(self, data: bytes, dtype: _Dtype, shape: Sequence[int], order: Any) -> None:
+        self.value = dtype.array(bytes(data)).reshape(shape, order=order)
+
+
 def _scalar(dtype: _Dtype, data: bytes) -> Any:
     return dtype.array(data).item()
 
@@ -139,6 +146,8 @@ READABLE: dict[str, Any] = {
     "numpy.dtype": _Dtype,
     "numpy.core.multiarray._reconstruct": _empty_object,
     "numpy._core.multiarray._reconstruct": _empty_object,
+    "numpy.core.numeric._frombuffer": _BufferArray,
+    "numpy._core.numeric._frombuffer": _BufferArray,
     "numpy.core.multiarray.scalar": _scalar,
     "numpy._core.multiarray.scalar": _scalar,
     "torch_geometric.edge_index.EdgeIndex": _Wrapper,

@@ -1,6 +1,7 @@
 """Predictions on images, against the run's own figures and against the same parameters put together
 by hand."""
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -286,6 +287,19 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
     assert 'DATA is "digits", where there is no image; allowed is an image, a folder' in told
     told = refused(capsys, found.path, "own", "--client", 1)
     assert "client 1 trained on its own data, not on a part of a data set" in told
+
+
+def test_images_of_another_class_are_predicted_and_not_scored(runs, pictures, capsys, tmp_path):
+    found, (folder, _, _) = runs("fedavg"), pictures
+    known, before = ask(capsys, found.path, folder / "classes")
+    shutil.copytree(folder / "classes", tmp_path / "more")
+    shutil.copytree(folder / "flat", tmp_path / "more/fox")
+    rows, told = ask(capsys, found.path, tmp_path / "more")
+    assert len(rows) == 2 * len(known) == 80
+    assert [row for row in rows if not row["image"].startswith("fox/")] == known
+    assert told["accuracy on all images"] == before["accuracy on all images"]
+    assert told["images"] == "80, 40 to score on"
+    assert told["classes"] == "40 images are not scored, of fox, which the run lacks"
 
 
 # --- What cannot be done

@@ -10,6 +10,7 @@ from errors import refuses
 from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data.stored_objects import READABLE
 from curvfed.tasks.images.layout import TEST, TRAIN
 
@@ -52,6 +53,36 @@ def test_texts_of_python_2_are_read(tmp_path):
     (number,) = np.flatnonzero(raw.roles == TEST)
     assert raw.labels[number] == 1
     assert (raw.read(np.array([number]), 0, 0) == 200).all()
+
+
+@pytest.mark.parametrize("labels", [list, np.array])
+def test_pickles_of_protocol_5_hold_the_same(tmp_path, labels):
+    """The default of Python 3.14."""
+    folder = write_cifar10(tmp_path)
+    before = read_images(folder)
+    for path in folder.iterdir():
+        stored = pickle.loads(path.read_bytes())
+        if "labels" in stored:
+            stored["labels"] = labels(stored["labels"])
+            stored["data"] = np.asfortranarray(stored["data"])
+        path.write_bytes(pickle.dumps(stored, 5))
+    after = read_images(folder)
+    assert after.class_names == before.class_names
+    assert after.labels.tolist() == before.labels.tolist()
+    numbers = np.arange(20)
+    assert torch.equal(after.read(numbers, 0, 0), before.read(numbers, 0, 0))
+
+
+def test_absent_batches_are_noted(tmp_path):
+    folder = write_cifar10(tmp_path / "own")
+    notes = format_of(folder).locate(folder).notes
+    assert notes == (
+        f"{folder}: batches that are absent: data_batch_3, data_batch_4, data_batch_5, test_batch",
+    )
+    path = write_cifar100(tmp_path)
+    assert format_of(path).locate(path).notes == ()
+    (path / "test").unlink()
+    assert format_of(path).locate(path).notes == (f"{path}: batches that are absent: test",)
 
 
 REFUSED = {

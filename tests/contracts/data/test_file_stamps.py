@@ -4,10 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from format_fixtures import write_leaf_file
 
 from curvfed.tasks import stored_files
 from curvfed.tasks.examples import cache_key
-from curvfed.tasks.images import layout
+from curvfed.tasks.images import layout, leaf
 from curvfed.tasks.stored_files import file_stamps
 
 
@@ -47,5 +48,30 @@ def test_an_image_of_one_size_and_time_is_another_image(tmp_path):
         (tmp_path / name / "0.png").write_bytes(b"one")
     before = layout.read_layout(tmp_path).digest
     rewrite(tmp_path / "a" / "0.png", b"two")
-    layout._layout.cache_clear()  # as in the next process
     assert layout.read_layout(tmp_path).digest != before
+
+
+def test_an_old_layout_is_read_again_once_a_file_or_folder_changes(tmp_path, monkeypatch):
+    deep = tmp_path / "a" / "patient"
+    deep.mkdir(parents=True)
+    (deep / "0.png").write_bytes(b"one")
+    monkeypatch.setattr(stored_files, "TICK_NS", -(10**18))  # as if all were long ago
+    before = layout.read_layout(tmp_path)
+    assert layout.read_layout(tmp_path) is before
+    rewrite(deep / "0.png", b"two")
+    after = layout.read_layout(tmp_path)
+    assert after.digest != before.digest
+    assert layout.read_layout(tmp_path) is after
+    (deep / "1.png").write_bytes(b"new")
+    assert len(layout.read_layout(tmp_path).samples) == 2
+
+
+def test_pictures_of_celeba_that_change_change_its_digest(tmp_path):
+    pictures = tmp_path / leaf.PICTURES
+    pictures.mkdir(parents=True)
+    (pictures / "0.jpg").write_bytes(b"one")
+    data = {"a": {"x": ["0.jpg"], "y": [0]}}
+    write_leaf_file(tmp_path / "train" / "a.json", data)
+    before = leaf.locate(tmp_path).digest
+    rewrite(pictures / "0.jpg", b"two")
+    assert leaf.locate(tmp_path).digest != before

@@ -31,7 +31,20 @@ def folder_of(*names):
     return make
 
 
+def pfllib(*place):
+    def make(path):
+        (path / "it/train").mkdir(parents=True)
+        (path / "it/config.json").write_text("{}")
+        np.savez_compressed(path / "it/train/0.npz", data={"x": IMAGES, "y": np.zeros(4)})
+        return path.joinpath("it", *place)
+
+    return make
+
+
 CASES = [
+    (pfllib(), "folder of PFLlib's pickled arrays"),
+    (pfllib("train"), "folder of PFLlib's pickled arrays"),
+    (pfllib("train", "0.npz"), "PFLlib's pickled arrays"),
     (keras, "Keras"),
     (folder_of(".zgroup", "obs/.zgroup"), "zarr store"),
     (folder_of("zarr.json"), "zarr store"),
@@ -58,3 +71,13 @@ def test_every_ending(tmp_path, ending):
     path.touch()
     with refuses("foreign-format"):
         tasks_of(str(path))
+
+
+NAMES = {"FEMNIST": "LEAF", "pathmnist": "MedMNIST", "svhn": "a folder of images per class"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_data_that_are_read_by_path(name):
+    with pytest.raises(ValueError, match=NAMES[name]) as error:
+        tasks_of(name)
+    assert "did you mean" not in str(error.value)

@@ -1,7 +1,9 @@
 """Data sets of Hugging Face: columns, splits and labels, in memory, and Partitioners of Flower's
 datasets."""
 
+import io
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,10 +12,21 @@ from errors import refuses
 from format_fixtures import animals, write_saved_images, write_saved_points
 from image_fixtures import made
 from PIL import Image
-from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, installed, save  # noqa: F401
+from saved_datasets import (
+    ANIMALS,
+    IMAGE,
+    PAIR,
+    StandIn,
+    dataset,
+    installed,  # noqa: F401
+    save,
+)
 
 import curvfed
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.images.clients import ImageSpec
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
 from curvfed.tasks.in_memory import from_datasets
 from curvfed.tasks.points.dataset import PointDataset
@@ -114,3 +127,84 @@ def test_no_training_part(tmp_path):
     path = save(tmp_path / "own", {"a": animals(6), "test": animals(6)})
     with refuses("no-training-part", "own", "a, test"):
         read(path)
+
+
+def labels_of(names):
+    return {"_type": "ClassLabel", "names": list(names)}
+
+
+def pictures(names, labels):
+    """Images whose grey tells the class, of a split that numbers its own names."""
+    grey = {"cat": 0, "dog": 100, "emu": 200}
+    images = [Image.new("L", (4, 4), grey[names[label]]) for label in labels]
+    return dataset(
+        {"img": images, "label": list(labels)}, {"img": IMAGE, "label": labels_of(names)}
+    )
+
+
+def test_splits_that_were_encoded_apart_keep_their_classes(tmp_path):
+    splits = {
+        "train": pictures(("cat", "dog", "emu"), [0, 1, 2, 1]),
+        "test": pictures(("cat", "emu"), [1, 0, 1]),
+    }
+    for raw in (from_datasets("own", splits), read(save(tmp_path / "own", splits))):
+        assert raw.class_names == ("cat", "dog", "emu")
+        assert raw.labels.tolist() == [0, 1, 2, 1, 2, 0, 2]
+        values = raw.read(np.arange(7), 0, 0)[:, 0, 0, 0].tolist()
+        assert values == [100 * label for label in raw.labels]
+
+
+def test_a_class_of_the_test_split_alone_is_refused(tmp_path):
+    path = save(
+        tmp_path / "own",
+        {"train": pictures(("cat", "dog"), 6 * [0, 1]), "test": pictures(("dog", "emu"), [0, 1])},
+    )
+    images = ImageDataset(ImageSpec(str(path), tmp_path, PartitionSpec(min_client_size=1)))
+    for load in (lambda: images.client(0, 2), images.test):
+        with refuses("untrained-classes", "emu"):
+            load()
+
+
+def test_points_of_a_class_of_the_test_split_alone_are_refused(tmp_path):
+    types = {"emb": PAIR, "label": NUMBER}
+    splits = {
+        "train": dataset({"emb": [[0.1, 0.2]] * 8, "label": 4 * [0, 1]}, types),
+        "test": dataset({"emb": [[0.1, 0.2]] * 2, "label": [0, 7]}, types),
+    }
+    path = save(tmp_path / "own", splits)
+    with refuses("untrained-classes", "own", "7"):
+        PointDataset(PointSpec(str(path), tmp_path)).pooled()
+
+
+def test_a_stream_is_refused():
+    stream = SimpleNamespace(features=None, column_names=None)
+    for item in (stream, {"train": stream}):
+        with refuses("stream", "own", "IterableDataset", "from_list"):
+            from_datasets("own", item)
+
+
+@pytest.mark.parametrize("rows", [[[0], [1, 2]], [[0, 1], [1, 2]], [[0], []]])
+def test_several_labels_are_refused(rows):
+    types = {"img": IMAGE, "label": {"_type": "Sequence", "feature": ANIMALS, "length": -1}}
+    columns = {"img": [Image.new("L", (4, 4))] * 2, "label": rows}
+    with refuses("several-labels", "own", "label"):
+        from_datasets("own", StandIn(columns, types))
+
+
+def test_images_that_are_not_decoded(tmp_path):
+    image = Image.new("RGB", (4, 4), (9, 8, 7))
+    image.save(tmp_path / "0.png")
+    encoded = io.BytesIO()
+    image.save(encoded, "PNG")
+    values = [{"bytes": encoded.getvalue(), "path": None}]
+    values.append({"bytes": None, "path": str(tmp_path / "0.png")})
+    types = {"img": IMAGE | {"decode": False}, "label": ANIMALS}
+    raw = from_datasets("own", StandIn({"img": values, "label": [0, 1]}, types))
+    assert raw.read(np.arange(2), 0, 0)[:, :, 0, 0].tolist() == 2 * [[9, 8, 7]]
+
+
+def test_an_image_that_is_missing_is_named():
+    columns = {"img": [Image.new("L", (4, 4)), None], "label": [0, 1]}
+    raw = from_datasets("own", StandIn(columns, {"img": IMAGE, "label": ANIMALS}))
+    with refuses("no-image", "own, column img", "filter"):
+        raw.read(np.arange(2), 0, 0)

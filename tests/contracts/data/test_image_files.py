@@ -205,7 +205,7 @@ def test_extensions_and_order_are_torchvisions(tmp_path):
     from torchvision.datasets import ImageFolder
     from torchvision.datasets.folder import IMG_EXTENSIONS
 
-    assert set(EXTENSIONS) == set(IMG_EXTENSIONS)
+    assert set(EXTENSIONS) == {*IMG_EXTENSIONS, ".jfif"}
     write_classes(tmp_path / "own", {"b": 3, "A": 2, "c/inner": 2, "10": 1, "9": 1})
     write_classes(tmp_path / "own", {"b": 2}, seed=1, suffix=".PPM")
     expected = ImageFolder(tmp_path / "own")
@@ -222,6 +222,15 @@ def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "own" / "a" / "9.png")
     with refuses("unreadable", "a/9.png", "(OSError"):
         ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
+
+
+def test_a_jpeg_that_a_browser_saved(tmp_path):
+    truth = write_classes(tmp_path / "own", {"a": 2}, (16, 16, 3), suffix=".jpg")
+    for path in (tmp_path / "own/a").iterdir():
+        path.rename(path.with_suffix(".jfif"))
+    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
+    assert client.images.shape == (2, 3, 16, 16)
+    assert len(truth["a"]) == 2
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGBA", "CMYK", "I;16"])

@@ -1,9 +1,13 @@
 """Folders of images as people have them: which folders are the classes, what is left out, and what
 is refused."""
 
+import os
+
+import numpy as np
 import pytest
 from errors import refuses
-from image_fixtures import write_classes
+from image_fixtures import write_classes, write_tiny
+from PIL import Image
 
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
@@ -114,3 +118,168 @@ def test_classes_that_hold_the_same_folders_are_refused(tmp_path):
         tmp_path / "patients", {"a/001": 1, "a/002": 1, "b/001": 1, "b/003": 1, "b/002": 1}
     )
     assert read_layout(tmp_path / "patients").class_names == ("a", "b")
+
+
+def test_a_single_picture_beside_the_classes_changes_nothing(tmp_path):
+    write_classes(tmp_path / "own/train", TWO)
+    write_classes(tmp_path / "own/test", {"a": 1, "b": 1}, seed=1)
+    before = read_layout(tmp_path / "own")
+    sheet = (tmp_path / "own/train/a/0000.png").read_bytes()
+    (tmp_path / "own/train/montage.png").write_bytes(sheet)
+    layout = read_layout(tmp_path / "own")
+    assert layout.class_names == ("a", "b")
+    assert layout.samples == before.samples
+    assert layout.notes == (
+        f"{tmp_path / 'own'}: images beside the folders, which are not read: 1",
+    )
+
+
+FLAT = {
+    "labels in the names": ({"train": 6, "test1": 4}, ("train", "names of the files")),
+    "labels in a table": ({"train_images": 6, "test_images": 4}, ("train_images", "a table")),
+    "train alone": ({"train": 6}, ("train", "names of the files")),
+    "train in train": ({"train/train": 6, "test/test": 4}, ("train/train",)),
+    "numbered parts": ({"images_001/images": 3, "images_002/images": 3}, ("images_001",)),
+    "numbered folds": ({"Fold1": 3, "Fold2": 3}, ("Fold1, Fold2",)),
+}
+
+
+@pytest.mark.parametrize("case", FLAT)
+def test_parts_with_images_of_unknown_classes_are_refused(tmp_path, case):
+    counts, fragments = FLAT[case]
+    write_classes(tmp_path / "own", counts)
+    spec = ImageSpec(str(tmp_path / "own"), tmp_path)
+    with refuses("ambiguous-classes", "images.classes-at to 1", *fragments):
+        ImageDataset(spec, tmp_path / "cache").client(0, 1)
+    as_classes = ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path, classes_at=1))
+    raw = as_classes.locate().read()
+    assert raw.class_names == tuple(sorted({name.partition("/")[0] for name in counts}))
+
+
+REPEATED = {
+    "domains": ({f"{site}/images/{name}": 2 for site in ("dslr", "webcam") for name in "ab"}, 3),
+    "sites": ({"north/covid": 3, "north/normal": 2, "south/covid": 3}, 2),
+    "sites with a sheet each": (
+        {"north": 1, "north/covid": 3, "north/normal": 2, "south": 1, "south/covid": 3},
+        2,
+    ),
+    "parts within train": ({"train/x/a": 2, "train/x/b": 2, "train/y/a": 1, "test/x/a": 1}, 3),
+}
+
+
+@pytest.mark.parametrize("case", REPEATED)
+def test_sites_and_domains_are_refused_unless_the_level_is_given(tmp_path, case):
+    counts, level = REPEATED[case]
+    write_classes(tmp_path / "own", counts)
+    with refuses("ambiguous-classes", "images.classes-at to ", f"are, {level}"):
+        read_layout(tmp_path / "own")
+    layout = read_layout(tmp_path / "own", level=level)
+    names = {name.rpartition("/")[2] for name in counts if name.count("/") == level - 1}
+    assert layout.class_names == tuple(sorted(names))
+    inner = {name: count for name, count in counts.items() if name.count("/") == level - 1}
+    assert len(layout.samples) == sum(inner.values())
+    assert layout.has_test == ("within" in case)
+    assert roles(layout).count(TEST) == ("within" in case)
+    with refuses("no-classes", "level 7"):
+        read_layout(tmp_path / "own", level=7)
+
+
+TABLES = {
+    "of parts": ("image_id,dx\n0000,mel\n0001,nv\n0002,nv\n", False),
+    "of other facts": ("site,beds\nnorth,20\nsouth,30\n", True),
+    "of the same classes": ("file,label\nnear/0000.png,near\nfar/0001.png,far\n", True),
+    "of the classes in other words": ("file,label\n0000.png,Near\n0001.png,FAR\n", True),
+}
+
+
+@pytest.mark.parametrize("case", TABLES)
+def test_a_table_of_other_labels_beside_the_folders(tmp_path, case):
+    text, is_read = TABLES[case]
+    write_classes(tmp_path / "own", {"far": 3, "near": 3})
+    (tmp_path / "own/labels.csv").write_text(text)
+    if is_read:
+        assert read_layout(tmp_path / "own").class_names == ("far", "near")
+        return
+    with refuses("ambiguous-classes", "labels.csv", "images.classes-at to 1"):
+        read_layout(tmp_path / "own")
+    assert read_layout(tmp_path / "own", level=1).class_names == ("far", "near")
+
+
+def test_a_table_of_the_images_in_one_folder(tmp_path):
+    write_classes(tmp_path / "own", {"images": 4})
+    rows = "".join(f"{number:04d},cat\n" for number in range(4))
+    (tmp_path / "own/labels.csv").write_text("image,label\n" + rows)
+    with refuses("ambiguous-classes", "labels.csv"):
+        read_layout(tmp_path / "own")
+
+
+def test_more_images_beside_the_folders_than_in_them(tmp_path):
+    write_classes(tmp_path / "pictures", {"own": 6, "own/a": 2, "own/b": 1})
+    with refuses("ambiguous-classes", "6 images lie beside the folders, 3 in them"):
+        read_layout(tmp_path / "pictures/own")
+
+
+def test_an_archive_in_an_archive(tmp_path):
+    inner = tmp_path / "fruits/fruits-360_dataset/fruits-360"
+    write_classes(inner / "Training", TWO)
+    write_classes(inner / "Test", {"a": 1, "b": 1}, seed=1)
+    write_classes(inner, {"test-multiple_fruits": 2})
+    layout = read_layout(tmp_path / "fruits")
+    assert layout.class_names == ("a", "b")
+    assert roles(layout) == [TRAIN] * 5 + [TEST] * 2
+    assert "folders that are not read: test-multiple_fruits" in " ".join(layout.notes)
+
+
+@pytest.mark.parametrize("place", ["x_test/x_test", "test", "test/images", "test/unknown"])
+def test_a_flat_test_folder_is_left_out(tmp_path, place):
+    write_classes(tmp_path / "own/x_train/x_train", TWO)
+    write_classes(tmp_path / "own", {place: 3})
+    layout = read_layout(tmp_path / "own")
+    assert layout.class_names == ("a", "b")
+    assert not layout.has_test
+    top = place.partition("/")[0]
+    assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: {top}",)
+
+
+def test_images_beside_masks(tmp_path):
+    for name, count in TWO.items():
+        write_classes(tmp_path / "own" / name, {"images": count, "masks": count})
+    layout = read_layout(tmp_path / "own")
+    assert layout.class_names == ("a", "b")
+    assert len(layout.samples) == 5
+    assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: a/masks, b/masks",)
+
+
+@pytest.mark.parametrize("leaves", ["images", "nothing"])
+@pytest.mark.parametrize("dataset", ["tinyimagenet", "./own"])
+def test_tiny_imagenet_sorted_by_a_script_that_leaves_the_table(tmp_path, leaves, dataset):
+    """As the scripts do that move each image of val/images to val/CLASS."""
+    write_tiny(tmp_path)
+    folder = tmp_path / "tiny-imagenet-200"
+    for row in (folder / "val/val_annotations.txt").read_text().splitlines():
+        file, wnid = row.split("\t")[:2]
+        (folder / "val" / wnid / "images").mkdir(parents=True, exist_ok=True)
+        (folder / "val/images" / file).rename(folder / "val" / wnid / "images" / file)
+    if leaves == "nothing":
+        (folder / "val/images").rmdir()
+    if dataset == "./own":
+        dataset = str(folder)
+    images = ImageDataset(ImageSpec(dataset, tmp_path, classes_at=0), tmp_path / "cache")
+    raw = images.locate().read()
+    assert raw.class_names == tuple(f"n{number:08d}" for number in range(3))
+    assert (raw.roles == TEST).sum() == 12
+    assert len(images.test().labels) == 12
+
+
+@pytest.mark.parametrize("suffix", [".tif", ".png", ".webp"])
+def test_files_of_several_images_are_counted(tmp_path, suffix):
+    write_classes(tmp_path / "own", TWO, suffix=suffix)
+    assert read_layout(tmp_path / "own").notes == ()
+    pages = [Image.fromarray(np.full((8, 8), 50 * page, np.uint8)) for page in range(3)]
+    for name in ("a", "b"):
+        path = tmp_path / "own" / name / f"pages{suffix}"
+        pages[0].save(path, save_all=True, append_images=pages[1:])
+    os.mkfifo(tmp_path / "own/a/pipe.tif")  # is not waited for
+    assert read_layout(tmp_path / "own").notes == (
+        f"{tmp_path / 'own'}: files of several images, of which the first is read: 2",
+    )

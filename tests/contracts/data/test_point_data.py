@@ -164,14 +164,24 @@ def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
 
 
 def test_a_files_own_test_part_is_the_test_set(tmp_path):
-    path = write(tmp_path / "a.npz", {"a": 5, "b": 6}, {"a": 2, "c": 3})
+    path = write(tmp_path / "a.npz", {"a": 5, "b": 6, "c": 7}, {"a": 2, "c": 3})
     spec = PointSpec(str(path), tmp_path, test_size=0.5)
     own, test = PointDataset(spec).own(path), PointDataset(spec).test()
-    assert own.test.tolist() == [False] * 11 + [True] * 5
+    assert own.test.tolist() == [False] * 18 + [True] * 5
     assert rows(test) == rows(own, own.test) == rows(PointDataset(spec).test(path))
     assert set().union(*map(rows, all_clients(spec, 2))) == rows(own, own.train)
     assert own.class_names == ("a", "b", "c")
     assert own.partition_digest == ""
+
+
+def test_a_class_of_the_test_part_alone_is_refused_where_points_are_shared_out(tmp_path):
+    path = write(tmp_path / "a.npz", {"a": 5, "b": 6}, {"a": 2, "c": 3})
+    points = PointDataset(PointSpec(str(path), tmp_path))
+    for load in (lambda: points.client(0, 2), points.test):
+        with refuses("untrained-classes", "a.npz", ": c are"):
+            load()
+    # Another site may have points to train it on.
+    assert points.own(path).class_names == ("a", "b", "c")
 
 
 def test_own_data_are_split_by_class(own):
