@@ -158,7 +158,7 @@ def test_points_must_be_inside(tmp_path, curvature, outside):
         ["x,y,label", "0.1,-0.2,b", ".3,4e-1,a", "-0.5, 0.25 ,b", "0,0,c"],
         ["0.1,-0.2,b", "0.3,0.4,a", "", "-0.5,0.25,b", "0,0,c"],
         ["label,cell,x,y", "b,one,0.1,-0.2", "a,two,0.3,0.4", 'b,"th,ree",-0.5,0.25', "c,four,0,0"],
-        [",x,y,z,label", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
+        [",x,y,n,label", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
         ["\ufefflabel,x,y", "b,0.1,-0.2", "a,0.3,0.4", "b,-0.5,0.25", "c,0,0"],
     ],
 )
@@ -181,6 +181,12 @@ def test_csv(tmp_path, lines, end):
             ("columns", "2", "4", "3"),
         ),
         (["x,y,kind,time", "0.1,0.2,a,7"], ("no-column", "4", '"label"')),
+        (["x,y,z,label", "0.1,0.2,-0.3,a"], ("columns", "column z", "third coordinate")),
+        (["label,Z,X,Y", "a,0,0.1,0.2"], ("columns", "column Z", "third coordinate")),
+        (["x,y,z", "0.1,0.2,-0.3", "0.1,0.2,0.5"], ("no-column", "3", '"label"', "x, y, z")),
+        (["x,y,z", "0.1,0.2,0", "0.1,0.2,1"], ("no-column", "3", '"label"', "x, y, z")),
+        (["0.1,0.2,0", "0.1,0.2,-0.3"], ("no-column", "3", '"label"')),
+        (["PC1,PC2,PC3", "0.1,0.2,0.3"], ("no-column", "3", "names or whole numbers")),
         (["x,y,label", "0.1,0.2,a", SECRET], ("columns", "3", "1")),
         (
             ["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'],
@@ -200,6 +206,20 @@ def test_faults_of_a_csv(tmp_path, lines, facts):
         read(path)
     assert str(path) in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def test_a_table_says_which_numbers_it_does_not_read(tmp_path):
+    lines = ["cell,x,y,radius,label,batch", "one,0.1,-0.2,0.3,b,1", "two,0.3,0.4,0.5,a,2"]
+    raw = read(text(tmp_path / "a.csv", *lines))
+    assert raw.notes == ("columns of numbers that are not read: radius, batch",)
+    own = PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "a.csv")
+    assert own.history == raw.notes[0]
+
+
+def test_classes_in_a_third_column_of_any_name(tmp_path):
+    assert named(read(text(tmp_path / "a.csv", "x,y,z", "0.1,-0.2,b", "0.3,0.4,a"))) == ["b", "a"]
+    path = text(tmp_path / "a.csv", "x,y,z", "0.1,-0.2,1", "0.3,0.4,0")
+    assert named(read(path, label_key="z")) == ["1", "0"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
