@@ -7,14 +7,15 @@ baseline by which hulls are judged.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from curvfed.geometry.arrays import Floats, Integers
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.linear_classifiers import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import (
+    at_least,
     moment_variances,
     on_grid,
     pack_symmetric,
@@ -53,6 +54,9 @@ PRIVATE_REACH = 4.0
 
 FEATURES = 2
 
+ROUNDING = 1e-12
+"""Bound on the rounding error of a variance, over the mean square of the points."""
+
 
 def length(features: int, classes: int) -> int:
     """Length of a client's vector."""
@@ -81,13 +85,70 @@ def class_moments(tangents: Floats, labels: Integers, classes: int, reach: float
     return np.concatenate(moments)
 
 
-def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, Floats, Floats]:
+class Moments(NamedTuple):
+    """Moments of the J classes with points.
+
+    Attributes
+    ----------
+    classes : int array (J,)
+    counts : array (J,)
+    means : array (J, l)
+    scatter : array (J, l, l)
+        Covariances times counts.
+    floors : array (J,)
+        Bounds on the numerical error of the covariances.
+    """
+
+    classes: Integers
+    counts: Floats
+    means: Floats
+    scatter: Floats
+    floors: Floats
+
+    @classmethod
+    def of_total(cls, total: Floats, features: int, error: float = 0.0) -> "Moments":
+        """From the sum of all clients' `class_moments`; `error` bounds the error of its entries."""
+        rows = total.reshape(-1, 1 + features + triangle(features))
+        counts = np.rint(rows[:, 0])
+        classes = np.flatnonzero(counts)
+        counts = counts[classes]
+        rows = rows[classes]
+        means = rows[:, 1 : 1 + features] / counts[:, None]
+        products = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
+        scatter = products - counts[:, None, None] * means[:, :, None] * means[:, None]
+        squares = np.trace(products, axis1=1, axis2=2) / counts
+        squares = np.where(squares > 0, squares, 1)
+        floors = ROUNDING * squares + features * error * (1 + squares**0.5) ** 2 / counts
+        return cls(classes, counts, means, scatter, floors)
+
+    @property
+    def covariances(self) -> Floats:
+        """Of each class, (J, l, l)."""
+        return self.scatter / self.counts[:, None, None]
+
+    def pooled(self) -> Floats:
+        """The covariance within the classes, (l, l); a variance of 0 becomes the floor."""
+        covariance: Floats = self.scatter.sum(axis=0) / self.counts.sum()
+        floor = self.floors.max()
+        is_flat = np.linalg.eigvalsh(covariance)[0] <= floor
+        return at_least(covariance, floor) if is_flat else covariance
+
+    def lacking(self) -> Booleans:
+        """Whether a class has too few points, or points of too few directions, for a covariance of
+        its own, (J,)."""
+        variances = np.linalg.eigvalsh(self.covariances)[:, 0]
+        return (self.counts <= self.means.shape[1]) | (variances <= self.floors)
+
+
+def scores(
+    total: Floats, features: int, kind: str, error: float = 0.0
+) -> tuple[Integers, Floats, Floats, Floats]:
     """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a
     constant.
 
     Priors are the classes' shares, and covariances those of largest likelihood, divided by the
     number of points, as scikit-learn has them at version 1.9: so the classifier is its classifier
-    of all points.
+    of all points. A class without a covariance of its own (`Moments.lacking`) has that of lda.
 
     Returns
     -------
@@ -100,32 +161,17 @@ def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, F
     Raises
     ------
     ValueError
-        If a class has too few points for its own covariance, or there are fewer than two classes.
+        If there are fewer than two classes.
     """
-    rows = total.reshape(-1, 1 + features + triangle(features))
-    counts = np.rint(rows[:, 0])
-    classes = np.flatnonzero(counts)
+    moments = Moments.of_total(total, features, error)
+    classes, counts, means, _, _ = moments
     if len(classes) < 2:
         raise ValueError(
             f"points of {len(classes)} classes; a classifier needs at least two:"
             f" {SMALL_CLASSES_STAY}"
         )
-    counts = counts[classes]
-    rows = rows[classes]
-    means = rows[:, 1 : 1 + features] / counts[:, None]
-    scatter = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
-    scatter -= counts[:, None, None] * means[:, :, None] * means[:, None]
-    if kind == "lda":
-        covariances = np.repeat(
-            scatter.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0
-        )
-    elif (counts <= features).any():
-        raise ValueError(
-            f"discriminant.kind = qda: a class has {counts.min():.0f} points in all; a covariance"
-            f" of its own needs {features + 1}; lda needs no more than one"
-        )
-    else:
-        covariances = scatter / counts[:, None, None]
+    is_shared = moments.lacking() | (kind == "lda")
+    covariances = np.where(is_shared[:, None, None], moments.pooled(), moments.covariances)
     inverse = np.linalg.inv(covariances)
     w = np.einsum("jab,jb->ja", inverse, means)
     b = np.log(counts / counts.sum()) - 0.5 * np.einsum("ja,ja->j", w, means)
@@ -133,7 +179,7 @@ def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, F
     return classes, -0.5 * inverse * (kind == "qda"), w, b
 
 
-def discriminant(total: Floats, kind: str, curvature: float) -> Classifier:
+def discriminant(total: Floats, kind: str, curvature: float, error: float = 0.0) -> Classifier:
     """The classifier from the `class_moments` of all clients together, in two dimensions.
 
     Parameters
@@ -142,13 +188,15 @@ def discriminant(total: Floats, kind: str, curvature: float) -> Classifier:
     kind : {"lda", "qda"}
     curvature : float < 0
         The curvature of the disc.
+    error : float
+        Bound on the absolute error of the total's entries.
 
     Raises
     ------
     ValueError
         As `scores`.
     """
-    classes, q, w, b = scores(total, FEATURES, kind)
+    classes, q, w, b = scores(total, FEATURES, kind, error)
     root = np.sqrt(-curvature)  # tangent vectors of the disc are shorter by it
     normals = w * root
     name: Kind = "logistic"
@@ -221,8 +269,23 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
         if self.is_private:
             rows = moments.reshape(len(self.setting.class_names), -1)
             moments = plausible_moments(rows, FEATURES, total.noise, self.reach, kind == "lda")
-        classifier = discriminant(moments, kind, curvature)
-        return Model(classifier.arrays(), {"classifier": kind}, classifier)
+        classifier = discriminant(moments, kind, curvature, total.error)
+        figures: dict[str, Any] = {"classifier": kind}
+        num_pooled = int(Moments.of_total(moments, FEATURES, total.error).lacking().sum())
+        if kind == "qda" and num_pooled:
+            figures["classes_pooled"] = num_pooled
+        return Model(classifier.arrays(), figures, classifier)
+
+    def warnings(self, metrics: Mapping[str, Any]) -> dict[str, str]:
+        """Those of all classifiers, and classes without a covariance of their own."""
+        texts = super().warnings(metrics)
+        if num_pooled := metrics.get("classes_pooled"):
+            texts["pooled"] = (
+                f"{num_pooled} classes have fewer than {FEATURES + 1} points in all, or points that"
+                " lie on a line; a covariance of their own needs more, so they have that of all"
+                " classes together, as with discriminant.kind = lda"
+            )
+        return texts
 
 
 METHODS = {
