@@ -231,7 +231,7 @@ def _variation(values: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ClientCells(ClientPoints):
-    """Cells, all for training and of one class, at the origin of the disc.
+    """Cells without classes, all for training, at the origin of the disc.
 
     Attributes
     ----------
@@ -240,6 +240,10 @@ class ClientCells(ClientPoints):
     """
 
     values: Floats
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """The number of cells: "num_train", "num_test"."""
+        return {"num_train": len(self.values), "num_test": 0}
 
 
 def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
@@ -261,6 +265,6 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
     values = stored.dense(list(genes))
     labels = np.zeros(len(values), dtype=np.int64)
     test = np.zeros(len(values), dtype=np.bool_)
-    cells = client_points(np.zeros((len(values), 2)), labels, test, ("cell",), -1.0)
+    cells = client_points(np.zeros((len(values), 2)), labels, test, (), -1.0)
     fields = vars(cells) | {"digest": hashlib.sha256(values.data).hexdigest()}
     return ClientCells(**fields, values=values)
