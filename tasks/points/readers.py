@@ -16,6 +16,7 @@ from curvfed.tasks.class_names import in_order, names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
+from curvfed.tasks.points.cell_files import cell_file, entry, row_names
 from curvfed.tasks.sources import ENDINGS
 
 NPZ_KEYS = (
@@ -127,26 +128,30 @@ def _check_curve(path: Path, curvature: float) -> None:
 
 
 def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
-    import anndata
-
-    # "backed" leaves the expression matrix on the disk, because it may be larger than the memory.
-    stored = anndata.read_h5ad(path, backed="r")
-    try:
-        if embedding_key not in stored.obsm:
-            raise _lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key")
-        if not bare and label_key not in stored.obs:
-            raise _lacks(path, "obs", label_key, stored.obs, "points.label-key")
-        coordinates = stored.obsm[embedding_key]
-        classes = stored.obs.get(label_key)
-        names = list(map(str, stored.obs_names))
-    finally:
-        stored.file.close()
+    # The expression matrix may be larger than the memory, so it is not read.
+    with cell_file(path) as stored:
+        if embedding_key not in stored.get("obsm", {}):
+            raise _lacks(path, "obsm", embedding_key, stored.get("obsm", {}))
+        has_classes = label_key in stored["obs"]
+        if not bare and not has_classes:
+            columns = stored["obs"].attrs.get("column-order", [])
+            raise _lacks(path, "obs", label_key, columns)
+        coordinates = entry(stored, f"obsm/{embedding_key}")
+        classes = entry(stored, f"obs/{label_key}") if has_classes else None
+        names = row_names(stored, "obs")
     fields = (f'obsm["{embedding_key}"]', f'obs["{label_key}"]')
+    if list(map(str, getattr(coordinates, "index", names))) != names:
+        raise DataError(
+            f"{path}: {fields[0]} and obs have other names of cells; allowed are the same, in the"
+            " same order",
+            key="other-cells",
+        )
     return raw_points(str(path), coordinates, classes, fields, names)
 
 
-def _lacks(path: Path, group: str, key: str, present: Any, option: str) -> DataError:
+def _lacks(path: Path, group: str, key: str, present: Any) -> DataError:
     names = ", ".join(map(str, present)) or "none"
+    option = "points.embedding-key" if group == "obsm" else "points.label-key"
     hint = (
         "; cells with gene expression get coordinates by curvfed embed" if group == "obsm" else ""
     )

@@ -308,6 +308,100 @@ def test_faults_of_an_h5ad(h5ad, embedding, label, facts):
         read(path, embedding_key=embedding, label_key=label)
 
 
+def odd_table(file):
+    """Another table of obsm has other names of cells, as scVI and anndataR write."""
+    import pandas
+    from anndata.io import write_elem
+
+    write_elem(file["obsm"], "protein", pandas.DataFrame({"ER": np.ones(4)}, index=list("abcd")))
+
+
+def no_index(file):
+    """As SeuratDisk writes it."""
+    index = file["obs"].attrs["_index"]
+    file["obs"].move(index, "index")
+    del file["obs"].attrs["_index"]
+
+
+def categories_apart(file):
+    """As AnnData 0.7 and SeuratDisk write them."""
+    codes = file["obs/cell/codes"][()]
+    categories = file["obs/cell/categories"][()]
+    del file["obs/cell"]
+    file["obs/cell"] = codes
+    file["obs/__categories/cell"] = categories
+    file["obs"].attrs["encoding-version"] = "0.1.0"
+
+
+def slash(file):
+    """Columns with a slash are groups in the file."""
+    file["obs/quality/score"] = np.ones(4)
+    file["obsm/X/umap"] = np.ones((4, 2))
+
+
+def other_compression(file):
+    """A matrix that is not used has a compression that HDF5 does not know here."""
+    write_compressed(file, "X", np.ones((4, 3)))
+
+
+def write_compressed(file, place, values):
+    """Replace a matrix by bytes that zstd, which HDF5 does not have, is said to have written."""
+    import h5py
+
+    del file[place]
+    settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    settings.set_chunk(values.shape)
+    settings.set_filter(32015, h5py.h5z.FLAG_OPTIONAL)
+    space = h5py.h5s.create_simple(values.shape)
+    stored = h5py.h5d.create(file.id, place.encode(), h5py.h5t.NATIVE_DOUBLE, space, dcpl=settings)
+    stored.write_direct_chunk((0, 0), values.tobytes())
+    file[place].attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+
+
+@pytest.mark.parametrize(
+    "change", [odd_table, no_index, categories_apart, slash, other_compression]
+)
+def test_entries_that_are_not_used_need_not_be_readable(h5ad, change):
+    import h5py
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        change(file)
+    raw = read(path, embedding_key="X_disc", label_key="cell")
+    assert (raw.points == POINTS).all()
+    assert named(raw) == CLASSES.tolist()
+    assert raw.names == [f"cell{number}" for number in range(4)]
+
+
+def test_keys_with_a_slash(h5ad):
+    import h5py
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        file["obsm/disc/1"] = POINTS / 2
+        file.copy("obs/cell", "obs/kind/type")
+    raw = read(path, embedding_key="disc/1", label_key="kind/type")
+    assert (raw.points == POINTS / 2).all()
+    assert named(raw) == CLASSES.tolist()
+
+
+def test_an_entry_that_cannot_be_read_is_named(h5ad):
+    import h5py
+    import pandas
+    from anndata.io import write_elem
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        table = pandas.DataFrame(POINTS, columns=["x", "y"], index=list("abcd"))
+        write_elem(file["obsm"], "table", table)
+        write_compressed(file, "obsm/X_disc", POINTS)
+    with refuses("unreadable-entry", "obsm/X_disc", "pip install hdf5plugin") as caught:
+        read(path, embedding_key="X_disc", label_key="cell")
+    assert "damaged" not in str(caught.value)
+    with refuses("other-cells", 'obsm["table"]'):
+        read(path, embedding_key="table", label_key="cell")
+
+
 def test_a_file_in_use_is_not_damaged(h5ad):
     import fcntl
 
