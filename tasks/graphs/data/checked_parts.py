@@ -68,7 +68,7 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     """An edge index, (2, edges), int64, of nodes of the graph."""
     if isinstance(edge_index, Tensor) and not edge_index.numel():
         # torch makes a float tensor of an empty list
-        return torch.zeros(2, 0, dtype=torch.int64)
+        return edge_index.new_zeros(2, 0, dtype=torch.int64)
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(
             f"{where}: edge_index must be an integer tensor (2, edges); it is"
