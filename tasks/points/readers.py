@@ -44,7 +44,8 @@ def read_points(
         Negative.
         An `.npz` may say its own, positive or negative, as `curve`.
     embedding_key, label_key : str
-        For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs.
+        For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs; the latter
+        also names the column of a folder of Hugging Face's datasets.
     bare : bool
         Whether a file may lack classes altogether; an `.npz` then also holds a single array. All
         labels are −1.
@@ -57,7 +58,7 @@ def read_points(
     """
     other = format_of(path)
     if other is not None and other.task == "points":
-        other_points: RawPoints = other.locate(path).read()
+        other_points: RawPoints = other.locate(path, label_key=label_key).read()
         check_inside(str(path), other_points.points, curvature)
         return other_points
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
