@@ -7,7 +7,7 @@ baseline by which hulls are judged.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -85,70 +85,16 @@ def class_moments(tangents: Floats, labels: Integers, classes: int, reach: float
     return np.concatenate(moments)
 
 
-class Moments(NamedTuple):
-    """Moments of the J classes with points.
-
-    Attributes
-    ----------
-    classes : int array (J,)
-    counts : array (J,)
-    means : array (J, l)
-    scatter : array (J, l, l)
-        Covariances times counts.
-    floors : array (J,)
-        Bounds on the numerical error of the covariances.
-    """
-
-    classes: Integers
-    counts: Floats
-    means: Floats
-    scatter: Floats
-    floors: Floats
-
-    @classmethod
-    def of_total(cls, total: Floats, features: int, error: float = 0.0) -> "Moments":
-        """From the sum of all clients' `class_moments`; `error` bounds the error of its entries."""
-        rows = total.reshape(-1, 1 + features + triangle(features))
-        counts = np.rint(rows[:, 0])
-        classes = np.flatnonzero(counts)
-        counts = counts[classes]
-        rows = rows[classes]
-        means = rows[:, 1 : 1 + features] / counts[:, None]
-        products = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
-        scatter = products - counts[:, None, None] * means[:, :, None] * means[:, None]
-        squares = np.trace(products, axis1=1, axis2=2) / counts
-        squares = np.where(squares > 0, squares, 1)
-        floors = ROUNDING * squares + features * error * (1 + squares**0.5) ** 2 / counts
-        return cls(classes, counts, means, scatter, floors)
-
-    @property
-    def covariances(self) -> Floats:
-        """Of each class, (J, l, l)."""
-        return self.scatter / self.counts[:, None, None]
-
-    def pooled(self) -> Floats:
-        """The covariance within the classes, (l, l); a variance of 0 becomes the floor."""
-        covariance: Floats = self.scatter.sum(axis=0) / self.counts.sum()
-        floor = self.floors.max()
-        is_flat = np.linalg.eigvalsh(covariance)[0] <= floor
-        return at_least(covariance, floor) if is_flat else covariance
-
-    def lacking(self) -> Booleans:
-        """Whether a class has too few points, or points of too few directions, for a covariance of
-        its own, (J,)."""
-        variances = np.linalg.eigvalsh(self.covariances)[:, 0]
-        return (self.counts <= self.means.shape[1]) | (variances <= self.floors)
-
-
 def scores(
     total: Floats, features: int, kind: str, error: float = 0.0
-) -> tuple[Integers, Floats, Floats, Floats]:
+) -> tuple[Integers, Floats, Floats, Floats, Booleans]:
     """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a
     constant.
 
     Priors are the classes' shares, and covariances those of largest likelihood, divided by the
     number of points, as scikit-learn has them at version 1.9: so the classifier is its classifier
-    of all points. A class without a covariance of its own (`Moments.lacking`) has that of lda.
+    of all points. With qda, a class of too few points for a covariance of its own, or of points on
+    a line, has the pooled one. `error` bounds the error of the total's entries.
 
     Returns
     -------
@@ -157,30 +103,50 @@ def scores(
     q : array (J, l, l)
     w : array (J, l)
     b : array (J,)
+    is_pooled : bool array (J,)
+        Whether a class has the pooled covariance.
 
     Raises
     ------
     ValueError
         If there are fewer than two classes.
     """
-    moments = Moments.of_total(total, features, error)
-    classes, counts, means, _, _ = moments
+    rows = total.reshape(-1, 1 + features + triangle(features))
+    counts = np.rint(rows[:, 0])
+    classes = np.flatnonzero(counts)
     if len(classes) < 2:
         raise ValueError(
             f"points of {len(classes)} classes; a classifier needs at least two:"
             f" {SMALL_CLASSES_STAY}"
         )
-    is_shared = moments.lacking() | (kind == "lda")
-    covariances = np.where(is_shared[:, None, None], moments.pooled(), moments.covariances)
+    counts = counts[classes]
+    rows = rows[classes]
+    means = rows[:, 1 : 1 + features] / counts[:, None]
+    scatter = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
+    squares = np.trace(scatter, axis1=1, axis2=2) / counts
+    squares = np.where(squares > 0, squares, 1)
+    # Smaller variances may be numerical errors.
+    floors = ROUNDING * squares + features * error * (1 + squares**0.5) ** 2 / counts
+    scatter -= counts[:, None, None] * means[:, :, None] * means[:, None]
+    pooled = scatter.sum(axis=0) / counts.sum()
+    if np.linalg.eigvalsh(pooled)[0] <= floors.max():
+        pooled = at_least(pooled, floors.max())
+    covariances = scatter / counts[:, None, None]
+    is_flat = np.linalg.eigvalsh(covariances)[:, 0] <= floors
+    is_pooled = is_flat | (counts <= features) | (kind == "lda")
+    covariances = np.where(is_pooled[:, None, None], pooled, covariances)
     inverse = np.linalg.inv(covariances)
     w = np.einsum("jab,jb->ja", inverse, means)
     b = np.log(counts / counts.sum()) - 0.5 * np.einsum("ja,ja->j", w, means)
     b -= 0.5 * np.linalg.slogdet(covariances)[1]
-    return classes, -0.5 * inverse * (kind == "qda"), w, b
+    return classes, -0.5 * inverse * (kind == "qda"), w, b, is_pooled
 
 
-def discriminant(total: Floats, kind: str, curvature: float, error: float = 0.0) -> Classifier:
-    """The classifier from the `class_moments` of all clients together, in two dimensions.
+def discriminant(
+    total: Floats, kind: str, curvature: float, error: float = 0.0
+) -> tuple[Classifier, int]:
+    """The classifier from the `class_moments` of all clients together, in two dimensions, and the
+    number of classes with the pooled covariance.
 
     Parameters
     ----------
@@ -196,7 +162,7 @@ def discriminant(total: Floats, kind: str, curvature: float, error: float = 0.0)
     ValueError
         As `scores`.
     """
-    classes, q, w, b = scores(total, FEATURES, kind, error)
+    classes, q, w, b, is_pooled = scores(total, FEATURES, kind, error)
     root = np.sqrt(-curvature)  # tangent vectors of the disc are shorter by it
     normals = w * root
     name: Kind = "logistic"
@@ -210,7 +176,7 @@ def discriminant(total: Floats, kind: str, curvature: float, error: float = 0.0)
     model.classes_ = classes
     model.normals_ = normals[1:] - normals[:1] if is_pair else normals
     model.intercepts_ = b[1:] - b[:1] if is_pair else b
-    return Classifier(name, curvature, model)
+    return Classifier(name, curvature, model), int(is_pooled.sum())
 
 
 class MomentsOfClasses(Half):
@@ -269,9 +235,8 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
         if self.is_private:
             rows = moments.reshape(len(self.setting.class_names), -1)
             moments = plausible_moments(rows, FEATURES, total.noise, self.reach, kind == "lda")
-        classifier = discriminant(moments, kind, curvature, total.error)
+        classifier, num_pooled = discriminant(moments, kind, curvature, total.error)
         figures: dict[str, Any] = {"classifier": kind}
-        num_pooled = int(Moments.of_total(moments, FEATURES, total.error).lacking().sum())
         if kind == "qda" and num_pooled:
             figures["classes_pooled"] = num_pooled
         return Model(classifier.arrays(), figures, classifier)

@@ -14,7 +14,6 @@ from curvfed.deployments.inprocess import simulate
 from curvfed.geometry import poincare
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.methods.discriminant import (
-    Moments,
     class_moments,
     discriminant,
     length,
@@ -44,7 +43,7 @@ def test_equals_the_classifier_of_all_points(kind, classes, curvature):
     unit = tangents * np.sqrt(-curvature)
     parts = [class_moments(unit[one::3], labels[one::3], classes) for one in range(3)]
     assert parts[0].shape == (length(2, classes),)
-    found = discriminant(sum(parts), kind, curvature)
+    found, _ = discriminant(sum(parts), kind, curvature)
     wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
     np.testing.assert_allclose(found.probabilities(points), wanted, atol=1e-8)
     again = Classifier.from_arrays(found.arrays())
@@ -56,7 +55,7 @@ def test_in_more_dimensions(kind):
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 40)
     tangents = rng.normal(0, 1, (4, 6))[labels] + rng.normal(0, 1, (160, 6))
-    _, q, w, b = scores(class_moments(tangents, labels, 4), 6, kind)
+    _, q, w, b, _ = scores(class_moments(tangents, labels, 4), 6, kind)
     logs = np.einsum("ni,jik,nk->nj", tangents, q, tangents) + tangents @ w.T + b
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
@@ -144,13 +143,12 @@ def points_with_rare_classes():
 
 def test_a_rare_class_has_the_covariance_of_all():
     tangents, labels = points_with_rare_classes()
-    total = class_moments(tangents, labels, 5)
-    _, q, w, b = scores(total, 2, "qda")
+    _, q, w, b, is_pooled = scores(class_moments(tangents, labels, 5), 2, "qda")
     shared = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True)
     shared.fit(tangents, labels)
     covariances = [np.cov(tangents[labels == label].T, bias=True) for label in range(3)]
     covariances += 2 * [shared.covariance_]
-    assert Moments.of_total(total, 2).lacking().tolist() == [False] * 3 + [True] * 2
+    assert is_pooled.tolist() == [False] * 3 + [True] * 2
     for label, covariance in enumerate(covariances):
         members = tangents[labels == label]
         away = tangents - members.mean(axis=0)
@@ -165,7 +163,7 @@ def test_a_rare_class_has_the_covariance_of_all():
 @pytest.mark.parametrize("scale", [0.0, 0.2374])
 def test_equal_points_have_the_largest_class(kind, scale):
     tangents = np.full((600, 2), scale) * [1, 0.3333]
-    classifier = discriminant(class_moments(tangents, np.arange(600) % 3 // 2, 2), kind, -1.0)
+    classifier, _ = discriminant(class_moments(tangents, np.arange(600) % 3 // 2, 2), kind, -1.0)
     elsewhere = np.random.default_rng(0).uniform(-0.6, 0.6, (20, 2))
     np.testing.assert_allclose(classifier.probabilities(elsewhere)[:, 0], 2 / 3, atol=0.02)
 
@@ -174,7 +172,7 @@ def test_equal_points_have_the_largest_class(kind, scale):
 def test_classes_on_parallel_lines_are_told_apart(kind):
     labels = np.arange(60) % 2
     tangents = np.stack([np.linspace(-1, 1, 60), 0.1 * labels], axis=1)
-    classifier = discriminant(class_moments(tangents, labels, 2), kind, -1.0)
+    classifier, _ = discriminant(class_moments(tangents, labels, 2), kind, -1.0)
     points = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
     assert classifier.predict(points).tolist() == labels.tolist()
 
@@ -182,8 +180,8 @@ def test_classes_on_parallel_lines_are_told_apart(kind):
 def test_a_variance_below_the_error_of_the_sum_is_none():
     tangents, labels = points_of(0, 2)
     total = class_moments(poincare.log0(torch.from_numpy(tangents), -1.0).numpy(), labels, 2)
-    assert not Moments.of_total(total, 2, 1e-8).lacking().any()
-    assert Moments.of_total(total, 2, 1e3).lacking().all()
+    assert not scores(total, 2, "qda", error=1e-8)[-1].any()
+    assert scores(total, 2, "qda", error=1e3)[-1].all()
 
 
 def test_a_run_with_a_rare_class_completes_and_warns(tmp_path):
