@@ -123,18 +123,18 @@ def scores(
     rows = rows[classes]
     means = rows[:, 1 : 1 + features] / counts[:, None]
     scatter = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
-    squares = np.trace(scatter, axis1=1, axis2=2) / counts
+    squares: Floats = np.trace(scatter, axis1=1, axis2=2) / counts
     squares = np.where(squares > 0, squares, 1)
     # Smaller variances may be numerical errors.
     floors = ROUNDING * squares + features * error * (1 + squares**0.5) ** 2 / counts
     scatter -= counts[:, None, None] * means[:, :, None] * means[:, None]
-    pooled = scatter.sum(axis=0) / counts.sum()
+    pooled: Floats = scatter.sum(axis=0) / counts.sum()
     if np.linalg.eigvalsh(pooled)[0] <= floors.max():
         pooled = at_least(pooled, floors.max())
-    covariances = scatter / counts[:, None, None]
+    covariances: Any = scatter / counts[:, None, None]
     is_flat = np.linalg.eigvalsh(covariances)[:, 0] <= floors
     is_pooled = is_flat | (counts <= features) | (kind == "lda")
-    covariances = np.where(is_pooled[:, None, None], pooled, covariances)
+    covariances[is_pooled] = pooled
     inverse = np.linalg.inv(covariances)
     w = np.einsum("jab,jb->ja", inverse, means)
     b = np.log(counts / counts.sum()) - 0.5 * np.einsum("ja,ja->j", w, means)
