@@ -274,7 +274,7 @@ def pop_count(config: dict[str, Value], key: str, default: Value, minimum: int =
     UsageError
         If it is no whole number of at least `minimum`.
     """
-    number = config.pop(key, default)
+    number = python_value(config.pop(key, default), default)
     if type(number) is not int or number < minimum:
         raise UsageError(
             f"{key} is {number!r}, but must be a whole number of at least {minimum}", key="count"

@@ -179,9 +179,7 @@ def _check_model_of(request: Request, data: Data | None) -> None:
     _check_model(request.config, facts)
 
 
-def assign_data(
-    nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]
-) -> None:
+def assign_data(nodes: list[dict[str, Any]], data: Sequence[object], config: RunConfig) -> None:
     """Assign each simulated node its data in memory, or their path.
 
     Raises
@@ -202,12 +200,15 @@ def assign_data(
         # Imported only here, because it knows the arrays of every kind of data.
         from curvfed.tasks.in_memory import check_data, task_of
 
-        raw = check_data(f"data[{place}]", item, tasks=tasks)
+        raw = check_data(
+            f"data[{place}]", item, label_key=config.points.label_key, tasks=config.row.tasks
+        )
         nodes[place][IN_MEMORY] = raw
         task = task_of(raw)
-        if task not in tasks:
+        if task not in config.row.tasks:
             raise ConfigError(
-                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}',
+                f'data[{place}] is {task}; method = "{config.method}" works on'
+                f" {', '.join(config.row.tasks)}",
                 key="other-task",
             )
 

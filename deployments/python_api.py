@@ -219,7 +219,7 @@ def simulate(
         preflight(request)
     else:
         check_machine(request)
-        assign_data(nodes, clients, config.method, config.row.tasks)
+        assign_data(nodes, clients, config)
     log_to_stdout()
     # By default in this process: what a caller's classes and data record stays visible.
     make_run = run_simulation if config.workers else run_in_process

@@ -193,7 +193,8 @@ class OneShotRun(Run):
         self.metrics = metadata["metrics"]
         self.state.totals = metadata["totals"]
         self.summed = metadata["summed"]
-        return Statistics(arrays, metadata["weight"], noise=metadata["noise"])
+        bound = self.metrics.get("sum_error", 0.0)
+        return Statistics(arrays, metadata["weight"], error=bound, noise=metadata["noise"])
 
     def _finish(self, summed: Statistics, points: ServerPoints, cohort: MaskedCohort) -> None:
         """Learn from the sum, score, write."""

@@ -292,7 +292,8 @@ def _classes(federation: Federation) -> str:
     if len(everything := set().union(*classes.values())) == 1:
         return (
             f'all examples of the run are of one class, "{everything.pop()[1]}": every model that'
-            " answers it is right, and accuracies mean nothing; check the labels of the data"
+            " answers it is right, and accuracies mean nothing."
+            f" {KINDS[federation.facts.task].labels_hint}"
         )
     alone = [partition for partition, names in classes.items() if len(names) == 1]
     if not alone:

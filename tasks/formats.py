@@ -45,15 +45,15 @@ class Format:
     recognises: Callable[[Path], bool]
     has_users: bool = False
 
-    def locate(self, path: Path) -> "Located[Any]":
-        """The files of the data and their reader.
+    def locate(self, path: Path, **options: Any) -> "Located[Any]":
+        """The files of the data and their reader, which knows the options.
 
         Raises
         ------
         DataError
             If the files are incomplete.
         """
-        located: Located[Any] = resolve_name(f"curvfed.tasks.{self.reader}")(path)
+        located: Located[Any] = resolve_name(f"curvfed.tasks.{self.reader}")(path, **options)
         return replace(located, title=self.title)
 
 
@@ -177,6 +177,9 @@ def is_links(path: Path) -> bool:
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
 
+_NODE_LINK = re.compile(rb'\s*\{\s*"(directed|multigraph|graph|nodes|links)"')
+"""The beginning of a file of nodes and links."""
+
 OGB = "a folder of the Open Graph Benchmark"
 SAVED = "a folder saved by Hugging Face's datasets"
 
@@ -260,6 +263,34 @@ _IMAGES = {
     ".nii.gz": "a NIfTI volume",
 }
 _GRAPHS = {".gpickle": "a pickled graph, which is not opened, as it could run code"}
+_NETWORKS = {
+    ".graphml": ("a GraphML file", "read_graphml(PATH)"),
+    ".gml": ("a GML file", "read_gml(PATH)"),
+    ".gexf": ("a GEXF file", "read_gexf(PATH)"),
+    ".net": ("a Pajek file", "read_pajek(PATH)"),
+    ".edgelist": ("an edge list", "read_edgelist(PATH, create_using=networkx.DiGraph)"),
+    ".json": (
+        "a node-link JSON file",
+        "node_link_graph(json.loads(pathlib.Path(PATH).read_text()))",
+    ),
+}
+NETWORKS = {
+    ending: (
+        f"{kind} of networkx or Gephi",
+        f"write its edges as a table of links: graph = networkx.{reader}, then"
+        ' networkx.write_edgelist(graph, "links.tsv", delimiter="\\t", data=False)',
+    )
+    for ending, (kind, reader) in _NETWORKS.items()
+}
+"""Kinds of graphs by the end of their names, with the lines that make links of them."""
+
+TRIPLES = (
+    "a file of RDF",
+    'write its triples as .tsv: triples = rdflib.Graph().parse(PATH), then csv.writer(open("links'
+    '.tsv", "w"), delimiter="\\t").writerows((head, relation, tail) for head, relation, tail in'
+    " triples)",
+)
+
 _ARCHIVES = {
     ".zip": "an archive",
     ".tar": "an archive",
@@ -267,6 +298,8 @@ _ARCHIVES = {
 }
 
 FOREIGN = {
+    **NETWORKS,
+    **dict.fromkeys((".nt", ".ttl", ".owl", ".rdf"), TRIPLES),
     **{ending: (kind, AS_TABLES) for ending, kind in _TABLES.items()},
     **{ending: (kind, AS_POINTS) for ending, kind in _POINTS.items()},
     **{ending: (kind, AS_IMAGES) for ending, kind in _IMAGES.items()},
@@ -308,8 +341,19 @@ def is_tu_folder(path: Path) -> bool:
 def _kind_of_file(path: Path) -> tuple[str, str] | None:
     if path.suffix.lower() == ".npz":
         return _kind_of_arrays(path)
+    if path.suffix.lower() == ".json" and _is_node_link(path):
+        return NETWORKS[".json"]
     endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
     return next((FOREIGN[ending] for ending in endings if ending in FOREIGN), None)
+
+
+def _is_node_link(path: Path) -> bool:
+    """Whether a JSON file begins as networkx and D3 write nodes and links."""
+    try:
+        with path.open("rb") as file:
+            return bool(_NODE_LINK.match(file.read(100)))
+    except OSError:
+        return False
 
 
 def _kind_of_arrays(path: Path) -> tuple[str, str] | None:

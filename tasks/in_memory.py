@@ -33,6 +33,7 @@ from curvfed.tasks.links import RawLinks
 from curvfed.tasks.links.memory import ALLOWED as LINKS
 from curvfed.tasks.links.memory import links_in_memory
 from curvfed.tasks.points import RawPoints, raw_points
+from curvfed.tasks.points.readers import DEFAULT_LABEL
 from curvfed.tasks.public_data import Located
 
 LABELS = ("label", "labels", "y", "target", "class", "fine_label")
@@ -47,12 +48,12 @@ Features = Mapping[str, Any]
 """The type of each column by name, as `Features.to_dict` has them."""
 
 
-def locate(path: Path) -> Located[RawImages | RawPoints]:
+def locate(path: Path, label_key: str = "") -> Located[RawImages | RawPoints]:
     """The files of a data set that was saved to disk, and their reader."""
-    return Located(saved_files(path), partial(read, path))
+    return Located(saved_files(path), partial(read, path, label_key))
 
 
-def read(path: Path) -> RawImages | RawPoints:
+def read(path: Path, label_key: str = "") -> RawImages | RawPoints:
     """Read a data set that was saved by `save_to_disk`, with its splits.
 
     Raises
@@ -72,7 +73,7 @@ def read(path: Path) -> RawImages | RawPoints:
         stored = datasets.load_from_disk(str(path))
     except Exception as error:  # its readers may raise anything
         raise unreadable(path, error, "folder of save_to_disk") from error
-    return from_datasets(str(path), stored)
+    return from_datasets(str(path), stored, label_key)
 
 
 def is_dataset(item: object) -> bool:
@@ -81,8 +82,9 @@ def is_dataset(item: object) -> bool:
     return all(hasattr(split, "features") and hasattr(split, "column_names") for split in splits)
 
 
-def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
-    """The images or points of a `Dataset`, or of the splits of a `DatasetDict`.
+def from_datasets(where: str, stored: Any, label_key: str = "") -> RawImages | RawPoints:
+    """The images or points of a `Dataset`, or of the splits of a `DatasetDict`. The classes are in
+    the column `label_key` if that is neither empty nor the default.
 
     Splits are the training, validation and test part by their names; a single one is the training
     part. Other splits are left out, and those whose labels are all missing, -1. Without a labelled
@@ -96,7 +98,7 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     """
     splits = _splits(where, stored)
     features: Features = splits[TRAIN].features.to_dict()
-    label = _label_column(where, features)
+    label = _label_column(where, features, label_key)
     splits = {role: split for role, split in splits.items() if label in split.column_names}
     numbers = {role: _labels(where, label, split) for role, split in splits.items()}
     points_column = point_column(features)
@@ -169,8 +171,12 @@ def _splits(where: str, stored: Any) -> dict[int, Any]:
     return splits
 
 
-def _label_column(where: str, features: Features) -> str:
+def _label_column(where: str, features: Features, label_key: str) -> str:
     """The column of the classes."""
+    if label_key not in ("", DEFAULT_LABEL):
+        if label_key not in features:
+            raise _no_column(where, f"classes as {label_key} (points.label-key)", features)
+        return label_key
     columns = [name for name, kind in features.items() if column_type(kind) == "ClassLabel"]
     if len(columns) != 1:
         columns = [name for name in LABELS if name in (columns or features)]
@@ -277,7 +283,11 @@ def task_of(raw: Raw) -> str:
 
 
 def check_data(
-    where: str, item: object, stand_in: Sequence[str] = (), tasks: Sequence[str] = ()
+    where: str,
+    item: object,
+    stand_in: Sequence[str] = (),
+    tasks: Sequence[str] = (),
+    label_key: str = "",
 ) -> Raw:
     """Check one client's data in memory.
 
@@ -293,6 +303,8 @@ def check_data(
         are required.
     tasks : sequence of str
         The tasks of the method: edges of graphs are links for a method of links alone.
+    label_key : str
+        See `from_datasets`.
 
     Raises
     ------
@@ -300,7 +312,7 @@ def check_data(
         Names what is wrong and what is allowed.
     """
     if is_dataset(item):
-        return from_datasets(where, item)
+        return from_datasets(where, item, label_key)
     links = None if stand_in else links_in_memory(where, item, list(tasks) == ["links"])
     if links is not None:
         return links

@@ -13,6 +13,9 @@ TRIVIAL = tuple(TRIVIAL_OF.values())
 GUESSES = {"roc_auc": 0.5}
 """By the data's metric, the score of a guess."""
 
+UNKNOWN_HINT = "The label -1 means an unknown class: write 0 in its place if it is a class"
+"""A hint where labels of graphs leave a single class."""
+
 _GRAPHS: dict[str, Any] = {
     "local_epochs": 1,
     "batch_size": 128,
@@ -103,6 +106,8 @@ class Kind:
         Whether the server can read test data of a user.
     tables : tuple of str
         The tables of methods' keys that also describe such data.
+    labels_hint : str
+        A sentence about labels, where a run has a single class.
     made_of : tuple of str
         Other kinds of data that can be read as this one.
     """
@@ -126,6 +131,7 @@ class Kind:
     has_test_set: bool = False
     reads_test_data: bool = False
     tables: tuple[str, ...] = ()
+    labels_hint: str = "Check the labels of the data"
     made_of: tuple[str, ...] = ()
 
     @property
@@ -148,6 +154,7 @@ NODES = Kind(
     partitions=("metis", "louvain", "random"),
     defaults=_GRAPHS | {"batch_size": 0},
     sizes=" of {num_features} features",
+    labels_hint=UNKNOWN_HINT,
     batches_training_only=False,
 )
 
@@ -158,6 +165,7 @@ GRAPHS = Kind(
     default_models={"flat": "gin", "lorentz": "lorentz"},
     partitions=("metis", "louvain", "random"),
     defaults=_GRAPHS,
+    labels_hint=UNKNOWN_HINT,
     has_spaces=True,
 )
 

@@ -21,7 +21,8 @@ from curvfed.deployments.embed.make import (
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.expression import Expression, read
+from curvfed.tasks.points.cell_files import entry
+from curvfed.tasks.points.expression import Expression, opened
 
 SAMPLE = 500
 """Maximum number of cells for measuring the distortion."""
@@ -115,17 +116,19 @@ class Reference:
         """
         if path.is_dir():
             return cls.of_run(path)
-        cells = read(path)
+        places = ("uns/curvfed", "obsm/X_curvfed_pca", "obsm/X_poincare")
+        with opened(path) as cells:
+            entries = {place: entry(cells, place) for place in places if place in cells}
         try:
-            stored = cells.uns["curvfed"]
+            stored = entries["uns/curvfed"]
             chosen = stored["graph_cells"]
             return cls(
                 genes=[str(gene) for gene in stored["genes"]],
                 mean=stored["mean"],
                 deviation=stored["deviation"],
                 axes=stored["axes"],
-                components=cells.obsm["X_curvfed_pca"][chosen],
-                points=cells.obsm["X_poincare"][chosen],
+                components=entries["obsm/X_curvfed_pca"][chosen],
+                points=entries["obsm/X_poincare"][chosen],
                 scale=float(stored["scale"]),
                 misfit=float(stored["misfit"]),
             )

@@ -311,16 +311,16 @@ def plausible_moments(
     raw = np.stack([unpack_symmetric(row, features) for row in noisy[:, 1 + features :]])
     floor = 2 * (features * 1.5) ** 0.5 * noise * reach**2
     if pooled:
-        scatter = _at_least(raw[0] - products.sum(axis=0), floor)
+        scatter = at_least(raw[0] - products.sum(axis=0), floor)
         scatters = numbers[:, None, None] * scatter / max(numbers.sum(), 1)
     else:
-        scatters = np.stack([_at_least(matrix, floor) for matrix in raw - products])
+        scatters = np.stack([at_least(matrix, floor) for matrix in raw - products])
         scatters[numbers == 0] = 0
     packed = np.stack([pack_symmetric(matrix) for matrix in scatters + products])
     return np.concatenate([numbers[:, None], numbers[:, None] * means, packed], axis=1)
 
 
-def _at_least(matrix: Floats, floor: float) -> Floats:
+def at_least(matrix: Floats, floor: float) -> Floats:
     """The symmetric matrix with its eigenvalues raised to the floor."""
     values, vectors = np.linalg.eigh(matrix)
     return vectors * np.maximum(values, floor) @ vectors.T

@@ -315,6 +315,7 @@ _OUTLIERS = (
     _count("groups_left_out", "groups of clients left out because their sum failed"),
     _count("dropouts", "clients that dropped out"),
     _count("classes_disputed", "classes whose name is disputed", DETAIL),
+    _count("classes_pooled", "classes with the covariance of all classes", DETAIL),
 )
 
 _KINDS = {

@@ -7,14 +7,15 @@ baseline by which hulls are judged.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from curvfed.geometry.arrays import Floats, Integers
+from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.linear_classifiers import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import (
+    at_least,
     moment_variances,
     on_grid,
     pack_symmetric,
@@ -53,6 +54,9 @@ PRIVATE_REACH = 4.0
 
 FEATURES = 2
 
+ROUNDING = 1e-12
+"""Bound on the rounding error of a variance, over the mean square of the points."""
+
 
 def length(features: int, classes: int) -> int:
     """Length of a client's vector."""
@@ -81,13 +85,16 @@ def class_moments(tangents: Floats, labels: Integers, classes: int, reach: float
     return np.concatenate(moments)
 
 
-def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, Floats, Floats]:
+def scores(
+    total: Floats, features: int, kind: str, error: float = 0.0
+) -> tuple[Integers, Floats, Floats, Floats, Booleans]:
     """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a
     constant.
 
     Priors are the classes' shares, and covariances those of largest likelihood, divided by the
     number of points, as scikit-learn has them at version 1.9: so the classifier is its classifier
-    of all points.
+    of all points. With qda, a class of too few points for a covariance of its own, or of points on
+    a line, has the pooled one. `error` bounds the error of the total's entries.
 
     Returns
     -------
@@ -96,11 +103,13 @@ def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, F
     q : array (J, l, l)
     w : array (J, l)
     b : array (J,)
+    is_pooled : bool array (J,)
+        Whether a class has the pooled covariance.
 
     Raises
     ------
     ValueError
-        If a class has too few points for its own covariance, or there are fewer than two classes.
+        If there are fewer than two classes.
     """
     rows = total.reshape(-1, 1 + features + triangle(features))
     counts = np.rint(rows[:, 0])
@@ -114,27 +123,30 @@ def scores(total: Floats, features: int, kind: str) -> tuple[Integers, Floats, F
     rows = rows[classes]
     means = rows[:, 1 : 1 + features] / counts[:, None]
     scatter = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
+    squares: Floats = np.trace(scatter, axis1=1, axis2=2) / counts
+    squares = np.where(squares > 0, squares, 1)
+    # Smaller variances may be numerical errors.
+    floors = ROUNDING * squares + features * error * (1 + squares**0.5) ** 2 / counts
     scatter -= counts[:, None, None] * means[:, :, None] * means[:, None]
-    if kind == "lda":
-        covariances = np.repeat(
-            scatter.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0
-        )
-    elif (counts <= features).any():
-        raise ValueError(
-            f"discriminant.kind = qda: a class has {counts.min():.0f} points in all; a covariance"
-            f" of its own needs {features + 1}; lda needs no more than one"
-        )
-    else:
-        covariances = scatter / counts[:, None, None]
+    pooled: Floats = scatter.sum(axis=0) / counts.sum()
+    if np.linalg.eigvalsh(pooled)[0] <= floors.max():
+        pooled = at_least(pooled, floors.max())
+    covariances: Any = scatter / counts[:, None, None]
+    is_flat = np.linalg.eigvalsh(covariances)[:, 0] <= floors
+    is_pooled = is_flat | (counts <= features) | (kind == "lda")
+    covariances[is_pooled] = pooled
     inverse = np.linalg.inv(covariances)
     w = np.einsum("jab,jb->ja", inverse, means)
     b = np.log(counts / counts.sum()) - 0.5 * np.einsum("ja,ja->j", w, means)
     b -= 0.5 * np.linalg.slogdet(covariances)[1]
-    return classes, -0.5 * inverse * (kind == "qda"), w, b
+    return classes, -0.5 * inverse * (kind == "qda"), w, b, is_pooled
 
 
-def discriminant(total: Floats, kind: str, curvature: float) -> Classifier:
-    """The classifier from the `class_moments` of all clients together, in two dimensions.
+def discriminant(
+    total: Floats, kind: str, curvature: float, error: float = 0.0
+) -> tuple[Classifier, int]:
+    """The classifier from the `class_moments` of all clients together, in two dimensions, and the
+    number of classes with the pooled covariance.
 
     Parameters
     ----------
@@ -142,13 +154,15 @@ def discriminant(total: Floats, kind: str, curvature: float) -> Classifier:
     kind : {"lda", "qda"}
     curvature : float < 0
         The curvature of the disc.
+    error : float
+        Bound on the absolute error of the total's entries.
 
     Raises
     ------
     ValueError
         As `scores`.
     """
-    classes, q, w, b = scores(total, FEATURES, kind)
+    classes, q, w, b, is_pooled = scores(total, FEATURES, kind, error)
     root = np.sqrt(-curvature)  # tangent vectors of the disc are shorter by it
     normals = w * root
     name: Kind = "logistic"
@@ -162,7 +176,7 @@ def discriminant(total: Floats, kind: str, curvature: float) -> Classifier:
     model.classes_ = classes
     model.normals_ = normals[1:] - normals[:1] if is_pair else normals
     model.intercepts_ = b[1:] - b[:1] if is_pair else b
-    return Classifier(name, curvature, model)
+    return Classifier(name, curvature, model), int(is_pooled.sum())
 
 
 class MomentsOfClasses(Half):
@@ -221,8 +235,22 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
         if self.is_private:
             rows = moments.reshape(len(self.setting.class_names), -1)
             moments = plausible_moments(rows, FEATURES, total.noise, self.reach, kind == "lda")
-        classifier = discriminant(moments, kind, curvature)
-        return Model(classifier.arrays(), {"classifier": kind}, classifier)
+        classifier, num_pooled = discriminant(moments, kind, curvature, total.error)
+        figures: dict[str, Any] = {"classifier": kind}
+        if kind == "qda" and num_pooled:
+            figures["classes_pooled"] = num_pooled
+        return Model(classifier.arrays(), figures, classifier)
+
+    def warnings(self, metrics: Mapping[str, Any]) -> dict[str, str]:
+        """Those of all classifiers, and classes without a covariance of their own."""
+        texts = super().warnings(metrics)
+        if num_pooled := metrics.get("classes_pooled"):
+            texts["pooled"] = (
+                f"{num_pooled} classes have fewer than {FEATURES + 1} points in all, or points that"
+                " lie on a line; a covariance of their own needs more, so they have that of all"
+                " classes together, as with discriminant.kind = lda"
+            )
+        return texts
 
 
 METHODS = {

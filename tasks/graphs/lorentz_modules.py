@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from curvfed.tasks.graphs.data import checked_parts
 from curvfed.tasks.graphs.lorentz_layers import (
     Space,
     distance_logits,
@@ -316,6 +317,11 @@ class LorentzConv(nn.Module):
         Returns
         -------
         Tensor, (N, num_out)
+
+        Raises
+        ------
+        DataError
+            If `edge_index` is no such tensor, or an edge has a node outside 0..N-1.
         """
         adjacency = _adjacency(edge_index, len(space), space.dtype)
         product = space @ self.weight.t()
@@ -373,8 +379,9 @@ def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Consta
     # object equals a new one.
     about = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
     if edge_index not in _adjacencies or _adjacencies[edge_index][0] != about:
-        # the pairs' numbers exceed 32 bits
-        rows, columns = edge_index[:, edge_index[0] != edge_index[1]].long()
+        # Of 64 bits, because the pairs' numbers exceed 32.
+        edges = checked_parts.edges("LorentzConv", edge_index, num_nodes)
+        rows, columns = edges[:, edges[0] != edges[1]]
         pairs = torch.unique(torch.cat([rows * num_nodes + columns, columns * num_nodes + rows]))
         both = torch.stack([pairs // num_nodes, pairs % num_nodes])
         _adjacencies[edge_index] = about, normalized_adjacency(both, num_nodes, dtype)

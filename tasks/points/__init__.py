@@ -169,8 +169,8 @@ class RawPoints:
         The data set's own test part, if it has one.
     names : sequence of str, (n,)
         The names of the points in the file; empty if they have none.
-    left_out : str
-        What `only` left out, in words.
+    notes : tuple of str
+        What the run does not use of the file, in words for the log.
     """
 
     points: Floats
@@ -178,7 +178,7 @@ class RawPoints:
     class_names: tuple[str, ...]
     test: Booleans | None
     names: Sequence[str] = ()
-    left_out: str = ""
+    notes: tuple[str, ...] = ()
 
     def rows(self, chosen: Booleans) -> "RawPoints":
         """The points of this mask (n,)."""
@@ -200,18 +200,18 @@ class RawPoints:
         labels = np.array(new_labels, dtype=np.int64)[self.labels]
         selected = labels >= 0
         num_unknown = int((self.labels < 0).sum())
-        left_out = ""
+        notes = self.notes
         if num_unknown:
-            left_out = (
+            notes += (
                 f"{num_unknown} of {len(selected)} points have no known class; training and scores"
-                " leave them out"
+                " leave them out",
             )
         return RawPoints(
             points=self.points[selected],
             labels=labels[selected],
             class_names=tuple(numbers),
             test=None if self.test is None else self.test[selected],
-            left_out=left_out,
+            notes=notes,
         )
 
 

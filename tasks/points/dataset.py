@@ -238,7 +238,7 @@ def _client(
         curvature=spec.curvature,
         partition_digest=partition_digest,
     )
-    return replace(client, history=raw.left_out)
+    return replace(client, history="; ".join(raw.notes))
 
 
 def _split_seed(spec: PointSpec) -> int:

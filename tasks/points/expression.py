@@ -1,12 +1,13 @@
 """The expression of the cells of an `.h5ad`: reading and writing, and the cells of a client that
 have no coordinates in the disc."""
 
+import contextlib
 import hashlib
 import shutil
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from curvfed.geometry.arrays import Floats
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.points import ClientPoints, client_points
+from curvfed.tasks.points.cell_files import cell_file, entry, row_names, write_new
 from curvfed.tasks.stored_files import replacing
 
 MAX_LOGARITHM = 30.0
@@ -56,39 +58,75 @@ class Expression:
         return np.asarray(columns, dtype=np.float64, order="C")
 
 
-def read(path: Path) -> Any:
-    """The AnnData object of a file.
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of an `.h5ad` with their expression, under the names that AnnData gives them.
+
+    Attributes
+    ----------
+    X : array or sparse matrix, (n, g), or None
+    layers : dict of str to such a matrix
+    var_names : pandas.Index, (g,)
+    n_obs : int
+    raw : object with X and var_names, or None
+    """
+
+    X: Any
+    layers: dict[str, Any]
+    var_names: Any
+    n_obs: int
+    raw: Any
+
+
+def read(path: Path) -> Cells:
+    """The cells of a file.
 
     Raises
     ------
     DataError
-        If the file is absent or not an `.h5ad`.
+        If the file is absent or not an `.h5ad`, or the expression cannot be read.
     """
-    import anndata
+    from pandas import Index
 
+    with opened(path) as file:
+        raw = None
+        if "raw/X" in file:
+            genes = Index(row_names(file, "raw/var"))
+            raw = SimpleNamespace(X=entry(file, "raw/X"), var_names=genes)
+        return Cells(
+            X=entry(file, "X") if "X" in file else None,
+            layers=entry(file, "layers") if "layers" in file else {},
+            var_names=Index(row_names(file, "var")),
+            n_obs=len(row_names(file, "obs")),
+            raw=raw,
+        )
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The open file of cells, by `cell_file`.
+
+    Raises
+    ------
+    DataError
+        If it is absent or not an `.h5ad`.
+    """
     if path.suffix.lower() != ".h5ad" or not path.is_file():
         raise DataError(
             f"no file {path}; allowed is an .h5ad file of cells with their expression",
             key="no-file",
         )
     try:
-        with warnings.catch_warnings():
-            # AnnData warns of files of earlier versions.
-            warnings.simplefilter("ignore")
-            return anndata.read_h5ad(path)
-    except Exception as error:  # HDF5 and AnnData have their own errors
+        with cell_file(path) as file:
+            yield file
+    except (OSError, KeyError) as error:
         raise unreadable(path, error, ".h5ad file") from error
 
 
 def num_cells(path: Path) -> int:
     """The number of cells in an `.h5ad`."""
-    import anndata
-
-    stored = anndata.read_h5ad(path, backed="r")
-    try:
-        return int(stored.n_obs)
-    finally:
-        stored.file.close()
+    with opened(path) as file:
+        return len(row_names(file, "obs"))
 
 
 def add_to_copy(source: Path, out: Path, added: Mapping[str, Any]) -> None:
@@ -111,9 +149,8 @@ def add_to_copy(source: Path, out: Path, added: Mapping[str, Any]) -> None:
         shutil.copyfile(source, new)
         with h5py.File(source, "r") as file:
             is_old = not isinstance(file["obs"], h5py.Group)
-        # In old files tables are arrays of records.
         if is_old:
-            read(source).write_h5ad(new)
+            write_new(source, new)
         with h5py.File(new, "r+") as file:
             for place, value in added.items():
                 group, _, name = place.partition("/")
@@ -231,7 +268,7 @@ def _variation(values: Floats) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ClientCells(ClientPoints):
-    """Cells, all for training and of one class, at the origin of the disc.
+    """Cells without classes, all for training, at the origin of the disc.
 
     Attributes
     ----------
@@ -240,6 +277,10 @@ class ClientCells(ClientPoints):
     """
 
     values: Floats
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """The number of cells: "num_train", "num_test"."""
+        return {"num_train": len(self.values), "num_test": 0}
 
 
 def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
@@ -261,6 +302,6 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
     values = stored.dense(list(genes))
     labels = np.zeros(len(values), dtype=np.int64)
     test = np.zeros(len(values), dtype=np.bool_)
-    cells = client_points(np.zeros((len(values), 2)), labels, test, ("cell",), -1.0)
+    cells = client_points(np.zeros((len(values), 2)), labels, test, (), -1.0)
     fields = vars(cells) | {"digest": hashlib.sha256(values.data).hexdigest()}
     return ClientCells(**fields, values=values)

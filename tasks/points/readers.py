@@ -6,15 +6,17 @@ import io
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from curvfed.tasks.class_names import in_order
+from curvfed.tasks.class_names import in_order, names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
+from curvfed.tasks.points.cell_files import cell_file, entry, row_names
 from curvfed.tasks.sources import ENDINGS
 
 NPZ_KEYS = (
@@ -34,14 +36,16 @@ def read_points(
         An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8 or UTF-16,
         with or without a header; or an `.h5ad` of AnnData. The class of a table is in the column
         `label_key`; if this is the default or there is no header, also in the last of three
-        columns, unless that is a coordinate. Its coordinates are in the columns "x" and "y", or in
-        the two other columns that hold numbers and have a header that is not empty. Where the class
-        is missing (`curvfed.tasks.class_names.MISSING`) the point's label is −1.
+        columns, unless that is a coordinate or has decimals. Its coordinates are in the columns "x"
+        and "y", without a "z" of numbers, or in the two other columns that hold numbers and have a
+        header that is not empty. Where the class is missing
+        (`curvfed.tasks.class_names.MISSING`) the point's label is −1.
     curvature : float
         Negative.
         An `.npz` may say its own, positive or negative, as `curve`.
     embedding_key, label_key : str
-        For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs.
+        For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs; the latter
+        also names the column of a folder of Hugging Face's datasets.
     bare : bool
         Whether a file may lack classes altogether; an `.npz` then also holds a single array. All
         labels are −1.
@@ -54,7 +58,7 @@ def read_points(
     """
     other = format_of(path)
     if other is not None and other.task == "points":
-        other_points: RawPoints = other.locate(path).read()
+        other_points: RawPoints = other.locate(path, label_key=label_key).read()
         check_inside(str(path), other_points.points, curvature)
         return other_points
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
@@ -125,26 +129,30 @@ def _check_curve(path: Path, curvature: float) -> None:
 
 
 def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
-    import anndata
-
-    # "backed" leaves the expression matrix on the disk, because it may be larger than the memory.
-    stored = anndata.read_h5ad(path, backed="r")
-    try:
-        if embedding_key not in stored.obsm:
-            raise _lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key")
-        if not bare and label_key not in stored.obs:
-            raise _lacks(path, "obs", label_key, stored.obs, "points.label-key")
-        coordinates = stored.obsm[embedding_key]
-        classes = stored.obs.get(label_key)
-        names = list(map(str, stored.obs_names))
-    finally:
-        stored.file.close()
+    # The expression matrix may be larger than the memory, so it is not read.
+    with cell_file(path) as stored:
+        if embedding_key not in stored.get("obsm", {}):
+            raise _lacks(path, "obsm", embedding_key, stored.get("obsm", {}))
+        has_classes = label_key in stored["obs"]
+        if not bare and not has_classes:
+            columns = stored["obs"].attrs.get("column-order", [])
+            raise _lacks(path, "obs", label_key, columns)
+        coordinates = entry(stored, f"obsm/{embedding_key}")
+        classes = entry(stored, f"obs/{label_key}") if has_classes else None
+        names = row_names(stored, "obs")
     fields = (f'obsm["{embedding_key}"]', f'obs["{label_key}"]')
+    if list(map(str, getattr(coordinates, "index", names))) != names:
+        raise DataError(
+            f"{path}: {fields[0]} and obs have other names of cells; allowed are the same, in the"
+            " same order",
+            key="other-cells",
+        )
     return raw_points(str(path), coordinates, classes, fields, names)
 
 
-def _lacks(path: Path, group: str, key: str, present: Any, option: str) -> DataError:
+def _lacks(path: Path, group: str, key: str, present: Any) -> DataError:
     names = ", ".join(map(str, present)) or "none"
+    option = "points.embedding-key" if group == "obsm" else "points.label-key"
     hint = (
         "; cells with gene expression get coordinates by curvfed embed" if group == "obsm" else ""
     )
@@ -156,6 +164,9 @@ def _lacks(path: Path, group: str, key: str, present: Any, option: str) -> DataE
 
 
 COLUMNS = "two columns of coordinates and one of classes"
+
+AXES = ("x", "y", "z")
+"""The names of columns of coordinates."""
 
 DEFAULT_LABEL = "label"
 """The name of the column of classes, if none is given."""
@@ -192,17 +203,24 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     header = first_row if _is_header(first_row, label_key) else []
     body = rows[1:] if header else rows
     first = body[0] if body else rows[0]
-    label = _label_column(header, first[1], label_key)
+    label = _label_column(header, body or rows, label_key)
     if label is None and not bare:
         raise _unlabelled(path, header or [""] * width, label_key)
     columns = _coordinate_columns(path, header, first, label) if body else []
+    ignored = [
+        name
+        for place, name in enumerate(header)
+        if name and place not in (label, *columns) and _is_number(first[1][place])
+    ]
     points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
     # The first column has the names of the points if it holds text, or the index of pandas.
-    is_text_or_index = header[:1] == [""] or math.isnan(_number(first[1][0]))
+    is_text_or_index = header[:1] == [""] or not _is_number(first[1][0])
     is_named = is_text_or_index and 0 not in (label, *columns)
     names = [row[0] for _, row in body] if is_named else []
     classes = None if label is None else [row[label] for _, row in body]
-    return raw_points(str(path), points, classes, ("coordinates", "classes"), names)
+    raw = raw_points(str(path), points, classes, ("coordinates", "classes"), names)
+    notes = (f"columns of numbers that are not read: {names_listed(ignored)}",) if ignored else ()
+    return replace(raw, notes=notes)
 
 
 def _rows(path: Path, min_columns: int) -> list[Row]:
@@ -242,24 +260,27 @@ def _text(path: Path) -> str:
 
 def _is_header(row: list[str], label_key: str) -> bool:
     """Whether the first line has the columns' names; the default names of pandas are 0 and 1."""
-    numbers = [cell for cell in row if not math.isnan(_number(cell))]
+    numbers = [cell for cell in row if _is_number(cell)]
     return not numbers or label_key in row or numbers == ["0", "1"]
 
 
-def _label_column(header: list[str], first: list[str], label_key: str) -> int | None:
+def _label_column(header: list[str], body: list[Row], label_key: str) -> int | None:
     """The column with this name; for the default name also the last of three columns, as any other
     guess may be wrong."""
     if label_key in header:
         return header.index(label_key)
+    first = body[0][1]
     # A column with an empty header is the index of pandas.
     places = [place for place in range(len(first)) if not header or header[place]]
     if len(places) != 3 or (header and label_key != DEFAULT_LABEL):
         return None
-    numbers = [place for place in places if not math.isnan(_number(first[place]))]
-    is_coordinate = numbers[-1:] == places[-1:] and len(numbers) == 2
-    if is_coordinate or (header and header[places[-1]].lower() in ("x", "y")):
-        return None
-    return places[-1]
+    last = places[-1]
+    numbers = [place for place in places if _is_number(first[place])]
+    is_coordinate = numbers[-1:] == [last] and (
+        len(numbers) == 2 or (bool(header) and header[last].lower() in AXES)
+    )
+    has_decimals = any(_number(row[last]) % 1 > 0 for _, row in body)
+    return None if is_coordinate or has_decimals else last
 
 
 def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
@@ -268,7 +289,7 @@ def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
     columns = f"; its columns are {columns_listed}" if columns_listed else ""
     return DataError(
         f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
-        f" (points.label-key){columns}",
+        f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers",
         columns_listed,
         key="no-column",
     )
@@ -279,13 +300,21 @@ def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | 
     line, row = first
     lower = [name.lower() for name in header]
     if lower.count("x") == lower.count("y") == 1:
+        third = lower.index("z") if "z" in lower else -1
+        if third not in (-1, label) and _is_number(row[third]):
+            raise DataError(
+                f"{path} has a column {header[third]} beside x and y: a third coordinate, and"
+                " points in the disc have two; remove the column, or rename it if it is none",
+                header[third],
+                key="columns",
+            )
         return [lower.index("x"), lower.index("y")]
     places = [
         place for place in range(len(row)) if place != label and (not header or header[place])
     ]
     if label is None and len(places) == 2:
         return places
-    columns = [place for place in places if not math.isnan(_number(row[place]))]
+    columns = [place for place in places if _is_number(row[place])]
     if len(columns) != 2:
         besides = "" if label is None else f"besides the class, column {label + 1}, "
         hint = f". {EMBEDDING_HINT}" if len(columns) > 2 else ""
@@ -313,6 +342,10 @@ def _number(cell: str) -> float:
         return float(cell.replace(",", "."))
     except ValueError:
         return math.nan
+
+
+def _is_number(cell: str) -> bool:
+    return not math.isnan(_number(cell))
 
 
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(

@@ -34,7 +34,10 @@ DEGREES_HINT = (
 
 
 def features(where: Path | str, x: object) -> Tensor:
-    """Node features, (nodes, F), float32, finite; dense, or CSR without zeros where x is sparse."""
+    """Node features, (nodes, F), float32, finite; dense, or CSR without zeros where x is sparse. A
+    row of numbers (nodes,) is one feature."""
+    if isinstance(x, Tensor) and x.ndim == 1:
+        x = x.unsqueeze(1)
     if not isinstance(x, Tensor) or x.ndim != 2 or 0 in x.shape or x.is_complex():
         hint = DEGREES_HINT if x is None else ""
         raise DataError(
@@ -65,7 +68,7 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     """An edge index, (2, edges), int64, of nodes of the graph."""
     if isinstance(edge_index, Tensor) and not edge_index.numel():
         # torch makes a float tensor of an empty list
-        return torch.zeros(2, 0, dtype=torch.int64)
+        return edge_index.new_zeros(2, 0, dtype=torch.int64)
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(
             f"{where}: edge_index must be an integer tensor (2, edges); it is"
@@ -92,9 +95,10 @@ def labels(where: Path | str, y: object, count: int) -> Tensor:
     if is_integer(classes) and classes.ndim == 2 and classes.shape[1] > 1 and _is_one_hot(classes):
         classes = classes.argmax(dim=1)
     if not is_integer(classes) or classes.numel() != count or classes.ndim > 2:
+        reason = "" if is_integer(classes) else ", as regression is not supported"
         raise DataError(
-            f"{where}: y must be a tensor ({count},) of whole numbers, each a class, as regression"
-            f" is not supported; it is {kind_of(y)}",
+            f"{where}: y must be a tensor ({count},) of whole numbers, each a class{reason}; it is"
+            f" {kind_of(y)}",
             key="labels",
         )
     if bool((classes < UNKNOWN).any()):

@@ -33,6 +33,7 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import csr, select_rows
+from curvfed.tasks.kinds import UNKNOWN_HINT
 
 CLUSTERS_PER_BATCH = 8
 """Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
@@ -139,7 +140,7 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
 
 def _history(raw: RawGraph, spec: GraphSpec) -> str:
     """How a file is used and how its graph is split, in words."""
-    steps = [*raw.notes, *_unknown(raw.labels, "nodes")]
+    steps = [*raw.notes, *_unknown(raw, "nodes")]
     if raw.split is None:
         steps.append("it has no split, so the seed draws one")
     else:
@@ -216,13 +217,14 @@ def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
     return _graphs_of_client(raw, np.arange(len(raw.labels)), masks, spec)
 
 
-def _unknown(labels: Tensor, kind: str) -> list[str]:
-    num_unknown = int((labels < 0).sum())
+def _unknown(raw: RawGraph | RawGraphs, kind: str) -> list[str]:
+    num_unknown = int((raw.labels < 0).sum())
     if not num_unknown:
         return []
+    hint = f". {UNKNOWN_HINT}" if len(raw.class_names) == 1 else ""
     return [
-        f"{num_unknown} of {len(labels)} {kind} have no known class; losses and scores leave them"
-        " out"
+        f"{num_unknown} of {len(raw.labels)} {kind} have no known class; losses and scores leave"
+        f" them out{hint}"
     ]
 
 
@@ -244,7 +246,7 @@ def _graphs_of_client(
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
     split_words = [] if raw.split is None else [raw.split.describe(spec.seed)]
-    steps = [*raw.notes, *split_words, *_unknown(raw.labels, "graphs")]
+    steps = [*raw.notes, *split_words, *_unknown(raw, "graphs")]
     features = _features(raw, torch.from_numpy(nodes), train[graph_of_node], spec.normalize)
     return client_graph(
         features=features,

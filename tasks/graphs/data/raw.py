@@ -15,6 +15,9 @@ from curvfed.tasks.graphs.data.partition import clean_edges
 MAX_NODES = 10**8
 """More nodes do not fit into memory; a larger number is a mistake."""
 
+NODE_FIELDS = ("pos", "z", "node_type", "n_id")
+"""Fields with a row for each node, which tell the number of nodes where x is absent."""
+
 MAX_DEGREE = 64
 """The largest degree with a feature of its own in users' graphs: all clients and predictions then
 have the same columns."""
@@ -153,10 +156,11 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     where : Path or str
         The file, for the error texts.
     graphs : sequence of dict
-        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, the number of a
-        class, -1, -100 or NaN if it is unknown, as a number or a tensor of one; without `x`,
-        optionally `num_nodes`, by default the largest number in `edge_index` plus one; optionally
-        `class_names`, the same in all.
+        `x` (nodes, F) or (nodes,), in all of them or in none; `edge_index` (2, edges), absent where
+        a graph has no edges, but not in all; `y`, the number of a class, -1, -100 or NaN if it is
+        unknown, as a number or a tensor of one; without `x`, optionally `num_nodes`, by default the
+        rows of the first of `NODE_FIELDS`, or else the largest number in `edge_index` plus one;
+        optionally `class_names`, the same in all.
 
     Returns
     -------
@@ -180,6 +184,8 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
             " in none for one-hot degrees",
             key="graphs-differ",
         )
+    if any(graph.get("edge_index") is not None for graph in graphs):
+        graphs = list(map(_with_edges, graphs))
     places = [f"{where}, graph {number}" for number in range(len(graphs))]
     attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
     stored_labels = torch.cat(
@@ -242,6 +248,25 @@ def degree_codes(
     return degree.clamp(max=max_degree).unsqueeze(1), max_degree + 1
 
 
+def _with_edges(graph: dict[str, object]) -> dict[str, object]:
+    """The graph, without edges if these are absent."""
+    if graph.get("edge_index") is not None:
+        return graph
+    return graph | {"edge_index": torch.zeros(2, 0, dtype=torch.int64)}
+
+
+def _number_of_nodes(graph: dict[str, object]) -> Tensor:
+    """The number of nodes of a graph without x and num_nodes; 0 if it is unknown."""
+    for name in NODE_FIELDS:
+        rows = graph.get(name)
+        if isinstance(rows, Tensor) and rows.ndim:
+            return torch.tensor(len(rows))
+    edge_index = graph.get("edge_index")
+    if parts.is_integer(edge_index) and edge_index.numel():
+        return edge_index.max() + 1
+    return torch.tensor(0)
+
+
 def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tensor]:
     """The features, (nodes, 0) without x, and the edges of one of many graphs."""
     x = graph.get("x")
@@ -251,11 +276,7 @@ def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tens
         return features, parts.edges(where, edge_index, len(features))
     num_nodes = parts.whole_numbers(graph.get("num_nodes"))
     if num_nodes is None:
-        num_nodes = (
-            edge_index.max() + 1
-            if parts.is_integer(edge_index) and edge_index.numel()
-            else torch.tensor(0)
-        )
+        num_nodes = _number_of_nodes(graph)
     if not parts.is_integer(num_nodes) or num_nodes.numel() != 1:
         raise DataError(
             f"{where}: num_nodes must be a whole number; it is {parts.kind_of(num_nodes)}",

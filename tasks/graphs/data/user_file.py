@@ -12,10 +12,17 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.checked_parts import UNKNOWN, edge_weights, whole_numbers
-from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs, unused
+from curvfed.tasks.graphs.data.raw import (
+    NODE_FIELDS,
+    RawGraph,
+    RawGraphs,
+    raw_graph,
+    raw_graphs,
+    unused,
+)
 from curvfed.tasks.graphs.data.stored_objects import STORE_AGAIN, StandIn, plain, read_objects
 
-NAMES = ("x", "edge_index", "y", "class_names")
+NAMES = ("x", "edge_index", "y", "class_names", *NODE_FIELDS)
 
 
 def is_collated(stored: object) -> bool:
@@ -130,14 +137,23 @@ def check_graphs(
         stored = _separated(where, stored)
     if isinstance(stored, list | tuple):
         graphs = [
-            graph_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)
+            {} if graph is None else graph_fields(f"{where}, graph {number}", graph)
+            for number, graph in enumerate(stored)
         ]
+        if len(graphs) == 1 and _has_classes_of_nodes(graphs[0]):
+            return _node_graph(where, graphs[0], stand_in)
         return _graph_set(where, graphs, stand_in)
     fields = graph_fields(str(where), stored)
     slices = getattr(getattr(stored, "_store", None), "_slice_dict", None)
     if slices and is_batch_of_graphs(fields):
         return _graph_set(where, batched(fields, slices), stand_in)
     return _node_graph(where, fields, stand_in)
+
+
+def _has_classes_of_nodes(fields: Mapping[str, object]) -> bool:
+    """Whether a graph that stands alone in a list has a class for each of several nodes."""
+    sizes = {len(value) for name in ("x", "y") if isinstance(value := fields.get(name), Tensor)}
+    return len(sizes) == 1 and sizes != {1}
 
 
 def _node_graph(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) -> RawGraph:
@@ -160,10 +176,25 @@ def _graph_set(
     where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence[str]
 ) -> RawGraphs:
     """Graphs with a class each."""
+    empty = [number for number, graph in enumerate(graphs) if _is_empty(graph)]
+    if empty:
+        raise DataError(
+            f"{where}: {len(empty)} of {len(graphs)} graphs are None or have no nodes, the first is"
+            f" graph {empty[0]}; leave them out: graphs = [graph for graph in graphs if graph is"
+            " not None and graph.num_nodes]",
+            key="empty-graphs",
+        )
     if stand_in and all(_is_unknown(graph.get("y")) for graph in graphs):
         graphs = [graph | {"y": UNKNOWN, "class_names": list(stand_in)} for graph in graphs]
     raw = raw_graphs(where, graphs)
     return replace(raw, notes=_notes(ChainMap(*graphs), ()))
+
+
+def _is_empty(graph: Mapping[str, object]) -> bool:
+    """Whether there are no fields, or those of a graph without nodes."""
+    x = graph.get("x")
+    rows = len(x) if isinstance(x, Tensor) and x.ndim else graph.get("num_nodes")
+    return not graph or (isinstance(rows, int) and rows == 0)
 
 
 def _notes(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
@@ -186,8 +217,9 @@ def _separated(where: Path | str, stored: Any) -> object:
     _refuse_several_kinds(str(where), stored[-1])
     if slices is None:
         return data
+    fields = graph_fields(str(where), data)
     try:
-        return separated(graph_fields(str(where), data), slices)
+        graphs = separated(fields, slices)
     except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
         cause = f"{type(error).__name__}: {error}"
         raise DataError(
@@ -195,6 +227,8 @@ def _separated(where: Path | str, stored: Any) -> object:
             cause,
             key="slices",
         ) from None
+    # All fields of a single graph are its own, also the masks of its nodes.
+    return [fields | graph for graph in graphs] if len(graphs) == 1 else graphs
 
 
 def _refuse_several_kinds(where: str, kind: object) -> None:
@@ -225,7 +259,7 @@ def graph_fields(where: str, stored: object) -> dict[str, object]:
     mapping = stored if isinstance(stored, dict) else getattr(store, "_mapping", attributes)
     if not isinstance(mapping, dict):
         mapping = {}
-    if not {"x", "edge_index", "adj_t"} & mapping.keys():
+    if not {"x", "edge_index", "adj_t", "num_nodes", *NODE_FIELDS} & mapping.keys():
         kind = type(stored).__name__
         if _is_model(mapping):
             raise DataError(

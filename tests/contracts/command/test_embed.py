@@ -1,6 +1,9 @@
 """`curvfed embed`: what it writes and tells, and what it refuses."""
 
+import shutil
+
 import anndata
+import h5py
 import numpy as np
 import pandas
 import pytest
@@ -131,6 +134,22 @@ def test_what_is_no_reference_is_refused(tmp_path, capsys, values, genes, messag
     assert str(path) in told
 
 
+def test_entries_that_are_not_used_need_not_be_readable(files, tmp_path):
+    site = tmp_path / "site.h5ad"
+    shutil.copyfile(files / "one.h5ad", site)
+    with h5py.File(site, "r+") as file:
+        file["obsm/X/umap"] = np.ones((150, 2))
+        file["obsm/short"] = np.ones(3)
+        del file["obs"].attrs["_index"]
+    outs = []
+    for path in (files / "one.h5ad", site):
+        outs.append(tmp_path / f"{path.stem}.embedded.h5ad")
+        assert run(path, "--reference", files / "reference.h5ad", "--out", outs[-1]) == 0
+    with h5py.File(outs[0]) as plain, h5py.File(outs[1]) as odd:
+        assert (odd["obsm/X_poincare"][()] == plain["obsm/X_poincare"][()]).all()
+        assert "umap" in odd["obsm/X"]
+
+
 def test_faults_of_the_arguments(files, tmp_path, capsys):
     one, out = files / "one.h5ad", tmp_path / "b.h5ad"
     assert run(one, "--out", out) == 2
@@ -139,7 +158,7 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     for arguments, message in (
         (
             (one, "--reference", one, "--out", out),
-            "is no reference (KeyError: 'curvfed'); one is made by curvfed embed",
+            "is no reference (KeyError: 'uns/curvfed'); one is made by curvfed embed",
         ),
         ((tmp_path / "a.h5ad", "--make-reference", "--out", out), "no file"),
         (

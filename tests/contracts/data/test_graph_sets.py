@@ -19,6 +19,7 @@ from graph_fixtures import (
     write_tu,
     write_user_graph,
 )
+from torch_geometric.data import Data, InMemoryDataset
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
@@ -27,7 +28,7 @@ from curvfed.tasks.graphs.data.clients import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.tu_files import read_tu
-from curvfed.tasks.graphs.data.user_file import read_user_file
+from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 GRAPHS = 24
@@ -392,8 +393,16 @@ UNFIT = {
     "none": ([], ("no-graphs", "own.pt")),
     "a number": ([*user_graphs(), 3], ("no-graph", "own.pt", "12", "torch_geometric")),
     "nodes with classes": (
-        [user_fields()],
+        [user_fields(), user_fields()],
         ("labels", "own.pt", "0", "int64", "(60,)"),
+    ),
+    "None in the place of one": (
+        [*user_graphs(), None],
+        ("empty-graphs", "own.pt", "1 of 13", "graph 12", "graph is not None"),
+    ),
+    "no nodes in one": (
+        one_changed(x=torch.ones(0, 3), edge_index=torch.zeros(2, 0).long()),
+        ("empty-graphs", "own.pt", "1 of 12", "graph 4", "num_nodes"),
     ),
     "x absent in one": (
         one_changed(x=None),
@@ -407,7 +416,10 @@ UNFIT = {
         one_changed(x=torch.full((9, 3), torch.nan)),
         ("not-finite", "own.pt", "4", "9"),
     ),
-    "edges absent": (one_changed(edge_index=None), ("edge-index", "own.pt", "4", "edge_index")),
+    "edges absent in all": (
+        [{"x": graph["x"], "y": graph["y"]} for graph in user_graphs()],
+        ("edge-index", "own.pt", "0", "edge_index"),
+    ),
     "edge to another graph": (
         one_changed(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [2]])),
         ("node-range", "own.pt", "4", "1", "edge_index", "0..1"),
@@ -432,7 +444,7 @@ UNFIT = {
     ),
     "neither x nor edges": (
         without_x(edge_index=None),
-        ("edge-index", "own.pt", "4", "edge_index"),
+        ("num-nodes", "own.pt", "4", "num_nodes"),
     ),
 }
 
@@ -447,6 +459,42 @@ def test_unfit_lists_of_graphs(tmp_path, case):
     ):
         with refuses(*facts, tmp_path):
             load()
+
+
+@pytest.mark.parametrize("edges", [{}, {"edge_index": None}, {"edge_index": torch.tensor([])}])
+def test_a_graph_without_edges(edges):
+    graphs = user_graphs()
+    graphs[4] = {"x": torch.ones(1, 3), "y": 1, **edges}
+    raw = check_graphs("here", graphs)
+    assert (raw.graph_of_node == 4).sum() == 1
+    node = int((raw.graph_of_node == 4).nonzero())
+    assert not (raw.edge_index == node).any()
+
+
+@pytest.mark.parametrize("collated", [False, True])
+def test_positions_tell_the_number_of_nodes(tmp_path, collated):
+    sizes = [len(graph.node_labels) for graph in tu_graphs(12)]
+    graphs = [
+        Data(pos=torch.ones(size, 3), edge_index=graph["edge_index"], y=torch.tensor([graph["y"]]))
+        for size, graph in zip(sizes, user_graphs(), strict=True)
+    ]
+    sizes[4] = 1
+    graphs[4] = Data(pos=torch.ones(1, 3), y=torch.tensor([1]))
+    if collated:
+        graphs[4].edge_index = torch.zeros(2, 0).long()
+    torch.save(InMemoryDataset.collate(graphs) if collated else graphs, tmp_path / "own.pt")
+    raw = read_user_file(tmp_path / "own.pt")
+    assert raw.graph_of_node.bincount().tolist() == sizes
+    assert raw.attributes.shape[1] == 0
+    assert collated or raw.notes == ("not used: pos",)
+
+
+def test_one_number_per_node_is_a_feature():
+    graphs = user_graphs()
+    flat = [graph | {"x": graph["x"][:, 0]} for graph in graphs]
+    columns = [graph | {"x": graph["x"][:, :1]} for graph in graphs]
+    found = check_graphs("here", flat).attributes
+    assert torch.equal(found, check_graphs("here", columns).attributes)
 
 
 def test_no_code_is_run_from_a_list(tmp_path):

@@ -2,6 +2,7 @@
 datasets."""
 
 import io
+import json
 import sys
 from types import SimpleNamespace
 
@@ -31,6 +32,7 @@ from curvfed.tasks.images.layout import TEST, TRAIN, VAL
 from curvfed.tasks.in_memory import from_datasets
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
+from curvfed.tasks.points.readers import read_points
 
 NUMBER = {"dtype": "int64", "_type": "Value"}
 PIXELS = {"_type": "Array2D", "shape": [4, 4], "dtype": "float32"}
@@ -75,6 +77,27 @@ def test_points(tmp_path):
     assert raw.points.shape == (96, 2)
     assert raw.test.sum() == 21
     assert raw.class_names == ("0", "1")
+
+
+def test_points_label_key_names_the_column_of_classes(tmp_path):
+    columns = {"emb": 8 * [[0.1, 0.2]], "label": 4 * [0, 1], "kind": 4 * ["T", "B"]}
+    types = {"emb": PAIR, "label": NUMBER, "kind": {"dtype": "string", "_type": "Value"}}
+    stored = dataset(columns, types)
+    path = save(tmp_path / "points", {"train": stored})
+    assert read_points(path, -1.0, "", "kind").class_names == ("B", "T")
+    assert read_points(path, -1.0, "", "label").class_names == ("0", "1")
+    with refuses("no-column", "points.label-key", "type"):
+        read_points(path, -1.0, "", "type")
+    run = curvfed.simulate(
+        "fedavg",
+        data=[stored, stored],
+        points={"label_key": "kind"},
+        num_rounds=1,
+        results_dir=tmp_path,
+        quiet=True,
+    )
+    clients = json.loads((run.path / "clients.json").read_text())["clients"]
+    assert clients[0]["class_names"] == ["B", "T"]
 
 
 def test_points_that_are_saved_again_are_read_again(tmp_path):

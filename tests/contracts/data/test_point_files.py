@@ -158,7 +158,7 @@ def test_points_must_be_inside(tmp_path, curvature, outside):
         ["x,y,label", "0.1,-0.2,b", ".3,4e-1,a", "-0.5, 0.25 ,b", "0,0,c"],
         ["0.1,-0.2,b", "0.3,0.4,a", "", "-0.5,0.25,b", "0,0,c"],
         ["label,cell,x,y", "b,one,0.1,-0.2", "a,two,0.3,0.4", 'b,"th,ree",-0.5,0.25', "c,four,0,0"],
-        [",x,y,z,label", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
+        [",x,y,n,label", "0,0.1,-0.2,9,b", "1,0.3,0.4,9,a", "2,-0.5,0.25,9,b", "3,0,0,9,c"],
         ["\ufefflabel,x,y", "b,0.1,-0.2", "a,0.3,0.4", "b,-0.5,0.25", "c,0,0"],
     ],
 )
@@ -181,6 +181,12 @@ def test_csv(tmp_path, lines, end):
             ("columns", "2", "4", "3"),
         ),
         (["x,y,kind,time", "0.1,0.2,a,7"], ("no-column", "4", '"label"')),
+        (["x,y,z,label", "0.1,0.2,-0.3,a"], ("columns", "column z", "third coordinate")),
+        (["label,Z,X,Y", "a,0,0.1,0.2"], ("columns", "column Z", "third coordinate")),
+        (["x,y,z", "0.1,0.2,-0.3", "0.1,0.2,0.5"], ("no-column", "3", '"label"', "x, y, z")),
+        (["x,y,z", "0.1,0.2,0", "0.1,0.2,1"], ("no-column", "3", '"label"', "x, y, z")),
+        (["0.1,0.2,0", "0.1,0.2,-0.3"], ("no-column", "3", '"label"')),
+        (["PC1,PC2,PC3", "0.1,0.2,0.3"], ("no-column", "3", "names or whole numbers")),
         (["x,y,label", "0.1,0.2,a", SECRET], ("columns", "3", "1")),
         (
             ["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'],
@@ -200,6 +206,20 @@ def test_faults_of_a_csv(tmp_path, lines, facts):
         read(path)
     assert str(path) in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def test_a_table_says_which_numbers_it_does_not_read(tmp_path):
+    lines = ["cell,x,y,radius,label,batch", "one,0.1,-0.2,0.3,b,1", "two,0.3,0.4,0.5,a,2"]
+    raw = read(text(tmp_path / "a.csv", *lines))
+    assert raw.notes == ("columns of numbers that are not read: radius, batch",)
+    own = PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "a.csv")
+    assert own.history == raw.notes[0]
+
+
+def test_classes_in_a_third_column_of_any_name(tmp_path):
+    assert named(read(text(tmp_path / "a.csv", "x,y,z", "0.1,-0.2,b", "0.3,0.4,a"))) == ["b", "a"]
+    path = text(tmp_path / "a.csv", "x,y,z", "0.1,-0.2,1", "0.3,0.4,0")
+    assert named(read(path, label_key="z")) == ["1", "0"]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
@@ -286,6 +306,100 @@ def test_faults_of_an_h5ad(h5ad, embedding, label, facts):
     path = h5ad(score=[0.5, 1.5, 2.5, 3.5])
     with refuses(*facts):
         read(path, embedding_key=embedding, label_key=label)
+
+
+def odd_table(file):
+    """Another table of obsm has other names of cells, as scVI and anndataR write."""
+    import pandas
+    from anndata.io import write_elem
+
+    write_elem(file["obsm"], "protein", pandas.DataFrame({"ER": np.ones(4)}, index=list("abcd")))
+
+
+def no_index(file):
+    """As SeuratDisk writes it."""
+    index = file["obs"].attrs["_index"]
+    file["obs"].move(index, "index")
+    del file["obs"].attrs["_index"]
+
+
+def categories_apart(file):
+    """As AnnData 0.7 and SeuratDisk write them."""
+    codes = file["obs/cell/codes"][()]
+    categories = file["obs/cell/categories"][()]
+    del file["obs/cell"]
+    file["obs/cell"] = codes
+    file["obs/__categories/cell"] = categories
+    file["obs"].attrs["encoding-version"] = "0.1.0"
+
+
+def slash(file):
+    """Columns with a slash are groups in the file."""
+    file["obs/quality/score"] = np.ones(4)
+    file["obsm/X/umap"] = np.ones((4, 2))
+
+
+def other_compression(file):
+    """A matrix that is not used has a compression that HDF5 does not know here."""
+    write_compressed(file, "X", np.ones((4, 3)))
+
+
+def write_compressed(file, place, values):
+    """Replace a matrix by bytes that zstd, which HDF5 does not have, is said to have written."""
+    import h5py
+
+    del file[place]
+    settings = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    settings.set_chunk(values.shape)
+    settings.set_filter(32015, h5py.h5z.FLAG_OPTIONAL)
+    space = h5py.h5s.create_simple(values.shape)
+    stored = h5py.h5d.create(file.id, place.encode(), h5py.h5t.NATIVE_DOUBLE, space, dcpl=settings)
+    stored.write_direct_chunk((0, 0), values.tobytes())
+    file[place].attrs.update({"encoding-type": "array", "encoding-version": "0.2.0"})
+
+
+@pytest.mark.parametrize(
+    "change", [odd_table, no_index, categories_apart, slash, other_compression]
+)
+def test_entries_that_are_not_used_need_not_be_readable(h5ad, change):
+    import h5py
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        change(file)
+    raw = read(path, embedding_key="X_disc", label_key="cell")
+    assert (raw.points == POINTS).all()
+    assert named(raw) == CLASSES.tolist()
+    assert raw.names == [f"cell{number}" for number in range(4)]
+
+
+def test_keys_with_a_slash(h5ad):
+    import h5py
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        file["obsm/disc/1"] = POINTS / 2
+        file.copy("obs/cell", "obs/kind/type")
+    raw = read(path, embedding_key="disc/1", label_key="kind/type")
+    assert (raw.points == POINTS / 2).all()
+    assert named(raw) == CLASSES.tolist()
+
+
+def test_an_entry_that_cannot_be_read_is_named(h5ad):
+    import h5py
+    import pandas
+    from anndata.io import write_elem
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        table = pandas.DataFrame(POINTS, columns=["x", "y"], index=list("abcd"))
+        write_elem(file["obsm"], "table", table)
+        write_compressed(file, "obsm/X_disc", POINTS)
+    with refuses("unreadable-entry", "obsm/X_disc", "pip install hdf5plugin") as caught:
+        read(path, embedding_key="X_disc", label_key="cell")
+    assert "damaged" not in str(caught.value)
+    with refuses("other-cells", 'obsm["table"]'):
+        read(path, embedding_key="table", label_key="cell")
 
 
 def test_a_file_in_use_is_not_damaged(h5ad):

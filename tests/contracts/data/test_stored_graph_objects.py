@@ -171,6 +171,40 @@ def test_files_of_version_1(tmp_path, monkeypatch, collated):
     )
 
 
+@pytest.mark.parametrize("form", ["list", "collated", "collated by version 1"])
+def test_a_graph_of_nodes_that_stands_alone_in_a_list(tmp_path, monkeypatch, form):
+    graph = plain_data()
+    graph.train_mask = torch.arange(NODES) < 20
+    graph.test_mask = torch.arange(NODES) >= 40
+    graph.val_mask = ~(graph.train_mask | graph.test_mask)
+    expected = check_graphs("here", graph)
+    made, kind, module = older_data(**graph.to_dict(), edge_attr=None, pos=None, face=None)
+    module.Data = kind
+    lengths = {"x": NODES, "edge_index": graph.num_edges, "y": NODES, "train_mask": NODES}
+    slices = {name: torch.tensor([0, length]) for name, length in lengths.items()}
+    stored = {
+        "list": [graph],
+        "collated": (graph, slices),
+        "collated by version 1": (made, slices),
+    }
+    with monkeypatch.context() as patch:
+        if form == "collated by version 1":
+            patch.setitem(sys.modules, module.__name__, module)
+        torch.save(stored[form], tmp_path / "own.pt")
+    raw = read_user_file(tmp_path / "own.pt")
+    for name in ("features", "edge_index", "labels"):
+        assert torch.equal(getattr(raw, name), getattr(expected, name)), name
+    assert raw.split.names == expected.split.names == ("train_mask", "val_mask", "test_mask")
+
+
+def test_what_is_wrong_with_a_collated_object_is_named(tmp_path):
+    whole, slices = InMemoryDataset.collate([plain_data(), plain_data()])
+    del whole.x, whole.edge_index
+    torch.save((whole, slices), tmp_path / "own.pt")
+    with refuses("no-graph", "Data"):
+        read_user_file(tmp_path / "own.pt")
+
+
 def test_a_batch_of_graphs_with_a_class_each_is_a_list(tmp_path):
     graphs = [Data.from_dict(graph) for graph in user_graphs()]
     torch.save(graphs, tmp_path / "list.pt")

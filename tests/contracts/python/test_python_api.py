@@ -26,7 +26,7 @@ import curvfed
 import curvfed.server_app.app
 from curvfed.client_app.node import SIMULATED
 from curvfed.deployments import predict, python_api, stored_run
-from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.arguments import UsageError, pop_supernodes
 from curvfed.deployments.predict import TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import html_page
@@ -224,6 +224,13 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path,
             quiet=True,
         )
     assert results(here) == []
+
+
+def test_numbers_of_numpy_count_clients():
+    assert pop_supernodes({"num-supernodes": np.int64(3)}, 10) == 3
+    for number in (np.bool_(True), np.float64(3), True):
+        with pytest.raises(UsageError, match="must be a whole number"):
+            pop_supernodes({"num-supernodes": number}, 10)
 
 
 def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):

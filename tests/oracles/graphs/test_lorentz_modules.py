@@ -6,6 +6,7 @@ import gc
 
 import pytest
 import torch
+from errors import refuses
 from torch_geometric.nn import GCNConv
 
 from curvfed import nn as curved
@@ -114,3 +115,25 @@ def test_edges_of_32_bits_in_a_graph_whose_pairs_need_64():
     layer, space = curved.LorentzConv(2, 2), torch.randn(50_000, 2)
     curvature = torch.tensor(-1.0)
     assert torch.equal(layer(space, edges.int(), curvature), layer(space, edges, curvature))
+
+
+@pytest.mark.parametrize(
+    ("edges", "facts"),
+    [
+        (torch.tensor([[0, 5], [1, 2]]), ("node-range", "LorentzConv", "1 edges", "0..4")),
+        (torch.tensor([[0, -1], [1, 2]]), ("node-range", "LorentzConv", "1 edges", "0..4")),
+        (torch.zeros(7, 2, dtype=torch.int64), ("edge-index", "(7, 2)", ".t() transposes")),
+        (torch.eye(5).to_sparse(), ("edge-index", "float32 (5, 5)")),
+        (torch.ones(2, 3), ("edge-index", "float32 (2, 3)")),
+    ],
+)
+def test_wrong_edges_are_refused_in_words(edges, facts):
+    with refuses(*facts):
+        modules.LorentzConv(3, 2)(torch.ones(5, 3), edges, -1.0)
+
+
+def test_edges_of_an_empty_list_are_none():
+    layer = modules.LorentzConv(3, 2)
+    space = torch.rand(5, 3)
+    none = layer(space, torch.zeros(2, 0, dtype=torch.int64), -1.0)
+    assert torch.equal(layer(space, torch.tensor([]), -1.0), none)

@@ -43,7 +43,7 @@ def test_equals_the_classifier_of_all_points(kind, classes, curvature):
     unit = tangents * np.sqrt(-curvature)
     parts = [class_moments(unit[one::3], labels[one::3], classes) for one in range(3)]
     assert parts[0].shape == (length(2, classes),)
-    found = discriminant(sum(parts), kind, curvature)
+    found, _ = discriminant(sum(parts), kind, curvature)
     wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
     np.testing.assert_allclose(found.probabilities(points), wanted, atol=1e-8)
     again = Classifier.from_arrays(found.arrays())
@@ -55,7 +55,7 @@ def test_in_more_dimensions(kind):
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 40)
     tangents = rng.normal(0, 1, (4, 6))[labels] + rng.normal(0, 1, (160, 6))
-    _, q, w, b = scores(class_moments(tangents, labels, 4), 6, kind)
+    _, q, w, b, _ = scores(class_moments(tangents, labels, 4), 6, kind)
     logs = np.einsum("ni,jik,nk->nj", tangents, q, tangents) + tangents @ w.T + b
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
@@ -120,9 +120,81 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
     assert [row[column] for row in phases[1:]].count("hulls") == 1
 
 
-def test_too_few_points_for_a_covariance():
-    tangents, labels = np.arange(10.0).reshape(5, 2), np.array([0, 0, 0, 1, 1])
-    with pytest.raises(ValueError, match="a class has 2 points in all"):
-        scores(class_moments(tangents, labels, 3), 2, "qda")
+def test_too_few_classes_for_a_classifier():
+    tangents = np.arange(10.0).reshape(5, 2)
     with pytest.raises(ValueError, match="points of 1 classes"):
         scores(class_moments(tangents, np.zeros(5, int), 3), 2, "lda")
+
+
+def points_with_rare_classes():
+    """Three classes of 40 points; one of two points, and one of ten on a line."""
+    rng = np.random.default_rng(4)
+    centres = rng.normal(0, 2, (3, 2))
+    labels = np.repeat(np.arange(5), [40, 40, 40, 2, 10])
+    tangents = np.concatenate(
+        [
+            centres[labels[:120]] + rng.normal(0, 0.5, (120, 2)),
+            [[1.0, 1.5], [1.2, 1.4]],
+            np.linspace(0, 1, 10)[:, None] * [0.3, -0.7] - 1,
+        ]
+    )
+    return tangents, labels
+
+
+def test_a_rare_class_has_the_covariance_of_all():
+    tangents, labels = points_with_rare_classes()
+    _, q, w, b, is_pooled = scores(class_moments(tangents, labels, 5), 2, "qda")
+    shared = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True)
+    shared.fit(tangents, labels)
+    covariances = [np.cov(tangents[labels == label].T, bias=True) for label in range(3)]
+    covariances += 2 * [shared.covariance_]
+    assert is_pooled.tolist() == [False] * 3 + [True] * 2
+    for label, covariance in enumerate(covariances):
+        members = tangents[labels == label]
+        away = tangents - members.mean(axis=0)
+        wanted = -0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away)
+        wanted += np.log(len(members) / len(labels)) - 0.5 * np.log(np.linalg.det(covariance))
+        logs = np.einsum("ni,ik,nk->n", tangents, q[label], tangents)
+        logs += tangents @ w[label] + b[label]
+        np.testing.assert_allclose(logs, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("scale", [0.0, 0.2374])
+def test_equal_points_have_the_largest_class(kind, scale):
+    tangents = np.full((600, 2), scale) * [1, 0.3333]
+    classifier, _ = discriminant(class_moments(tangents, np.arange(600) % 3 // 2, 2), kind, -1.0)
+    elsewhere = np.random.default_rng(0).uniform(-0.6, 0.6, (20, 2))
+    np.testing.assert_allclose(classifier.probabilities(elsewhere)[:, 0], 2 / 3, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_classes_on_parallel_lines_are_told_apart(kind):
+    labels = np.arange(60) % 2
+    tangents = np.stack([np.linspace(-1, 1, 60), 0.1 * labels], axis=1)
+    classifier, _ = discriminant(class_moments(tangents, labels, 2), kind, -1.0)
+    points = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
+    assert classifier.predict(points).tolist() == labels.tolist()
+
+
+def test_a_variance_below_the_error_of_the_sum_is_none():
+    tangents, labels = points_of(0, 2)
+    total = class_moments(poincare.log0(torch.from_numpy(tangents), -1.0).numpy(), labels, 2)
+    assert not scores(total, 2, "qda", error=1e-8)[-1].any()
+    assert scores(total, 2, "qda", error=1e3)[-1].all()
+
+
+def test_a_run_with_a_rare_class_completes_and_warns(tmp_path):
+    tangents, labels = points_with_rare_classes()
+    points = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
+    np.savez(tmp_path / "points.npz", x_train=points, y_train=labels)
+    keys = {
+        "method": "discriminant",
+        "dataset": str(tmp_path / "points.npz"),
+        "results-dir": str(tmp_path),
+        "run-name": "run",
+    }
+    summary = json.loads((simulate(keys, 3) / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["metrics"]["classes_pooled"] == 2
+    assert "2 classes have fewer than 3 points" in " ".join(summary["warnings"])

@@ -49,6 +49,7 @@ def found(tmp_path_factory):
 def test_equal_to_the_components_of_all_cells(found):
     _, done, values = found
     assert done.summary["status"] == "completed"
+    assert "class" not in " ".join(done.summary["warnings"])
     assert done.summary["metrics"]["points_summed"] == 450
     assert "principal components</th><td>20" in write_report(done.path).read_text()
     scaler = StandardScaler().fit(values)

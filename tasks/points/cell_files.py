@@ -1,0 +1,87 @@
+"""An `.h5ad` of AnnData, read entry by entry: what a run does not use need not be readable."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from curvfed.tasks.errors import DataError
+
+
+@contextlib.contextmanager
+def cell_file(path: Path) -> Iterator[Any]:
+    """The open HDF5 file; one of AnnData before 0.7 in the layout of later versions.
+
+    Raises
+    ------
+    OSError, KeyError
+        If it is not an `.h5ad`.
+    """
+    import h5py
+
+    with contextlib.suppress(ImportError):
+        import_module("hdf5plugin")  # makes the compressions of zstd, Blosc and others known
+    with h5py.File(path, "r") as file, TemporaryDirectory() as folder:
+        # In old files tables are arrays of records.
+        if isinstance(file["obs"], h5py.Group):
+            yield file
+            return
+        new = Path(folder) / "new.h5ad"
+        write_new(path, new)
+        with h5py.File(new, "r") as converted:
+            yield converted
+
+
+def write_new(path: Path, new: Path) -> None:
+    """Write a file of AnnData before 0.7 in the layout of later versions."""
+    import anndata
+
+    with _earlier_versions():
+        anndata.read_h5ad(path).write_h5ad(new)
+
+
+@contextlib.contextmanager
+def _earlier_versions() -> Iterator[None]:
+    """AnnData warns of files of earlier versions."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def entry(file: Any, place: str) -> Any:
+    """The value of an entry, such as "obsm/X_poincare".
+
+    Raises
+    ------
+    DataError
+        If AnnData cannot read it; names the entry.
+    """
+    from anndata.io import read_elem
+    from pandas import Categorical
+
+    group, _, name = place.partition("/")
+    old = f"{group}/__categories/{name}"
+    try:
+        with _earlier_versions():
+            value = read_elem(file[place])
+            # Before 0.8, and in files of SeuratDisk, the names of categories stand apart.
+            return Categorical.from_codes(value, read_elem(file[old])) if old in file else value
+    except Exception as error:  # HDF5 and AnnData have their own errors
+        raise DataError(
+            f"{file.filename}: AnnData cannot read {place} ({type(error).__name__}: {error}). If it"
+            " is compressed by zstd or Blosc: pip install hdf5plugin; otherwise write the file"
+            " again by AnnData (anndata.read_h5ad, write_h5ad)",
+            place,
+            str(error),
+            key="unreadable-entry",
+        ) from error
+
+
+def row_names(file: Any, group: str) -> list[str]:
+    """The names of the cells, "obs", or of the genes, "var" or "raw/var"."""
+    table = file[group]
+    index = table.attrs.get("_index", "index" if "index" in table else "_index")
+    return list(map(str, entry(file, f"{group}/{index}")))
