@@ -137,15 +137,18 @@ def own_name(run: TrainedRun) -> str:
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
-    """Whether `data` is the run's data set: its name, or the file or folder of its path or of these
-    places."""
+    """Whether `data` is the run's data set: its name in any case, or the file or folder of its path
+    or of these places."""
+    dataset = run.config.dataset
+    if is_named(dataset):  # a folder here may have the name of a data set
+        is_same_text = data.lower() == dataset.lower()
+    else:
+        is_same_text = data == dataset
+        own_path = Path(dataset).expanduser()
+        places = (own_path, run.config.data_path / own_path, *places)
     path = Path(data).expanduser()
-    if not is_named(run.config.dataset):  # a folder here may have the name of a data set
-        places = (Path(run.config.dataset).expanduser(), *places)
-    if data.lower() == run.config.dataset.lower():
-        return True
-    return path.exists() and any(
-        place.exists() and os.path.samefile(path, place) for place in places
+    return is_same_text or (
+        path.exists() and any(place.exists() and os.path.samefile(path, place) for place in places)
     )
 
 
