@@ -54,6 +54,7 @@ def adapt(
     PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
         If the method has nothing to adapt, or run, data and number do not fit together.
     """
+    run.check_code()
     has_personal_part = bool(personal_patterns(run.config, run.facts))
     if learner_class(run.config.row).own_model or not run.shared.is_global or not has_personal_part:
         raise PredictError(

@@ -64,15 +64,22 @@ def lasting_output() -> Iterator[None]:
                     stream.flush()
 
 
-def check_written() -> None:
-    """Refuse an incomplete output, unless its reader has closed it.
+def print_data(text: str) -> None:
+    """Print the content of a file, in UTF-8 as the file would be, whatever the terminal's encoding.
 
     Raises
     ------
     OSError
+        If the output is incomplete, unless its reader has closed it.
     """
     sys.stdout.flush()
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # a stream of text alone, as of a notebook
+        sys.stdout.write(text)
+    else:
+        buffer.write(text.encode())
+    sys.stdout.flush()
+    raw = getattr(buffer, "raw", None)
     if isinstance(raw, _Output) and raw.error and raw.error.errno not in READER_LEFT:
         raise OSError(
             raw.error.errno, f"the standard output cannot be written: {raw.error.strerror}"

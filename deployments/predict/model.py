@@ -35,6 +35,7 @@ def model_of(
         personal state is missing or does not fit, or an uncalibrated model is asked of a run that
         has calibrated none.
     """
+    run.check_code()
     check_client(run, client)
     if not calibrated and not run.checkpoint.calibrated:
         raise RequestError(

@@ -1,7 +1,6 @@
 """Examples for a model, and its prediction: in tables, and as CSV or in a copy of an `.h5ad`."""
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import Tensor
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.deployments.resources import check_output
-from curvfed.deployments.terminal import check_written
+from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
 from curvfed.tasks.registry import OWN, is_named
@@ -193,8 +192,7 @@ def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
         separator = "\t" if suffix == ".tsv" else ","
         text = frame_csv(table, float_format="%.6f", separator=separator)
     if out is None:
-        sys.stdout.write(text)
-        check_written()
+        print_data(text)
     else:
         write_atomically(out, text.encode())
 

@@ -21,6 +21,7 @@ from curvfed.strategies.config.parse import SEALED_HEADING, parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, file_parts
+from curvfed.tasks.code_digest import differs, model_digest
 from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
@@ -52,6 +53,9 @@ method's own `resumable` keys."""
 CONFUSION = "confusion.csv"
 
 CARD = "model-card.md"
+
+MODEL_CODE = "model_code"
+"""Entry of `clients.json`: the digest of the code of a model that is not curvfed's."""
 
 
 class RunDirectory:
@@ -200,6 +204,14 @@ class RunDirectory:
         except (OSError, ValueError, KeyError):
             return []
 
+    def model_code(self) -> str:
+        """The digest of the code of the run's model; "" without one."""
+        try:
+            stored = json.loads((self.path / "clients.json").read_text(encoding="utf-8"))
+            return str(stored.get(MODEL_CODE, ""))
+        except (OSError, ValueError, AttributeError):
+            return ""
+
     def append(
         self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]
     ) -> None:
@@ -328,6 +340,13 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
                 " allowed is the same value",
                 key="changed-key",
             )
+    stored_code = RunDirectory(config, path).model_code()
+    if stored_code and differs(stored_code, model_digest(config.model)):
+        raise ConfigError(
+            f'resume = true: the code of model = "{config.model}" is another than that of the run'
+            " so far; allowed is the same code",
+            key="changed-model",
+        )
 
 
 def _plain(value: Any) -> Any:
