@@ -326,7 +326,7 @@ class Run:
         from curvfed.deployments.terminal import summary_table
 
         columns = summary_table(self.summary).columns
-        cells = {str(column.header): list(column.cells) for column in columns}
+        cells = {str(column.header): list(map(str, column.cells)) for column in columns}
         with pandas.option_context("display.max_colwidth", None):
             table = pandas.DataFrame(cells).to_html(index=False, border=0)
         report = self.path / "report.html"

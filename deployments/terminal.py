@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.methods import METHODS
@@ -125,7 +126,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
         if any(cells) and DETAIL not in find(name).levels:
-            table.add_row(words_of(name, values[0]), *cells)
+            # Not as markup, which [data] and other brackets would be.
+            table.add_row(words_of(name, values[0]), *map(Text, cells))
     return table
 
 

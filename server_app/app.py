@@ -40,6 +40,13 @@ def main(grid: Grid, context: Context) -> None:
     except ConfigError as error:
         _refuse(error, context.run_config, None)
         raise
+    if config == parse({}):
+        log.warning(
+            "no key was given: method=%s, num-rounds=%d and all other defaults. Flower drops keys"
+            ' with spaces around the "=" without a word; allowed is KEY=VALUE',
+            config.method,
+            config.num_rounds,
+        )
     serve(config, grid)
 
 
