@@ -14,7 +14,6 @@ from curvfed.client_app.node.keys import matches
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.arguments import UsageError
 from curvfed.server_app.directory.checkpoint import Checkpoint
-from curvfed.server_app.directory.run_directory import MODEL_CODE
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.run_keys import home
@@ -24,7 +23,6 @@ from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples
 from curvfed.strategies.wire.store import read
-from curvfed.tasks.code_digest import differs, model_digest
 from curvfed.tasks.errors import KeyedError
 
 
@@ -83,8 +81,6 @@ class TrainedRun:
         The rounds of the personal states that belong to these parameters.
     clients : mapping of partition to Description
     last_round : int
-    model_code : str
-        The digest of the code of a model that is not curvfed's; "" without one.
     """
 
     path: Path
@@ -95,7 +91,6 @@ class TrainedRun:
     stamps: Mapping[int, int]
     clients: Mapping[int, Description]
     last_round: int
-    model_code: str = ""
 
     @cached_property
     def shared(self) -> Aggregation:
@@ -213,23 +208,6 @@ class TrainedRun:
         if self.clients[first].partition_digest and Path(data).expanduser().exists():
             self.check_same(data, first, load_data(self.config, self.part_of(first)).digest)
 
-    def check_code(self) -> None:
-        """Refuse another code of the model than that of the run, whose answers would be others.
-
-        Raises
-        ------
-        PredictError
-        DataError
-            If the model cannot be imported.
-        """
-        name = self.config.model
-        if self.model_code and differs(self.model_code, model_digest(name)):
-            raise PredictError(
-                f'the code of model = "{name}" is another than that of the run in {self.path}:'
-                " its answers would not be those of the trained model; allowed is the same code",
-                key="changed-model",
-            )
-
     def trained_on(self, digest: str, state_path: Path | None) -> bool:
         """Whether a client trained on data of this digest, by the files on this machine (see
         `curvfed.deployments.predict.model.personal_state`)."""
@@ -283,9 +261,7 @@ class TrainedRun:
                 f"{path} is not the directory of a run: {error}", key="not-a-run"
             ) from None
         model = _read_model(path / "model.safetensors", config)
-        code = str(stored.get(MODEL_CODE, ""))
-        resolved = resolve_defaults(config, model["facts"].task)
-        return cls(path, resolved, clients=clients, model_code=code, **model)
+        return cls(path, resolve_defaults(config, model["facts"].task), clients=clients, **model)
 
 
 def _in_words(clients: Iterable[int]) -> str:

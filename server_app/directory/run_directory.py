@@ -204,14 +204,6 @@ class RunDirectory:
         except (OSError, ValueError, KeyError):
             return []
 
-    def model_code(self) -> str:
-        """The digest of the code of the run's model; "" without one."""
-        try:
-            stored = json.loads((self.path / "clients.json").read_text(encoding="utf-8"))
-            return str(stored.get(MODEL_CODE, ""))
-        except (OSError, ValueError, AttributeError):
-            return ""
-
     def append(
         self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]
     ) -> None:
@@ -340,11 +332,26 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
                 " allowed is the same value",
                 key="changed-key",
             )
-    stored_code = RunDirectory(config, path).model_code()
-    if stored_code and differs(stored_code, model_digest(config.model)):
+    check_model_code(path, config.model)
+
+
+def check_model_code(path: Path, model: str | None) -> None:
+    """Refuse another code of a run's model than that with which the run began.
+
+    Raises
+    ------
+    ConfigError
+    DataError
+        If the model cannot be imported.
+    """
+    try:
+        stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # a run that has not begun, or a damaged one
+        return
+    if MODEL_CODE in stored and differs(stored[MODEL_CODE], model_digest(model)):
         raise ConfigError(
-            f'resume = true: the code of model = "{config.model}" is another than that of the run'
-            " so far; allowed is the same code",
+            f'the code of model = "{model}" is another than that of the run in {path}, whose'
+            " parameters belong to it; allowed is the same code",
             key="changed-model",
         )
 

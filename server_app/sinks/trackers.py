@@ -57,17 +57,14 @@ QUIET: dict[str, Any] = {
 
 
 def check_mlflow(config: RunConfig) -> None:
-    """Ask MLflow's server for the experiment; a database on this machine needs its folder alone.
+    """Ask MLflow's server for the experiment; files on this machine need none.
 
     Raises
     ------
-    OSError, MlflowException
-        If the server does not answer or refuses, or the folder is absent.
+    MlflowException
+        If the server does not answer or refuses.
     """
     uri = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
-    scheme, _, path = uri.partition(":///")
-    if scheme == "sqlite" and path and not Path(path).parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {Path(path).parent} for {uri}")
     if "://" in uri and not uri.startswith(("sqlite:", "file:")):
         from mlflow import MlflowClient
 

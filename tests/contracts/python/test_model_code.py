@@ -6,7 +6,6 @@ from functools import partial
 import pytest
 
 import curvfed
-from curvfed.deployments.predict import PredictError
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.code_digest import code_digest, differs, model_digest
 
@@ -94,7 +93,7 @@ def test_a_class_defined_again_is_refused(tmp_path):
         lambda: first.export(tmp_path / "model.pt2", client=0),
         lambda: first.adapt("digits", tmp_path / "joined"),
     ):
-        with pytest.raises(PredictError, match=r"the code of model = .*Net.* is another"):
+        with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
             use()
     again = keys | {"num_rounds": 2, "resume": True}
     with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
