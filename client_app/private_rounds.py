@@ -21,6 +21,7 @@ from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Request
 from curvfed.strategies.wire.store import LostState, Store
 from curvfed.tasks import plugins
+from curvfed.tasks.draws import share_draws
 from curvfed.tasks.images.nets import has_batch_norm
 from curvfed.tasks.kinds import KINDS
 
@@ -70,6 +71,7 @@ class PrivateRounds:
                 f" {' and '.join(PRIVATE_TASKS)}",
                 key="no-records",
             )
+        share_draws()  # torch.func draws the dropout of single examples without a generator
         self._config = config
         self._data = data
         self._run = run

@@ -12,7 +12,7 @@ from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
 from curvfed.deployments.predict.trained_run import RequestError
-from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.run_directory import RunDirectory, check_model_code
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.training import (
     make_optimizer,
@@ -54,6 +54,7 @@ def adapt(
     PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
         If the method has nothing to adapt, or run, data and number do not fit together.
     """
+    check_model_code(run.path, run.config.model)
     has_personal_part = bool(personal_patterns(run.config, run.facts))
     if learner_class(run.config.row).own_model or not run.shared.is_global or not has_personal_part:
         raise PredictError(

@@ -14,6 +14,7 @@ from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.facts import check_clients, check_task
+from curvfed.server_app.sinks import check_sinks
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import build_model, encoder, model_spec
@@ -53,13 +54,14 @@ def preflight(request: Request) -> Request:
 
 
 def check_machine(request: Request) -> None:
-    """Refuse a name in use, and a device that this machine lacks.
+    """Refuse a name in use, a device that this machine lacks, and a sink that does not open.
 
     Raises
     ------
     ConfigError
     """
     check_name(request.config)
+    check_sinks(request.config)
     pick_device(request.config.device)
 
 

@@ -1,7 +1,6 @@
 """A run, read from its directory: its figures, its model, and what is done with them.
 
-Runs of one process take turns: they share torch's random numbers and settings, Flower's identity
-and the log.
+Runs of one process take turns: they share torch's settings, Flower's identity and the log.
 """
 
 import contextlib
@@ -21,6 +20,7 @@ from curvfed.deployments.resources import check_working_folder
 from curvfed.server_app.directory import TABLES, TEXTS
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import read_settings
+from curvfed.tasks.draws import own_draws
 from curvfed.tasks.registry import path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -79,7 +79,7 @@ def turn(name: str, may_nest: bool = False) -> Iterator[None]:
         threads = torch.get_num_threads()
         _line.thread = threading.get_ident()
         try:
-            with own_settings(), torch.random.fork_rng(devices=[]):
+            with own_settings(), own_draws():
                 yield
         finally:
             _line.thread = 0
@@ -326,7 +326,7 @@ class Run:
         from curvfed.deployments.terminal import summary_table
 
         columns = summary_table(self.summary).columns
-        cells = {str(column.header): list(column.cells) for column in columns}
+        cells = {str(column.header): list(map(str, column.cells)) for column in columns}
         with pandas.option_context("display.max_colwidth", None):
             table = pandas.DataFrame(cells).to_html(index=False, border=0)
         report = self.path / "report.html"

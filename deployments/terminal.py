@@ -12,6 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.methods import METHODS
@@ -64,15 +65,22 @@ def lasting_output() -> Iterator[None]:
                     stream.flush()
 
 
-def check_written() -> None:
-    """Refuse an incomplete output, unless its reader has closed it.
+def print_data(text: str) -> None:
+    """Print the content of a file, in UTF-8 as the file would be, whatever the terminal's encoding.
 
     Raises
     ------
     OSError
+        If the output is incomplete, unless its reader has closed it.
     """
     sys.stdout.flush()
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # a stream of text alone, as of a notebook
+        sys.stdout.write(text)
+    else:
+        buffer.write(text.encode())
+    sys.stdout.flush()
+    raw = getattr(buffer, "raw", None)
     if isinstance(raw, _Output) and raw.error and raw.error.errno not in READER_LEFT:
         raise OSError(
             raw.error.errno, f"the standard output cannot be written: {raw.error.strerror}"
@@ -118,7 +126,8 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
         if any(cells) and DETAIL not in find(name).levels:
-            table.add_row(words_of(name, values[0]), *cells)
+            # Not as markup, which [data] and other brackets would be.
+            table.add_row(words_of(name, values[0]), *map(Text, cells))
     return table
 
 

@@ -20,7 +20,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
 from curvfed.server_app.run import Run
-from curvfed.server_app.sinks import check_installed
+from curvfed.server_app.sinks import check_sinks
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
@@ -40,6 +40,13 @@ def main(grid: Grid, context: Context) -> None:
     except ConfigError as error:
         _refuse(error, context.run_config, None)
         raise
+    if config == parse({}):
+        log.warning(
+            "no key was given: method=%s, num-rounds=%d and all other defaults. Flower drops keys"
+            ' with spaces around the "=" without a word; allowed is KEY=VALUE',
+            config.method,
+            config.num_rounds,
+        )
     serve(config, grid)
 
 
@@ -52,7 +59,7 @@ def serve(config: RunConfig, grid: Grid) -> Path:
         The error that ended the run; the summary is written.
     """
     try:
-        check_installed(config.sinks)
+        check_sinks(config)
         callback_classes(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:

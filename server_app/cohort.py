@@ -17,6 +17,7 @@ from curvfed.server_app.run import PHASE_SILENCE, Run, check_enough
 from curvfed.strategies.base.figures import check_sent
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import (
     MessageError,
@@ -292,7 +293,8 @@ def check_reply(run: Run, reply: Reply) -> None:
         size = config.batch_size
         if not KINDS[run.federation.facts.task].batches_training_only:
             size = min(size, 1)
-        check_steps(reply.metrics.get("steps"), claim, config.local_epochs, size)
+        factor = learner_class(config.row).epoch_factor
+        check_steps(reply.metrics.get("steps"), claim, config.local_epochs, size, factor)
     if CONFUSION in reply.parts:
         _check_confusion(run, reply)
 

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from curvfed.server_app.answer import Answer, personal_figures
 from curvfed.server_app.client_history import note_lost
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
-from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.run_directory import MODEL_CODE, RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, at_the_end, warnings
@@ -34,6 +34,7 @@ from curvfed.strategies.wire.messages import (
     Facts,
     Header,
 )
+from curvfed.tasks.code_digest import model_digest
 from curvfed.tasks.errors import KeyedError
 
 WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
@@ -272,7 +273,11 @@ class Run:
     def start_writing(self, stored_round: int) -> None:
         """Begin to write into the run directory, after the last stored round."""
         self.directory.start_writing(stored_round, is_complete=stored_round >= self.last_round)
-        self.directory.write_clients(self.federation.record())
+        record = self.federation.record()
+        digest = model_digest(self.config.model)
+        if digest:
+            record[MODEL_CODE] = digest
+        self.directory.write_clients(record)
         self.sinks.start()
 
     def write_model(self) -> None:

@@ -94,6 +94,24 @@ def server_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
     )
 
 
+def node_host(names: Sequence[str]) -> str:
+    """The first name by which nodes can connect; that of this machine without names.
+
+    Raises
+    ------
+    WrongUsageError
+        If all are patterns of names, such as `*.example.org`.
+    """
+    hosts = [name for name in names if "*" not in name]
+    if names and not hosts:
+        raise WrongUsageError(
+            f"{names[0]} stands for several host names, and no node can connect to it; allowed"
+            " beside it is `--host` with a name or an address of the server",
+            key="host",
+        )
+    return hosts[0] if hosts else LOOPBACK[0]
+
+
 def names_of(certificate: Path) -> x509.SubjectAlternativeName:
     """The names in a server certificate."""
     loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
@@ -229,8 +247,15 @@ def _name(common: str) -> x509.Name:
 
 def _alternative(name: str) -> x509.GeneralName:
     with contextlib.suppress(ValueError):
-        return x509.IPAddress(ipaddress.ip_address(name))
-    if not name.isascii() or not re.fullmatch(r"[^\s/:@]+", name):
+        address = ipaddress.ip_address(name)
+        if address.is_unspecified:
+            raise WrongUsageError(
+                f"{name} stands for all addresses of a machine, and no node can connect to it;"
+                " allowed is a name or an address of the server",
+                key="host",
+            )
+        return x509.IPAddress(address)
+    if not name.isascii() or not re.fullmatch(r"(\*\.)?[^\s/:@*]+", name):
         raise WrongUsageError(f"{name!r} is neither a host name nor an address", key="host")
     return x509.DNSName(name)
 

@@ -23,7 +23,7 @@ from flwr.common.constant import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
 from curvfed.deployments.cluster import ClusterError, ToleratedError, WrongUsageError
-from curvfed.deployments.cluster.certificates import server_names, time_left
+from curvfed.deployments.cluster.certificates import node_host, server_names, time_left
 from curvfed.deployments.cluster.folder import FLEET_PORT, LAST_PORT, ONE_PORT, SILENT, ServerFolder
 from curvfed.deployments.processes import LOOPBACK, NO_PROXIES, flower_environment
 
@@ -316,7 +316,7 @@ def split_address(address: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
         raise WrongUsageError(allowed, key="address")
     try:
-        server_names([host])
+        server_names([node_host([host])])
     except WrongUsageError:
         raise WrongUsageError(allowed, key="address") from None
     return host, int(port)

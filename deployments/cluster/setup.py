@@ -99,6 +99,7 @@ def make_cluster(
     if len(set(nodes)) < len(nodes):
         raise WrongUsageError(f"nodes {', '.join(nodes)}: two have one name", key="node-name")
     certificate_names = certificates.server_names(names)
+    host = certificates.node_host(names)
     certificates.check_days(days)
     if fleet_port == api_port:
         raise WrongUsageError(
@@ -110,7 +111,7 @@ def make_cluster(
     for name in existing:
         _remove(path / name)
     unfinished.unlink(missing_ok=True)
-    address = f"{names[0] if names else certificates.LOOPBACK[0]}:{fleet_port}"
+    address = f"[{host}]:{fleet_port}" if ":" in host else f"{host}:{fleet_port}"
     ports = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
     certificates.write_new(unfinished, tomli_w.dumps(ports).encode())
     certificates.make_authority(*folder.authority)

@@ -17,7 +17,7 @@ from rich.table import Table
 from curvfed.deployments.application import Pairs, completed_values
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.deployments.terminal import print_rows
+from curvfed.deployments.terminal import print_data, print_rows
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.checks import unread_keys
@@ -242,7 +242,7 @@ def presets(
     if name is not None and name not in files:
         raise typer.BadParameter(f"{name!r} is no preset; {name_hint(PRESETS, name)}")
     if name is not None:
-        print(files[name].read_text(encoding="utf-8"), end="")
+        print_data(files[name].read_text(encoding="utf-8"))
         return
     names: dict[str, list[str]] = {}
     for preset, path in files.items():

@@ -13,6 +13,7 @@ from curvfed.deployments.predict.trained_run import (
     TrainedRun,
     node_here,
 )
+from curvfed.server_app.directory.run_directory import check_model_code
 from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
@@ -30,11 +31,12 @@ def model_of(
 
     Raises
     ------
-    PredictError, MessageError, StoreError
-        If there is no such client, each client has its own model and none is named, the client's
-        personal state is missing or does not fit, or an uncalibrated model is asked of a run that
-        has calibrated none.
+    PredictError, ConfigError, MessageError, StoreError
+        If the code of the model has changed, there is no such client, each client has its own model
+        and none is named, the client's personal state is missing or does not fit, or an
+        uncalibrated model is asked of a run that has calibrated none.
     """
+    check_model_code(run.path, run.config.model)
     check_client(run, client)
     if not calibrated and not run.checkpoint.calibrated:
         raise RequestError(

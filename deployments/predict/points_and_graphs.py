@@ -60,15 +60,16 @@ def point_examples(
     """
     has_partition = any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded for the comparison.
-    file = Path(run.config.dataset).expanduser()
+    places = []
     name = run.config.dataset.lower()
     if name in CURVATURES:
         source = POINT_SOURCES[name]
         file = Path(source.folders[0], source.files[0])
+        places = [file, run.config.data_path / file]
     if isinstance(data, RawPoints):
         check_inside("the data", data.points, run.config.points.curvature)
         return _examples(data.points, [], np.zeros(len(data.points), dtype=np.bool_))
-    if has_partition and is_own(run, str(data), [file, run.config.data_path / file]):
+    if has_partition and is_own(run, str(data), places):
         return _part_of_run(run, str(data), client)
     return _new_points(run, Path(str(data)).expanduser(), has_partition, state_path)
 

@@ -1,7 +1,6 @@
 """Examples for a model, and its prediction: in tables, and as CSV or in a copy of an `.h5ad`."""
 
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +12,7 @@ from torch import Tensor
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.deployments.resources import check_output
-from curvfed.deployments.terminal import check_written
+from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
 from curvfed.tasks.registry import OWN, is_named
@@ -137,15 +136,18 @@ def own_name(run: TrainedRun) -> str:
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
-    """Whether `data` is the run's data set: its name, or the file or folder of its path or of these
-    places."""
+    """Whether `data` is the run's data set: its name in any case, or the file or folder of its path
+    or of these places."""
+    dataset = run.config.dataset
+    if is_named(dataset):  # a folder here may have the name of a data set
+        is_same_text = data.lower() == dataset.lower()
+    else:
+        is_same_text = data == dataset
+        own_path = Path(dataset).expanduser()
+        places = (own_path, run.config.data_path / own_path, *places)
     path = Path(data).expanduser()
-    if not is_named(run.config.dataset):  # a folder here may have the name of a data set
-        places = (Path(run.config.dataset).expanduser(), *places)
-    if data.lower() == run.config.dataset.lower():
-        return True
-    return path.exists() and any(
-        place.exists() and os.path.samefile(path, place) for place in places
+    return is_same_text or (
+        path.exists() and any(place.exists() and os.path.samefile(path, place) for place in places)
     )
 
 
@@ -190,8 +192,7 @@ def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
         separator = "\t" if suffix == ".tsv" else ","
         text = frame_csv(table, float_format="%.6f", separator=separator)
     if out is None:
-        sys.stdout.write(text)
-        check_written()
+        print_data(text)
     else:
         write_atomically(out, text.encode())
 

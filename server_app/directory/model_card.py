@@ -132,8 +132,8 @@ def model_card(
     tags = ["federated-learning", config.method, row.space]
     versions = [f"{key} {value}" for key, value in summary["versions"].items()]
     limits = [f"* {limit}" for limit in _limits(config, summary)]
-    quoted_name = json.dumps(name)  # a text in JSON is one in YAML
-    quoted_dataset = json.dumps(dataset)
+    quoted_name = _quoted(name)
+    quoted_dataset = _quoted(dataset)
     return TEXT.format(
         tags=json.dumps(tags),
         quoted_name=quoted_name,
@@ -160,6 +160,14 @@ def model_card(
     )
 
 
+def _quoted(text: str) -> str:
+    """A text in YAML: as in JSON, but a pair of surrogates is no character there."""
+    return "".join(
+        letter if letter.isprintable() else f"\\U{ord(letter):08x}"
+        for letter in json.dumps(text, ensure_ascii=False)
+    )
+
+
 def _figures(summary: Mapping[str, Any]) -> dict[str, float]:
     """The figures of the run and its metrics that are numbers, by name."""
     values = {name: summary.get(name) for name in names(RUN)}
@@ -176,7 +184,7 @@ def _metrics(values: Mapping[str, float]) -> Iterator[str]:
     for name in names(RUN):
         if name in values and name.endswith(("accuracy", "mean", "decile")):
             yield "    - type: accuracy"
-            yield f"      name: {json.dumps(words_of(name, values))}"
+            yield f"      name: {_quoted(words_of(name, values))}"
             yield f"      value: {values[name]:.6g}"
 
 

@@ -21,6 +21,7 @@ from curvfed.strategies.config.parse import SEALED_HEADING, parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, file_parts
+from curvfed.tasks.code_digest import differs, model_digest
 from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
@@ -52,6 +53,9 @@ method's own `resumable` keys."""
 CONFUSION = "confusion.csv"
 
 CARD = "model-card.md"
+
+MODEL_CODE = "model_code"
+"""Entry of `clients.json`: the digest of the code of a model that is not curvfed's."""
 
 
 class RunDirectory:
@@ -328,6 +332,28 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
                 " allowed is the same value",
                 key="changed-key",
             )
+    check_model_code(path, config.model)
+
+
+def check_model_code(path: Path, model: str | None) -> None:
+    """Refuse another code of a run's model than that with which the run began.
+
+    Raises
+    ------
+    ConfigError
+    DataError
+        If the model cannot be imported.
+    """
+    try:
+        stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # a run that has not begun, or a damaged one
+        return
+    if MODEL_CODE in stored and differs(stored[MODEL_CODE], model_digest(model)):
+        raise ConfigError(
+            f'the code of model = "{model}" is another than that of the run in {path}, whose'
+            " parameters belong to it; allowed is the same code",
+            key="changed-model",
+        )
 
 
 def _plain(value: Any) -> Any:

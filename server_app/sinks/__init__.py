@@ -20,7 +20,7 @@ from curvfed.server_app.directory import TEXTS
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar, dotted
 from curvfed.strategies.base.statistics import add_prefix
-from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 
@@ -58,10 +58,10 @@ class Sinks:
                 sink = _make(name, self._directory)
                 sink.start(flatten(config) | {"run-name": self._directory.name})
             except Exception as error:
-                reason = f'sinks = "{config.sinks}": {name} does not open: {_one_line(error)}'
+                refusal = _closed(config, name, error)
                 if not config.resume:
-                    raise ConfigError(reason, key="sink") from error
-                log.warning("%s; the run goes on without it", reason)
+                    raise refusal from error
+                log.warning("%s; the run goes on without it", refusal)
             else:
                 self._open[name] = sink
         try:
@@ -140,6 +140,32 @@ def check_installed(sinks: str) -> None:
                 f"pip install -e '.[{name}]' in this app's folder",
                 key="missing-package",
             )
+
+
+def check_sinks(config: RunConfig) -> None:
+    """Look for the packages and, for a new run, ask for the servers; nothing is sent or made.
+
+    Raises
+    ------
+    ConfigError
+        If a package is missing, a server does not answer, or the account has no access.
+    """
+    check_installed(config.sinks)
+    trackers = [name for name in names(config.sinks) if name != "tensorboard"]
+    if config.resume or not trackers:
+        return
+    from curvfed.server_app.sinks.trackers import CHECKS
+
+    for name in trackers:
+        try:
+            CHECKS[name](config)
+        except Exception as error:
+            raise _closed(config, name, error) from error
+
+
+def _closed(config: RunConfig, name: str, error: Exception) -> ConfigError:
+    text = f'sinks = "{config.sinks}": {name} does not open: {_one_line(error)}'
+    return ConfigError(text, key="sink")
 
 
 def _make(name: str, directory: RunDirectory) -> Any:

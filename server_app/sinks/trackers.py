@@ -7,13 +7,14 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar
 from curvfed.strategies.base.statistics import add_prefix
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ MOST_PARAMS = 100
 LONGEST = 500
 """Maximum length of a text."""
 
+PROMPT_SECONDS = 1
+"""Seconds that the package waits for a key at a terminal without an account."""
+
 FOLDER = "wandb"
 """Folder of the package in a run directory."""
 
@@ -50,6 +54,44 @@ QUIET: dict[str, Any] = {
     "x_disable_stats": True,
 }
 """Nothing about the server's machine, its program or its log is recorded."""
+
+
+def check_mlflow(config: RunConfig) -> None:
+    """Ask MLflow's server for the experiment; files on this machine need none.
+
+    Raises
+    ------
+    MlflowException
+        If the server does not answer or refuses.
+    """
+    uri = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+    if "://" in uri and not uri.startswith(("sqlite:", "file:")):
+        from mlflow import MlflowClient
+
+        MlflowClient(tracking_uri=uri).get_experiment_by_name(config.mlflow.experiment)
+
+
+def check_wandb(config: RunConfig) -> None:
+    """Let the server verify the account, if figures are sent to it.
+
+    Raises
+    ------
+    PermissionError, AuthenticationError
+        If no account is logged in, or the server does not answer or refuses it.
+    """
+    if config.wandb.mode == "offline":
+        return
+    import wandb
+
+    if not wandb.login(verify=True, timeout=PROMPT_SECONDS):
+        raise PermissionError(
+            "no account is logged in; allowed are `wandb login`, WANDB_API_KEY, and"
+            " wandb.mode=offline"
+        )
+
+
+CHECKS: Mapping[str, Callable[[RunConfig], None]] = {"mlflow": check_mlflow, "wandb": check_wandb}
+"""The check of each sink before a new run."""
 
 
 class MLflow:

@@ -114,10 +114,14 @@ class Learner:
         Whether it uses the training examples in the steps of `run_epochs` alone, on a loss that
         is a mean over examples; then `dp.unit = record` protects what it shares. Each class says
         it itself: a subclass does not inherit it.
+    epoch_factor : int
+        Maximum number of epochs in a round, as a multiple of `local-epochs`; the server drops
+        replies with more steps.
 
     Examples
     --------
     >>> class TwoPasses(Learner):
+    ...     epoch_factor = 2
     ...     def train(self):
     ...         passes = 2 if self.round == 1 else 1
     ...         return self.run_epochs(self.local.config.local_epochs * passes)
@@ -131,6 +135,7 @@ class Learner:
     lists_clients = False
     reports_statistics = False
     hides_records = True
+    epoch_factor = 1
 
     def __init__(self, local: Local) -> None:
         self.local = local

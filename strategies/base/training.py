@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer, Riemannian
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.tasks.draws import seed_draws
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task
 
@@ -196,7 +197,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
         with torch.cuda.device(device):
             torch.cuda.manual_seed(seed)
     else:
-        torch.default_generator.manual_seed(seed)
+        seed_draws(seed)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import train
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.draws import seeded
 from curvfed.tasks.graphs.adaptive import (
     UNKNOWN,
     AdaptiveNet,
@@ -93,8 +94,7 @@ class AdaFglClient(Learner):
             self.keys, config.dropout, inputs.features.matrix.shape[1], num_classes
         )
         confidence = homophily_confidence(inputs, rows, batch.labels, num_classes)
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(config.seed)  # a GPU's draws of this client go on
+        with seeded(config.seed):  # a GPU's draws of this client go on
             network = AdaptiveNet(copy.deepcopy(local.model), spec, confidence)
         self._tuned = network.to(inputs.features.matrix.device, inputs.features.matrix.dtype)
 

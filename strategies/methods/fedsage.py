@@ -26,6 +26,7 @@ from curvfed.strategies.base.statistics import (
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.tasks.draws import seeded
 from curvfed.tasks.graphs import neighbour_generator as generators
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.neighbour_generator import (
@@ -217,8 +218,7 @@ class FedSageClient(Learner):
         spec = GeneratorSpec(
             self._features.shape[1], keys.width, keys.neighbours, local.config.dropout
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed):
             generator = NeighbourGenerator(spec)
         self._generator = generator.to(self._features.device, self._features.dtype)
         self._rounds = torch.zeros((), dtype=torch.int64)

@@ -82,9 +82,11 @@ def check_votes(votes: Array, fallen: Array) -> None:
         )
 
 
-def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:
+def check_steps(
+    steps: float | None, num_examples: int, epochs: int, batch_size: int, epoch_factor: int = 1
+) -> None:
     """Refuse a number of local steps that is impossible for this number of examples and batch size
-    (0: one batch of all).
+    (0: one batch of all), and more than `epoch_factor` times as many epochs.
 
     A short last batch may have been merged with the previous one.
 
@@ -93,10 +95,11 @@ def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size:
     MessageError
     """
     batches = -(-num_examples // batch_size) if batch_size else min(num_examples, 1)
-    minimum, maximum = (epochs, epochs * batches) if num_examples else (0, 0)
+    minimum, maximum = (epochs, epochs * batches * epoch_factor) if num_examples else (0, 0)
     if not minimum <= (steps or 0) <= maximum:
         raise MessageError(
-            f"steps is {steps}; allowed for {num_examples} examples are {minimum} to {maximum}",
+            f"steps is {steps}; allowed for {num_examples} examples are {minimum} to {maximum}, by"
+            f" epoch_factor = {epoch_factor} of the method's Learner",
             key="steps",
         )
 

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.draws import permutation
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import dropout, start_all
 from curvfed.tasks.graphs.sparse import propagate
@@ -286,7 +287,7 @@ def homophily_confidence(
     """
     if len(rows) < 2:
         return UNKNOWN
-    order = torch.randperm(len(rows), device=rows.device)
+    order = permutation(len(rows), rows.device)
     labelled = order[: len(rows) // 2]
     masked = order[len(rows) // 2 :]
     soft_labels = torch.zeros(

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.draws import permutation
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, induced, selected
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphBatches, GraphInputs
 from curvfed.tasks.graphs.sparse import Constant, bounds, positions, select_rows
@@ -212,7 +213,7 @@ class ClusteredNodeTask(GraphTask):
         Each training node is thus in one batch, and batches without training nodes are skipped.
         """
         shuffled = [
-            clusters[torch.randperm(len(clusters), device=clusters.device)]
+            clusters[permutation(len(clusters), clusters.device)]
             for clusters in (self._training, self._unlabelled)
         ]
         order = torch.cat(shuffled)
@@ -257,7 +258,7 @@ class WholeGraphTask(GraphTask):
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each graph once."""
         train = self.parts["train"]
-        shuffled = train[torch.randperm(len(train), device=train.device)]
+        shuffled = train[permutation(len(train), train.device)]
         for graphs, inputs in self._batches.each(shuffled, self._batch_size):
             yield Batch(inputs, self.labels[graphs])
 

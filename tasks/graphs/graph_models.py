@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.draws import Dropout
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
 from curvfed.tasks.graphs.lorentz_layers import Space, exp0_factor, lift, magnitude, row_dot
 from curvfed.tasks.graphs.lorentz_modules import (
@@ -106,7 +107,7 @@ def _head(spec: ModelSpec) -> nn.Sequential:
     out = nn.Linear(spec.width, spec.num_classes)
     start_all(hidden, out)
     return nn.Sequential(
-        OrderedDict(hidden=hidden, relu=nn.ReLU(), dropout=nn.Dropout(spec.dropout), out=out)
+        OrderedDict(hidden=hidden, relu=nn.ReLU(), dropout=Dropout(spec.dropout), out=out)
     )
 
 

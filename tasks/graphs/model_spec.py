@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks import plugins
+from curvfed.tasks.draws import generator, seeded
 
 _LEVELS = 1 << 16
 
@@ -49,7 +50,9 @@ def dropout_factors(like: Tensor, probability: float) -> Tensor:
     """
     if like.device.type != "cpu" or is_transformed():
         return F.dropout(torch.ones_like(like), probability)
-    numbers = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    numbers = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(
+        -(2**63), None, generator=generator()
+    )
     levels = numbers.view(torch.int16)[: like.numel()].view(like.shape).to(like.dtype)
     num_dropped = min(round(probability * _LEVELS), _LEVELS - 1)
     # Levels are whole numbers in [-32768, 32767], so the factors are 0 or 1 without a comparison,
@@ -135,10 +138,9 @@ class ModelSpec:
 
     def build(self, seed: int) -> nn.Module:
         """The model with its seeded initialisation; equal on every machine for equal arguments."""
-        with torch.random.fork_rng(devices=[]):
-            # torch.manual_seed would also seed the GPUs, and is slower.
-            torch.default_generator.manual_seed(seed)
-            model = self._built_in() if self.kind in MODELS[self.task] else self._from_package()
+        is_built_in = self.kind in MODELS[self.task]
+        with seeded(seed, shares=not is_built_in):
+            model = self._built_in() if is_built_in else self._from_package()
         if self.mask_threshold is not None:
             from curvfed.tasks.graphs.functional_embedding import add_embedding, add_masks
 

@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Array
+from curvfed.tasks.draws import Dropout, normal_like, permutation, seeded
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import dropout, start_all, store_by_input
 from curvfed.tasks.graphs.sparse import Constant
@@ -52,7 +53,7 @@ class FeatureGenerator(nn.Sequential):
         rows = nn.Unflatten(1, (spec.neighbours, spec.num_features))
         layers = {
             "relu": nn.ReLU(),
-            "dropout": nn.Dropout(spec.dropout),
+            "dropout": Dropout(spec.dropout),
             "out": out,
             "tanh": nn.Tanh(),
             "rows": rows,
@@ -216,9 +217,11 @@ neighbours of each."""
 
 def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[str, Array]:
     """A package of zeros: fGen and `sample` of its inputs, in the shapes that a client sends."""
+    with seeded(0):
+        generator = FeatureGenerator(spec)
     package: dict[str, Array] = {
         name: np.zeros(tuple(parameter.shape), dtype)
-        for name, parameter in FeatureGenerator(spec).named_parameters()
+        for name, parameter in generator.named_parameters()
     }
     package[REPRESENTATIONS] = np.zeros((sample, spec.width), dtype)
     package[MISSING] = np.zeros(sample, dtype)
@@ -248,7 +251,7 @@ class JointModel(nn.Module):
         impaired = self.impaired
         representations = self.generator.encode(impaired.inputs)
         counts = self.generator.counts(representations)
-        generated = self.generator.features(representations + torch.randn_like(representations))
+        generated = self.generator.features(representations + normal_like(representations))
         count_loss = F.smooth_l1_loss(counts, impaired.missing.to(counts.dtype))
         distances = feature_loss(generated, impaired.missing, impaired.hidden, impaired.linked)
         logits = self.classifier(mended(impaired.inputs, counts, generated))
@@ -306,7 +309,7 @@ def sample_lacking(
     generator.eval()
     representations = generator.encode(impaired.inputs)
     lacking = impaired.missing.nonzero().squeeze(1)
-    chosen = lacking[torch.randperm(len(lacking), device=lacking.device)][:limit]
+    chosen = lacking[permutation(len(lacking), lacking.device)][:limit]
     return representations[chosen], impaired.missing[chosen]
 
 
@@ -317,6 +320,6 @@ def feature_gradients(
     candidates."""
     parameters = dict(generator.named_parameters())
     loss = feature_loss(
-        generator(representations + torch.randn_like(representations)), missing, candidates
+        generator(representations + normal_like(representations)), missing, candidates
     )
     return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))

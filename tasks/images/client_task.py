@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.draws import permutation, uniform, whole_numbers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PrototypeHead, SphereHead, unit
 from curvfed.tasks.images.clients import ClientImages
@@ -86,8 +87,8 @@ def triplet(
     Notes
     -----
     A nonzero `mixup` adds `mixup` times the cross-entropy of mixed images, as in the authors' code.
-    The logits are the cosines of features and prototypes, not scaled. Draws are from the default
-    generator of the images' device.
+    The logits are the cosines of features and prototypes, not scaled. Draws are from
+    `curvfed.tasks.draws`.
     """
     features = model.features(images)
     head = cast(PrototypeHead, model.head)
@@ -97,7 +98,8 @@ def triplet(
             "the triplet loss has no negative if the federation has 1 class: use 2 or more"
         )
     if negatives == "one":
-        negative = (labels + torch.randint_like(labels, 1, num_classes)) % num_classes
+        shift = whole_numbers(num_classes, labels.shape, labels.device, start=1)
+        negative = (labels + shift) % num_classes
         distances = head.distances(features, torch.stack([labels, negative], dim=1))
         loss = (distances[:, 0] - distances[:, 1] + margin).relu().mean()
     else:
@@ -112,9 +114,9 @@ def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of λ·images + (1 − λ)·(images in another order), with both labels. Zhang et
     al., mixup (2018)."""
     # sin²(πu/2) of a uniform u is Beta(1/2, 1/2).
-    uniform = torch.rand((), device=images.device, dtype=images.dtype)
-    share = (uniform * (math.pi / 2)).sin().square()
-    order = torch.randperm(len(images), device=images.device)
+    level = uniform((), images.device, images.dtype)
+    share = (level * (math.pi / 2)).sin().square()
+    order = permutation(len(images), images.device)
     features = model.features(torch.lerp(images[order], images, share))
     cosines = F.linear(unit(features), unit(cast(PrototypeHead, model.head).prototypes))
     loss = F.cross_entropy(cosines, labels)
@@ -190,7 +192,7 @@ class ImageTask(Task):
             for layer in net.modules():
                 if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
                     layer.eval()
-        shuffled = torch.randperm(self.num_examples, device=self.labels.device)
+        shuffled = permutation(self.num_examples, self.labels.device)
         for positions in torch.split(shuffled, self._sizes):
             yield self.batch_of(positions)
 
@@ -296,15 +298,15 @@ def crop_and_flip(images: Tensor) -> Tensor:
     Returns
     -------
     Tensor (n, c, h, w)
-        Of the same dtype. Draws are per image, from the default generator of the device.
+        Of the same dtype. Draws are per image, from `curvfed.tasks.draws`.
     """
     num, _, height, width = images.shape
     device = images.device
     # All crops as a view (n, c, 9, 9, h, w); one indexing operation copies the drawn crops.
     crops = F.pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
-    down, right = torch.randint(2 * PADDING + 1, (2, num), device=device)
+    down, right = whole_numbers(2 * PADDING + 1, (2, num), device)
     cropped = crops[torch.arange(num, device=device), :, down, right]
-    flipped = torch.rand(num, 1, 1, 1, device=device) < 0.5
+    flipped = uniform((num, 1, 1, 1), device) < 0.5
     return torch.where(flipped, cropped.flip(3), cropped)
 
 

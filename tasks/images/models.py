@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.tasks import plugins
+from curvfed.tasks.draws import seeded
 from curvfed.tasks.heads import HeadSpec, head_start, make_head
 from curvfed.tasks.images.nets import NETS
 
@@ -55,9 +56,7 @@ class ImageModelSpec:
         The weights of a fixed head are zero: the server sends them, from `head_start` of
         `head_spec`.
         """
-        with torch.random.fork_rng(devices=[]):
-            # torch.manual_seed would also seed the GPUs, and is slower.
-            torch.default_generator.manual_seed(seed)
+        with seeded(seed, shares=self.kind not in NETS):
             if self.kind not in NETS:
                 return WholeNet(plugins.model(self.kind, self.shape, self.num_classes))
             net, width = NETS[self.kind](self.shape, self.norm)
@@ -151,5 +150,5 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
 @lru_cache
 def _width(kind: str, shape: tuple[int, int, int], norm: str) -> int:
     # The meta device needs no weights, but torch takes seconds to import its initialisation.
-    with torch.random.fork_rng(devices=[]):
+    with seeded(0):
         return NETS[kind](shape, norm)[1]

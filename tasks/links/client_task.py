@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.tasks.draws import permutation, whole_numbers
 from curvfed.tasks.links import ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.links.ranking import (
@@ -133,7 +134,7 @@ class LinkTask(Task):
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each link once."""
-        order = torch.randperm(len(self._train), device=self._train.device)
+        order = permutation(len(self._train), self._train.device)
         for rows in torch.split(order, self._batch_size):
             yield Batch(self._train[rows], self.train_labels[rows])
 
@@ -142,7 +143,7 @@ class LinkTask(Task):
         right too (Nickel & Kiela, 2017, Eq. 6)."""
         heads, relations, tails = batch.inputs.T
         shape = (len(heads), self._negatives)
-        negatives = torch.randint(len(self.entities), shape, device=heads.device)
+        negatives = whole_numbers(len(self.entities), shape, heads.device)
         tails = torch.cat([tails[:, None], negatives], dim=1)
         scores = model(heads, relations, tails, self.entities)
         assert self._trained is not None, "a client without training links does not train"

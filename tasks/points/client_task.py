@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.geometry import poincare
+from curvfed.tasks.draws import permutation, seeded
 from curvfed.tasks.points import ClientPoints
 from curvfed.tasks.task import Batch, Task
 
@@ -32,7 +33,8 @@ class PointModelSpec:
 
     def build(self, seed: int) -> nn.Module:
         """The model; its start does not depend on the seed."""
-        return TangentLogistic(self)
+        with seeded(seed):  # whose draws the zeros replace
+            return TangentLogistic(self)
 
 
 class TangentLogistic(nn.Module):
@@ -85,7 +87,7 @@ class PointTask(Task):
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each point once."""
         train = self.parts["train"]
-        shuffled = train[torch.randperm(len(train), device=train.device)]
+        shuffled = train[permutation(len(train), train.device)]
         for numbers in torch.split(shuffled, self._batch_size):
             yield Batch(self._points[numbers], self.labels[numbers])
 

@@ -13,6 +13,7 @@ from errors import refuses
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import curvfed.server_app.sinks.trackers
+from curvfed.deployments.commands.command import main
 from curvfed.server_app.sinks import TensorBoard
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
@@ -245,3 +246,18 @@ def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatc
     with refuses("sink", 'sinks = "mlflow"', error=ConfigError):
         run(tmp_path, "new", num_rounds=2, **nowhere, **DIGITS)
     assert Run(tmp_path / "new").rounds == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["sinks=mlflow", "mlflow.tracking-uri=http://127.0.0.1:9"], "mlflow does not open: "),
+        (["sinks=wandb", "wandb.mode=online"], "wandb does not open: No API key configured"),
+    ],
+)
+def test_check_names_what_does_not_open(words, reason, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    assert main(["check", "method=fedavg", *words, f"results-dir={tmp_path / 'results'}"]) == 2
+    assert reason in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "results").exists()

@@ -188,7 +188,19 @@ def test_and_for_no_others(folder, server, name):
 
 
 @pytest.mark.parametrize(
-    "address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"]
+    "address",
+    [
+        "localhost",
+        ":9092",
+        "host:port",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:²",
+        "https://localhost:9092",
+        "0.0.0.0:9092",
+        "*.example.org:9092",
+    ],
 )
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
@@ -770,6 +782,36 @@ def test_a_run_directory_has_one_writer(tmp_path):
 def test_a_host_that_is_none_is_refused(tmp_path):
     with pytest.raises(ClusterError, match="'https://x' is neither a host name nor an address"):
         make_cluster(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reason"),
+    [
+        (["0.0.0.0"], "0.0.0.0 stands for all addresses of a machine"),
+        (["fl.example.org", "::"], ":: stands for all addresses of a machine"),
+        (["*.example.org"], r"\*.example.org stands for several host names"),
+        (["fl.*.org"], "is neither a host name nor an address"),
+    ],
+)
+def test_a_host_to_which_no_node_can_connect_is_refused(hosts, reason, tmp_path, capsys):
+    words = [word for host in hosts for word in ("--host", host)]
+    assert told("--folder", tmp_path / "c", "init", *words, "--node", "north") == 2
+    assert re.search(reason, " ".join(capsys.readouterr().err.split()))
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "address"),
+    [
+        (["*.example.org", "fl.example.org"], "fl.example.org:9092"),
+        (["2001:db8::7"], "[2001:db8::7]:9092"),
+        ([], "localhost:9092"),
+    ],
+)
+def test_a_node_gets_an_address_to_which_it_can_connect(hosts, address, tmp_path):
+    folder = make_cluster(tmp_path / "c", hosts, ["north"], 9092, 8000, 10)
+    assert folder.node("north").superlink == folder.superlink == address
+    assert split_address(address) == (address.rpartition(":")[0].strip("[]"), 9092)
 
 
 def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):

@@ -42,6 +42,17 @@ def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
     assert curvfed.load(whole.path).data.class_names == ("hidden-left", "hidden-right")
 
 
+@pytest.mark.parametrize("name", ["🐈.pt", 'Katzen "é"\u2028\x85.pt'])
+def test_the_heading_is_yaml_for_every_name(name, own_home, tmp_path):
+    write_user_graph(tmp_path / "graph.pt")
+    (tmp_path / "graph.pt").rename(tmp_path / name)
+    made = run(tmp_path, clients=2, dataset=str(tmp_path / name), **SETTINGS)
+    card = (made.path / "model-card.md").read_text(encoding="utf-8")
+    heading = yaml.safe_load(card.split("---\n")[1])
+    (result,) = heading["model-index"][0]["results"]
+    assert result["dataset"]["name"] == name
+
+
 def test_the_interval_is_students():
     values = np.array([0.52, 0.55, 0.61, 0.58])
     bounds = scipy.stats.t.interval(0.95, 3, loc=values.mean(), scale=scipy.stats.sem(values))

@@ -69,6 +69,20 @@ def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path: Path)
     assert b"No space left" in lost.stderr
 
 
+def test_predictions_are_utf8_on_a_terminal_without_it(tmp_path: Path) -> None:
+    rows = [f"0.0{number},-0.0{number},{'Café' if number % 2 else '鸟'}" for number in range(1, 9)]
+    (tmp_path / "birds.csv").write_text("\n".join([*rows, *rows, *rows]) + "\n")
+    keys = {"method": "fedavg", "num-rounds": 0, "min-client-size": 2}
+    settings = keys | {"dataset": str(tmp_path / "birds.csv"), "results-dir": str(tmp_path)}
+    directory = simulate(settings | {"report": False}, 2)
+    words = ["predict", str(directory), str(tmp_path / "birds.csv")]
+    printed = run("CURVFED", tmp_path, *words, **ASCII)
+    assert printed.returncode == 0, printed.stderr.decode()
+    run("CURVFED --out birds-out.csv", tmp_path, *words)
+    assert printed.stdout == (tmp_path / "birds-out.csv").read_bytes()
+    assert {"Café", "鸟"} & {line.split(",")[1] for line in printed.stdout.decode().splitlines()}
+
+
 def test_a_program_goes_on_although_its_lines_cannot_be_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,8 @@ from importlib.machinery import ModuleSpec
 import pytest
 from app_runs import Run, run
 
+import curvfed.server_app.sinks.trackers
+from curvfed.deployments.commands.command import main
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 
@@ -45,3 +47,20 @@ def test_an_address_with_a_password_is_refused_and_not_repeated():
     with pytest.raises(ConfigError, match="MLFLOW_TRACKING_PASSWORD") as refused:
         parse({"mlflow.tracking-uri": "https://me:secret@there"})
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("command", ["check", "simulate"])
+def test_a_server_that_does_not_answer_is_named_before_anything_is_made(
+    command, own_home, tmp_path, monkeypatch, capsys
+):
+    def silent(config):
+        raise ConnectionRefusedError(f"no answer of {config.mlflow.tracking_uri}")
+
+    there = ModuleSpec("there", None, origin="there.py")
+    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: there)
+    monkeypatch.setitem(curvfed.server_app.sinks.trackers.CHECKS, "mlflow", silent)
+    words = ["method=fedavg", "sinks=mlflow", "mlflow.tracking-uri=http://mlflow.example.org"]
+    assert main([command, *words, f"results-dir={tmp_path / 'results'}"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "mlflow does not open: no answer of http://mlflow.example.org" in said
+    assert not (tmp_path / "results").exists()

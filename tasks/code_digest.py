@@ -1,0 +1,110 @@
+"""A digest of the code of a network, by which a run recognises it."""
+
+import dis
+import hashlib
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from types import CodeType, FunctionType
+from typing import Any
+
+from curvfed.tasks import plugins
+
+SCALARS = (bool, int, float, str, bytes, type(None))
+"""Types of constants that are part of the code."""
+
+GENERATED = ("__doc__", "__module__", "__dict__", "__weakref__")
+"""Attributes of a class that say nothing about what it computes."""
+
+HOLDERS = (property, staticmethod, classmethod, partial)
+HELD = ("fget", "fset", "__func__", "func")
+"""Objects that hold functions, and the attributes with these."""
+
+
+def model_digest(name: str | None) -> str:
+    """The digest of the code of a `model` of another package or of the caller's program; "" for a
+    model of curvfed's.
+
+    Raises
+    ------
+    DataError
+        If the factory cannot be imported.
+    """
+    if name is None or not plugins.is_model(name):
+        return ""
+    return code_digest(plugins.factory_of(name))
+
+
+def differs(stored: str, digest: str) -> bool:
+    """Whether two digests are of different code; those of two versions of Python are not
+    compared."""
+    is_comparable = stored.partition(":")[0] == digest.partition(":")[0]
+    return is_comparable and stored != digest
+
+
+def code_digest(factory: Callable[..., Any]) -> str:
+    """The version of Python, and a digest of a factory's code and of the functions, classes and
+    constants of its own package that this code names.
+
+    Comments, docstrings and the places of lines do not count.
+
+    Examples
+    --------
+    >>> def double(x):
+    ...     return x + x
+    >>> def negative(x):
+    ...     return x - x
+    >>> code_digest(double) == code_digest(double), code_digest(double) == code_digest(negative)
+    (True, False)
+    """
+    while isinstance(factory, partial):
+        factory = factory.func
+    text = _text(factory, _package(factory), {}, set())
+    digest = hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
+    return f"{sys.version_info.major}.{sys.version_info.minor}:{digest[:32]}"
+
+
+def _package(value: Any) -> str:
+    return str(getattr(value, "__module__", "")).partition(".")[0]
+
+
+def _text(value: Any, package: str, names: dict[str, Any], seen: set[Any]) -> str:
+    """A value of code whose global names are `names`, and once each class and function of the
+    package with all that it consists of."""
+    if isinstance(value, SCALARS):
+        return repr(value)
+    if isinstance(value, frozenset):
+        return str(sorted(map(repr, value)))
+    text = str(getattr(value, "__qualname__", type(value).__qualname__))
+    if isinstance(value, type | FunctionType):
+        if value in seen or _package(value) != package:
+            return text
+        seen.add(value)
+    names = getattr(value, "__globals__", names)
+    parts = [_text(part, package, names, seen) for part in _parts(value, names)]
+    return f"{text}({', '.join(parts)})"
+
+
+def _parts(value: Any, names: dict[str, Any]) -> Iterable[Any]:
+    """What a value consists of; nothing for an object of any other kind."""
+    if isinstance(value, tuple):
+        return value
+    if isinstance(value, type):
+        items = vars(value).items()
+        return [*value.__bases__, *(item for item in items if item[0] not in GENERATED)]
+    if isinstance(value, FunctionType):
+        code = value.__code__
+        constants = code.co_consts
+        kept = tuple(None if part == value.__doc__ else part for part in constants)
+        keywords = tuple((value.__kwdefaults__ or {}).items())
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        return code.replace(co_consts=kept), value.__defaults__, keywords, *cells
+    if isinstance(value, CodeType):
+        steps = {(step.opname, step.argval) for step in dis.get_instructions(value)}
+        read = {name for step, name in steps if step == "LOAD_GLOBAL"}
+        read -= {name for step, name in steps if step == "STORE_GLOBAL"}  # counters
+        used = [names.get(name) for name in sorted(read)]
+        return value.co_code, value.co_names, value.co_varnames, value.co_consts, *used
+    if isinstance(value, HOLDERS):
+        return [getattr(value, name) for name in HELD if hasattr(value, name)]
+    return ()
