@@ -1,5 +1,5 @@
-"""Write what follows from the methods' files and the keys: `docs/configuration.md`,
-`docs/figures.md`, and the defaults in `pyproject.toml`.
+"""Write what follows from the methods' files, the keys and the readers: `docs/configuration.md`,
+`docs/figures.md`, `docs/files.md`, and the defaults in `pyproject.toml`.
 
 make reference
 """
@@ -12,6 +12,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
 FIGURES_PAGE = ROOT / "docs" / "figures.md"
+FILES_PAGE = ROOT / "docs" / "files.md"
 SECTION = "tool.flwr.app.config"
 
 HEAD = """\
@@ -120,6 +121,49 @@ def figures_page() -> str:
     return FIGURES_HEAD + "\n".join(lines) + "\n"
 
 
+FILES_HEAD = """\
+# Files
+
+Which files and folders are data sets. This page is made by `make reference` from the readers; `curvfed check` says how a
+path is read. [Data](data.md) describes each kind.
+
+## Read
+
+| path | kind of data |
+| --- | --- |
+"""
+
+FOREIGN_HEAD = """
+## Not read
+
+Such a file or folder is refused before a run is made, with these words. PATH is its path.
+
+| file or folder | what it is | instead |
+| --- | --- | --- |
+"""
+
+
+def files_page() -> str:
+    """The text of the page of files: what the readers take, and what they refuse with advice."""
+    from curvfed.tasks.formats import FOREIGN, NETWORKS, PFLLIB
+    from curvfed.tasks.link_tables import FOREIGN_FOLDERS
+    from curvfed.tasks.registry import catalogue
+
+    own = [(origin, task) for name, task, origin in catalogue() if name == "a path"]
+    taken = [_row(origin.removeprefix("your own: "), task) for origin, task in own]
+    endings: dict[tuple[str, str], list[str]] = {PFLLIB: [".npz"], NETWORKS[".json"]: [".json"]}
+    for ending, kind in FOREIGN.items():
+        endings.setdefault(kind, []).append(ending)
+    refused = []
+    for (kind, advice), names in endings.items():
+        refused.append(_row(" ".join(f"`{name}`" for name in names), kind, advice))
+    for name, (kind, advice) in FOREIGN_FOLDERS.items():
+        first, *lines = advice.split("\n")
+        code = "<br>".join(f"`{line}`" for line in lines)
+        refused.append(_row(f"a folder with `{name}`", kind, f"{first}<br>{code}"))
+    return FILES_HEAD + "\n".join(taken) + "\n" + FOREIGN_HEAD + "\n".join(refused) + "\n"
+
+
 def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -152,6 +196,7 @@ def project() -> str:
 
 
 if __name__ == "__main__":
-    for path, content in ((PAGE, page()), (FIGURES_PAGE, figures_page()), (PROJECT, project())):
+    pages = {PAGE: page(), FIGURES_PAGE: figures_page(), FILES_PAGE: files_page()}
+    for path, content in {**pages, PROJECT: project()}.items():
         path.write_text(content, encoding="utf-8")
         print(path)

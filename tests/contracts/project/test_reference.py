@@ -29,6 +29,13 @@ def test_the_page_of_figures_is_current():
     assert done.returncode == 0, "write it anew: make reference"
 
 
+def test_the_page_of_files_is_current_and_has_what_is_refused():
+    text = REFERENCE["FILES_PAGE"].read_text(encoding="utf-8")
+    assert text == REFERENCE["files_page"](), "write it anew: make reference"
+    for words in ("networkx.read_graphml(PATH)", "LEAF's JSON", "a folder of OpenKE"):
+        assert words in text
+
+
 def test_the_project_has_the_defaults():
     assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), (
         "write them anew: make reference"
