@@ -3,11 +3,13 @@
 A configuration is checked with this file, which imports no large library.
 """
 
+import codecs
 import csv
 import gzip
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -31,7 +33,7 @@ ENDINGS = (".txt", ".tsv", ".csv", "", ".txt.gz", ".tsv.gz", ".csv.gz")
 """What the names of the files of a split end in."""
 
 LINKS = (
-    "links are a .tsv or .csv file in UTF-8 of two columns of names or of three, head, relation and"
+    "links are a .tsv or .csv file of two columns of names or of three, head, relation and"
     " tail, an .obo file, a folder with such tables called train, valid and test, such as"
     " train.tsv, or a .pt or .npz file with edge_index"
 )
@@ -72,6 +74,9 @@ FOREIGN_FOLDERS = {
 Line = tuple[int, list[str]]
 """The number of a line of a table, and its cells."""
 
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+"""The first bytes of a text in UTF-16."""
+
 UNREADABLE = (OSError, EOFError, zlib.error, ValueError, csv.Error)
 """Errors of reading a table."""
 
@@ -85,19 +90,29 @@ def ending(path: Path) -> str:
 
 
 def open_text(path: Path) -> TextIO:
-    """A text in UTF-8, which gzip may have compressed."""
-    options: dict[str, Any] = {"mode": "rt", "encoding": "utf-8-sig", "newline": ""}
-    return gzip.open(path, **options) if path.suffix.lower() == ".gz" else path.open(**options)
+    """A text in UTF-8, or in UTF-16 with its mark, which gzip may have compressed."""
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rb") as file:
+        is_wide = file.read(2) in UTF16_MARKS
+    return opened(path, "rt", encoding="utf-16" if is_wide else "utf-8-sig", newline="")
+
+
+def declared_separator(line: str) -> str:
+    """The separator that a first line such as sep=; declares to Excel; "" in other lines."""
+    return "".join(re.findall(r"^sep=([;,|\t])\r?\n?$", line))
 
 
 def numbered_rows(path: Path) -> Iterator[Line]:
     """The lines of a table that are not empty, and their numbers. A comma separates the columns of
-    a `.csv`, a tab those of other tables, in which a quote is a letter."""
+    a `.csv`, or a semicolon if its first line has no comma; a tab those of other tables, in which a
+    quote is a letter."""
     options: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    if ending(path) == ".csv":
-        options = {"delimiter": ","}
     with open_text(path) as file:
-        reader = csv.reader(file, **options)
+        first = file.readline()
+        declared = declared_separator(first)
+        if ending(path) == ".csv":
+            options = {"delimiter": declared or ("," if "," in first else ";")}
+        reader = csv.reader(chain(["" if declared else first], file), **options)
         yield from ((reader.line_num, row) for row in reader if row)
 
 
@@ -119,13 +134,16 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
     """The links of a table, (head, relation, tail) or (head, tail), and in words how its first line
     was read: as the names of the columns, if they are usual ones that no link below has.
 
-    Lines that begin with # and have another number of columns than the others are comments.
+    Lines that begin with # and have another number of columns than the others are comments. A last
+    column that is empty in all lines is a separator at their ends.
 
     Raises
     ------
     DataError
         If a line has another number of columns.
     """
+    if not any(row[-1] for _, row in lines):
+        lines = [(number, row[:-1] or row) for number, row in lines]
     all_rows = [row for _, row in lines]
     plain = [row for row in all_rows if not row[0].startswith("#")]
     width = len((plain or all_rows or [[]])[0])
@@ -174,7 +192,7 @@ def holds_links(lines: Sequence[Line]) -> bool:
 
 def _are_numbers(cells: Iterable[str]) -> bool:
     try:
-        return bool(list(map(float, cells)))
+        return bool([float(cell.replace(",", ".")) for cell in cells])
     except ValueError:
         return False
 

@@ -54,7 +54,7 @@ def read_links(path: Path) -> RawLinks:
     except UNREADABLE as error:
         if isinstance(error, DataError):
             raise
-        raise unreadable(path, error, "file of links in UTF-8") from error
+        raise unreadable(path, error, "file of links in UTF-8 or UTF-16") from error
 
 
 def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:

@@ -1,6 +1,5 @@
 """Files of points with their classes: `.npz`, `.csv`, `.tsv` and `.h5ad`."""
 
-import codecs
 import csv
 import io
 import math
@@ -15,6 +14,7 @@ import numpy as np
 from curvfed.tasks.class_names import in_order, names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
+from curvfed.tasks.link_tables import UTF16_MARKS, declared_separator
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.points.cell_files import cell_file, entry, row_names
 from curvfed.tasks.sources import ENDINGS
@@ -226,10 +226,15 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
 def _rows(path: Path, min_columns: int) -> list[Row]:
     """The nonblank lines, split by the first separator that gives at least `min_columns` columns.
 
-    Spreadsheets write semicolons in place of commas if numbers contain commas.
+    Spreadsheets write semicolons in place of commas if numbers contain commas, and some declare the
+    separator by a first line such as sep=;. A line that begins with # and has fewer columns is a
+    comment.
     """
     text = _text(path)
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    first, end, below = text.partition("\n")
+    declared = declared_separator(first)
+    text = end + below if declared else text
+    line = next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     fitting = [
         mark
@@ -237,15 +242,19 @@ def _rows(path: Path, min_columns: int) -> list[Row]:
         if len(next(csv.reader([line], delimiter=mark), [])) >= min_columns
     ]
     has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
-    separator = ";" if has_decimal_commas else (*fitting, usual)[0]
+    separator = declared or (";" if has_decimal_commas else (*fitting, usual)[0])
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    return [(line, row) for line, row in rows if any(row)]
+    return [
+        (line, row)
+        for line, row in rows
+        if any(row) and (len(row) >= min_columns or row[0][:1] != "#")
+    ]
 
 
 def _text(path: Path) -> str:
     data = path.read_bytes()
-    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    is_wide = data.startswith(UTF16_MARKS)
     try:
         return data.decode("utf-16" if is_wide else "utf-8-sig")
     except UnicodeDecodeError as error:

@@ -115,6 +115,35 @@ def test_a_quote_between_tabs_is_a_letter(tmp_path):
     assert links_of(read_links(quoted)) == [("Weird, Al", "", "part")]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.csv", ["source;target;type", "cat;mouse;eats", '"dog";"bone";"eats"']),
+        ("a.csv", ["cat;eats;mouse", "dog;eats;bone"]),
+        ("a.csv", ["sep=;", "cat;eats;mouse", "dog;eats;bone"]),
+        ("a.csv", ["sep=,", "source,target,type", "cat,mouse,eats", "dog,bone,eats"]),
+        ("a.csv", ["cat,eats,mouse,", "dog,eats,bone,"]),
+        ("a.tsv", ["cat\teats\tmouse\t", "dog\teats\tbone\t"]),
+        ("a.tsv", ["cat\teats\tmouse", "dog\teats\tbone"]),
+    ],
+)
+def test_links_as_spreadsheets_write_them(name, lines, encoding, tmp_path):
+    path = tmp_path / name
+    path.write_bytes("\r\n".join([*lines, ""]).encode(encoding))
+    assert tasks_of(str(path)) == ("links",)
+    assert links_of(read_links(path)) == TRIPLES
+
+
+def test_a_tail_that_is_absent_is_refused_by_its_line(tmp_path):
+    path = written(tmp_path / "a.csv", "sep=;\ncat;mammal\ndog;\n")
+    with pytest.raises(DataError, match=r"name is empty"):
+        read_links(path)
+    short = written(tmp_path / "b.csv", "sep=;\ncat;mammal\ndog\n")
+    with pytest.raises(DataError, match=r"b.csv, line 3: there are 1 columns"):
+        read_links(short)
+
+
 def test_comments_are_no_links_and_points_below_them_stay_points(tmp_path):
     text = "# Directed graph\n# FromNodeId\tToNodeId\n1\t0\n2\t0\n"
     path = written(tmp_path / "edges.tsv", text)
@@ -133,6 +162,9 @@ def test_comments_are_no_links_and_points_below_them_stay_points(tmp_path):
         ("smiles,label\nCO,0\nCCO,1\n", "points"),
         ("x,y\n0.1,0.2\n0.3,0.4\n", "points"),
         ("x,y,label\n1,2,0\n3,4,1\n", "points"),
+        ('x,y,label\n"0,1","0,2",a\n"0,3","0,4",b\n', "points"),
+        ("x;y;label\n0,1;0,2;a\n0,3;0,4;b\n", "points"),
+        ("sep=;\nx;y;label\n0,1;0,2;a\n0,3;0,4;b\n", "points"),
         ("Se7en,1984\n1984,book\nIt,novel\n", "links"),
         ("source,target\n1,2\n3,4\n", "links"),
     ],

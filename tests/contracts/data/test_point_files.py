@@ -231,6 +231,11 @@ def test_classes_in_a_third_column_of_any_name(tmp_path):
         ["x\ty\tlabel", "0,1\t-0,2\tb", "0.3\t0.4\ta"],
         [",0,1,label", "0,0.1,-0.2,b", "1,0.3,0.4,a"],
         ["0,1,label", "0.1,-0.2,b", "0.3,0.4,a"],
+        ["sep=;", "x;y;label", "0,1;-0,2;b", "0,3;0,4;a"],
+        ["sep=;\r", "x;y;label\r", "0.1;-0.2;b\r", "0.3;0.4;a\r"],
+        ["x,y,label", '"0,1","-0,2",b', '"0,3","0,4",a'],
+        ["# made here", "x;y;label", "0,1;-0,2;b", "# the last", "0,3;0,4;a"],
+        ["# x,y,label", "0.1,-0.2,b", "0.3,0.4,a"],
     ],
 )
 def test_tables_of_spreadsheets(tmp_path, lines, encoding):
