@@ -1,6 +1,7 @@
 """The base of all errors, errors with texts safe to send, and the error for unfit data."""
 
 import contextlib
+import csv
 import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -85,6 +86,8 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
         reason = "this user may not read it"
     elif path.is_file() and not path.stat().st_size:
         reason = "it is empty, 0 bytes"
+    elif isinstance(error, csv.Error):
+        reason = "a quote is not closed, or a letter follows the closing one"
     else:
         reason = f"it is damaged, or not a valid {expected}"
     return DataError(

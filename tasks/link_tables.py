@@ -112,7 +112,7 @@ def numbered_rows(path: Path) -> Iterator[Line]:
         declared = declared_separator(first)
         if ending(path) == ".csv":
             options = {"delimiter": declared or ("," if "," in first else ";")}
-        reader = csv.reader(chain(["" if declared else first], file), **options)
+        reader = csv.reader(chain(["" if declared else first], file), strict=True, **options)
         yield from ((reader.line_num, row) for row in reader if row)
 
 

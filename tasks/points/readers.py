@@ -227,14 +227,13 @@ def _rows(path: Path, min_columns: int) -> list[Row]:
     """The nonblank lines, split by the first separator that gives at least `min_columns` columns.
 
     Spreadsheets write semicolons in place of commas if numbers contain commas, and some declare the
-    separator by a first line such as sep=;. A line that begins with # and has fewer columns is a
-    comment.
+    separator by a first line such as sep=;.
     """
     text = _text(path)
     first, end, below = text.partition("\n")
     declared = declared_separator(first)
     text = end + below if declared else text
-    line = next((line for line in text.splitlines() if line.strip() and line[0] != "#"), "")
+    line = next((line for line in text.splitlines() if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     fitting = [
         mark
@@ -243,13 +242,9 @@ def _rows(path: Path, min_columns: int) -> list[Row]:
     ]
     has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
     separator = declared or (";" if has_decimal_commas else (*fitting, usual)[0])
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    return [
-        (line, row)
-        for line, row in rows
-        if any(row) and (len(row) >= min_columns or row[0][:1] != "#")
-    ]
+    return [(line, row) for line, row in rows if any(row)]
 
 
 def _text(path: Path) -> str:

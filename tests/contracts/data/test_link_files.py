@@ -135,6 +135,14 @@ def test_links_as_spreadsheets_write_them(name, lines, encoding, tmp_path):
     assert links_of(read_links(path)) == TRIPLES
 
 
+@pytest.mark.parametrize("end", ['bird,"mammal\nfish,animal\n', 'bird,"mammal"s\n'])
+def test_a_quote_that_is_not_closed_takes_no_links_into_a_name(end, tmp_path):
+    path = written(tmp_path / "a.csv", "cat,mammal\n" * 20 + end)
+    assert tasks_of(str(path)) == ("links",)
+    with pytest.raises(DataError, match=r"a\.csv cannot be read .* a quote is not closed"):
+        read_links(path)
+
+
 def test_a_tail_that_is_absent_is_refused_by_its_line(tmp_path):
     path = written(tmp_path / "a.csv", "sep=;\ncat;mammal\ndog;\n")
     with pytest.raises(DataError, match=r"name is empty"):

@@ -234,7 +234,6 @@ def test_classes_in_a_third_column_of_any_name(tmp_path):
         ["sep=;", "x;y;label", "0,1;-0,2;b", "0,3;0,4;a"],
         ["sep=;\r", "x;y;label\r", "0.1;-0.2;b\r", "0.3;0.4;a\r"],
         ["x,y,label", '"0,1","-0,2",b', '"0,3","0,4",a'],
-        ["# made here", "x;y;label", "0,1;-0,2;b", "# the last", "0,3;0,4;a"],
         ["# x,y,label", "0.1,-0.2,b", "0.3,0.4,a"],
     ],
 )
@@ -244,6 +243,14 @@ def test_tables_of_spreadsheets(tmp_path, lines, encoding):
     raw = read(path)
     assert (raw.points == POINTS[:2]).all()
     assert named(raw) == ["b", "a"]
+
+
+@pytest.mark.parametrize("end", ['0.2,0.1,"a\n0.1,0.2,b\n', '0.2,0.1,"a"b\n'])
+def test_a_quote_that_is_not_closed_takes_no_lines_into_a_class(tmp_path, end):
+    path = tmp_path / "a.csv"
+    path.write_text(f"x,y,label\n0.1,-0.2,b\n0.3,0.4,a\n{end}")
+    with pytest.raises(DataError, match=r"a\.csv cannot be read .* a quote is not closed"):
+        read(path)
 
 
 def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
