@@ -250,7 +250,9 @@ def _follow(
                     printed_at = time.monotonic()
         finally:
             stream.terminate()
-            stream.wait()
+            # A signal inside of `poll` can leave Popen's lock taken; only a wait with a limit ends.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                stream.wait(STOPPING)
 
 
 def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:

@@ -195,7 +195,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         raise UsageError(
             f'links.hold-out = false: allowed with score=reconstruction; score = "{score}" ranks'
             " held-out links",
-            key="links.hold-out",
+            key="no-held-out-links",
         )
     reader = _Reader(task, fixed, alternatives, num_supernodes, score)
     entrants: dict[str, Entrant] = {}
