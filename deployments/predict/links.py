@@ -1,6 +1,7 @@
 """Links of a finished run: the most likely tails of heads, the nearest neighbours of entities, and
 their hierarchy."""
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -131,6 +132,8 @@ def _check_options(options: LinkOptions) -> None:
     text = ""
     if show not in SHOWN:
         text = f'show is "{show}"; allowed is {", ".join(SHOWN)}'
+    elif known is not None and not isinstance(known, str | os.PathLike):
+        text = f"known is a {type(known).__name__}; allowed is the path of a file of links"
     elif most < 1:
         text = f"most is {most}; allowed is a whole number >= 1"
     elif known is not None and show != "tails":

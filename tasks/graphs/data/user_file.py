@@ -152,8 +152,11 @@ def check_graphs(
 
 def _has_classes_of_nodes(fields: Mapping[str, object]) -> bool:
     """Whether a graph that stands alone in a list has a class for each of several nodes."""
-    sizes = {len(value) for name in ("x", "y") if isinstance(value := fields.get(name), Tensor)}
-    return len(sizes) == 1 and sizes != {1}
+    x = fields.get("x")
+    y = fields.get("y")
+    if not isinstance(y, Tensor) or y.numel() < 2:
+        return False
+    return not isinstance(x, Tensor) or len(x) == len(y)
 
 
 def _node_graph(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) -> RawGraph:
