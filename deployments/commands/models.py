@@ -132,7 +132,7 @@ def _print_hierarchies(request: Request) -> None:
     from curvfed.deployments import curvature_of_links
     from curvfed.deployments.preflight import look_at_data
 
-    look_at_data(request)
+    _, first_links = look_at_data(request)
     console = Console()
     shapes = curvature_of_links.shapes_of(request.resolved)
     if not shapes:
@@ -142,6 +142,8 @@ def _print_hierarchies(request: Request) -> None:
             key="not-a-hierarchy",
         )
     _print(curvature_of_links.table(shapes), console)
+    for note in getattr(first_links, "notes", []):
+        console.print(escape(f"note: {note}"), highlight=False, soft_wrap=True)
     console.print(escape(curvature_of_links.expectation(shapes)), highlight=False, soft_wrap=True)
     console.print(escape(MEASURE_LINKS), highlight=False)
 

@@ -140,6 +140,14 @@ def test_a_share_beyond_the_measured_ones_is_named():
     assert f"No hierarchy with more than {largest} was measured." in expectation([shape])
 
 
+def test_columns_in_another_order_are_noted(tmp_path, capsys):
+    names = [f"n{number}" for number in range(40)]
+    lines = [f"{head}\t{tail}\tis\n" for head, tail in zip(names[1:], names, strict=False)]
+    (tmp_path / "turned.tsv").write_text("".join(lines))
+    assert main(["curvature", "turned.tsv"]) == 0
+    assert "relations have names of entities" in " ".join(capsys.readouterr().out.split())
+
+
 def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
     write_links(tmp_path / "ring.tsv", [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])
     assert main(["curvature", "ring.tsv"]) == 0
