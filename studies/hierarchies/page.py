@@ -31,9 +31,10 @@ ABOUT = """\
 
 Nineteen hierarchies, whose addresses, licences and checksums are in `studies/hierarchies/sources.toml`; `random-N`
 are random ones in which N% of the entities get a second parent. A cell is one [comparison](../sweeps.md#compare-methods)
-of `links` at curvature −1, of itself at 0, and of the inner product. All three tune rate and decay to their edges, bias,
-number of negatives, and schedule, the first two also the score (distance or its square), the first its mean; all by the
-validation links of one seed. Five other seeds compare, each with a partition and held-out links of its own.
+of `links` at curvature −1, of itself at 0, and of the inner product. All three tune rate and decay to their edges, number
+of negatives and schedule, then decay and rate again; the first two also the score (distance or its square) and the bias,
+which the inner product has, the first its mean; all by the validation links of one seed. Five other seeds compare, each
+with a partition and held-out links of its own.
 
 Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the round of best
 validation; for *reconstruction* the mean average precision of all links, without held-out ones, chosen on the tuning
