@@ -339,6 +339,12 @@ def check_data(
 
 
 def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:
+    if images.ndim == 3 and images.shape[-1] == 3:
+        raise DataError(
+            f"{where}: an array of shape {images.shape} would be images 3 pixels wide, but may be a"
+            " single one in colour; allowed for that is images[None], of shape (1, h, w, 3)",
+            key="single-image",
+        )
     pixels = pixels_of(where, images)
     numbers, names = number_labels(where, labels, len(pixels), "labels")
     return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)

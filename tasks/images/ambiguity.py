@@ -135,10 +135,12 @@ def _other_classes(
         with table.open(encoding="utf-8-sig", errors="replace") as file:
             next(file, "")  # the names of the columns
             text = file.read(MAX_TEXT)
-        cells = {Path(cell).stem for cell in re.split(r'[",;\t\n]', text)}
-        if not 2 * len(stems & cells) >= min(len(stems), text.count("\n")) > 0:
+        cells = re.split(r'[",;\t\n]', text)
+        named = {Path(cell).stem for cell in cells} & stems
+        if not 2 * len(named) >= min(len(stems), text.count("\n")) > 0:
             continue
-        words = alike(text)
+        # The paths of the images may name their folders; the other cells are labels.
+        words = alike(" ".join(cell for cell in cells if Path(cell).stem not in named))
         if not any(alike(entry.name) in words for entry in images):
             return table
     return None

@@ -186,6 +186,7 @@ def test_sites_and_domains_are_refused_unless_the_level_is_given(tmp_path, case)
 
 TABLES = {
     "of parts": ("image_id,dx\n0000,mel\n0001,nv\n0002,nv\n", False),
+    "of parts, with their paths": ("file,dx\nnear/0000.png,mel\nfar/0001.png,nv\n", False),
     "of other facts": ("site,beds\nnorth,20\nsouth,30\n", True),
     "of the same classes": ("file,label\nnear/0000.png,near\nfar/0001.png,far\n", True),
     "of the classes in other words": ("file,label\n0000.png,Near\n0001.png,FAR\n", True),

@@ -50,6 +50,13 @@ def test_pictures_of_several_sizes_need_a_size(tmp_path):
     assert ImageDataset(ImageSpec("own", tmp_path, size=8)).in_memory(raw).shape == "1x8x8"
 
 
+def test_a_single_colour_image_is_not_read_as_many_narrow_grey_ones():
+    image = np.zeros((12, 12, 3), np.uint8)
+    with refuses("single-image", "data[0]", "(12, 12, 3)", "images[None]"):
+        check_data("data[0]", image, stand_in=("cat", "dog"))
+    check_data("data[0]", image[None], stand_in=("cat", "dog"))
+
+
 def test_flat_images_are_told_from_points():
     with refuses("flat-images", "data[0]", "64 values", "reshape(-1, 8, 8)"):
         check_data("data[0]", (PIXELS.reshape(6, 64), LABELS))
