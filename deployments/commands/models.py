@@ -18,6 +18,7 @@ from curvfed.deployments.resources import check_output
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.registry import is_file_name
 
 if TYPE_CHECKING:
     from curvfed.server_app.report.page import Table as PageTable
@@ -99,8 +100,11 @@ def _curvature_request(words: Sequence[str]) -> Request:
     Raises
     ------
     UsageError, ConfigError
-        If the data are neither graphs of nodes nor links.
+        If several paths are named, or the data are neither graphs of nodes nor links.
     """
+    paths = [word for word in words if _is_data(word)]
+    if len(paths) > 1:
+        raise UsageError(f"{', '.join(paths)}: allowed is one data set", key="several-data-sets")
     pairs = [f"dataset={_as_path(word)}" if _is_data(word) else word for word in words]
     try:
         return read_request(pairs)
@@ -120,7 +124,8 @@ def _curvature_request(words: Sequence[str]) -> Request:
 
 
 def _is_data(word: str) -> bool:
-    return "=" not in word and not word.endswith(".toml") and Path(word).expanduser().exists()
+    is_path = Path(word).expanduser().exists() or is_file_name(word)
+    return "=" not in word and not word.endswith(".toml") and is_path
 
 
 def _as_path(word: str) -> str:

@@ -148,6 +148,16 @@ def test_columns_in_another_order_are_noted(tmp_path, capsys):
     assert "relations have names of entities" in " ".join(capsys.readouterr().out.split())
 
 
+def test_several_files_and_absent_ones_are_refused(tmp_path, capsys):
+    write_links(tmp_path / "a.tsv", [("cat", "mammal")])
+    write_links(tmp_path / "b.tsv", [("dog", "mammal")])
+    assert main(["curvature", "a.tsv", "b.tsv"]) == 2
+    assert "allowed is one data set" in capsys.readouterr().err
+    assert main(["curvature", "absent.tsv"]) == 2
+    assert "absent.tsv" in (said := capsys.readouterr().err)
+    assert "preset" not in said
+
+
 def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
     write_links(tmp_path / "ring.tsv", [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])
     assert main(["curvature", "ring.tsv"]) == 0
