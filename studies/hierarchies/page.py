@@ -268,28 +268,28 @@ def points(values: Sequence[float]) -> str:
     return f"{mean} ({low} to {high})"
 
 
-def write_page(found: Mapping[str, Any]) -> None:
+def write_page(record: Mapping[str, Any]) -> None:
     """Write the results, the page and the picture."""
-    _write_json(RESULTS, found)
-    line = found["rules"].get(heading(Cell("", "")), {}).get("made")
+    _write_json(RESULTS, record)
+    line = record["rules"].get(heading(Cell("", "")), {}).get("made")
     if line:
         kept = ("at_zero", "per_point", "deviation", "mean_share", "spread", "largest_share")
         gain = {key: line["gain"][key] for key in kept}
         _write_json(MEASURED, {"hierarchies": line["number"], **gain})
-    lines = [ABOUT, f"{found['made']} of {found['planned']} planned cells are made.", ""]
-    for title, entries in found["tables"].items():
-        lines += [f"## {title[0].upper()}{title[1:]}", "", *_rows(entries, found), ""]
-        for name, summary in found["rules"][title].items():
+    lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
+    for title, entries in record["tables"].items():
+        lines += [f"## {title[0].upper()}{title[1:]}", "", *_rows(entries, record), ""]
+        for name, summary in record["rules"][title].items():
             lines += [f"* **{GROUPS[name]}**: {_rule_words(summary)}"]
         lines.append("")
-    if found["predictions"]["rows"]:
-        lines += _prediction_lines(found["predictions"])
-    if found["saved"]:
-        lines += ["", *_saved_lines(found["saved"])]
+    if record["predictions"]["rows"]:
+        lines += _prediction_lines(record["predictions"])
+    if record["saved"]:
+        lines += ["", *_saved_lines(record["saved"])]
     write_atomically(PAGE, ("\n".join(lines).rstrip("\n") + "\n").encode())
-    main = found["tables"].get(heading(Cell("", "")), [])
+    main = record["tables"].get(heading(Cell("", "")), [])
     if main:
-        draw(main, found["shapes"], PICTURE)
+        draw(main, record["shapes"], PICTURE)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -297,13 +297,13 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, f"{text}\n".encode())
 
 
-def _rows(entries: Sequence[Mapping[str, Any]], found: Mapping[str, Any]) -> list[str]:
+def _rows(entries: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> list[str]:
     lines = [
         "| hierarchy | several parents | ancestors | at −1 | at 0 | inner product | frequent tails |"
         " at −1 minus at 0 | minus the best flat score |",
         "| --- " * 9 + "|",
     ]
-    shapes = found["shapes"]
+    shapes = record["shapes"]
     for item in sorted(entries, key=lambda entry: shapes[entry["hierarchy"]]["several_parents"]):
         shape = shapes[item["hierarchy"]]
         scores = [f"{100 * item['methods'][name]['mean']:.1f}" for name in (CURVED, FLAT)]
@@ -337,16 +337,16 @@ def _rule_words(summary: Mapping[str, Any]) -> str:
     ).replace("-", "−")
 
 
-def _prediction_lines(found: Mapping[str, Any]) -> list[str]:
+def _prediction_lines(record: Mapping[str, Any]) -> list[str]:
     lines = ["## Predictions", ""]
     lines += ["| hierarchy, untouched before | predicted gain | measured |", "| --- | --- | --- |"]
-    for row in found["rows"]:
+    for row in record["rows"]:
         measured = points((row["gain"], row["low"], row["high"]))
         lines.append(f"| {row['name']} | {row['predicted']:+.1f} | {measured} |".replace("-", "−"))
     lines += [
         "",
-        f"{found['signs']} of {found['number']} signs and {found['inside']} of {found['number']}"
-        f" values within the intervals; root mean square error {found['error']:.1f} points.",
+        f"{record['signs']} of {record['number']} signs and {record['inside']} of {record['number']}"
+        f" values within the intervals; root mean square error {record['error']:.1f} points.",
     ]
     return lines
 
