@@ -30,21 +30,18 @@ from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_request, encode_reply
 from curvfed.strategies.wire.messages import (
+    AGREE,
     CALIBRATE,
     CCVR,
-    CONFIRM,
     DESCRIBE,
     EVALUATE,
     FINE_TUNE,
-    FORGET,
     HULLS,
     KEYS,
     MEASURE,
     MESSAGE_TYPES,
-    SHARES,
     START,
     TRAIN,
-    UNMASK,
     WAKE_UP,
     Description,
     Header,
@@ -146,10 +143,7 @@ def _step(module: str, name: str) -> Handler:
 OF_EVERY_RUN: dict[str, Handler] = {
     DESCRIBE: _describe,
     KEYS: _step("secure", "keys"),
-    SHARES: _step("secure", "shares"),
-    CONFIRM: _step("secure", "confirm"),
-    UNMASK: _step("secure", "unmask"),
-    FORGET: _step("secure", "forget"),
+    AGREE: _step("secure", "agree"),
 }
 OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
     START: _answer_start,
@@ -180,9 +174,8 @@ CONDITIONS: dict[str, Callable[[Client], bool]] = {
     FINE_TUNE: lambda client: client.config.fine_tunes,
     CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
     CCVR: lambda client: _calibrates(client, CCVR),
-    **dict.fromkeys(
-        (KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked
-    ),
+    KEYS: lambda client: client.config.is_masked,
+    AGREE: lambda client: client.config.is_masked,
 }
 """Phases that belong only to some runs of a method."""
 

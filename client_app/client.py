@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
+from curvfed.client_app.data import check_fits, load_data, make_task, statistics
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.personal import ClientFiles, state_folder
@@ -32,7 +32,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, Facts
+from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.examples import FAR_FEATURES
 
@@ -63,7 +63,7 @@ class Client:
     partition : int
         The node's number in the run.
     ledger : Ledger or None
-        Sums signed and points revealed by a real node; None in a simulation.
+        The sums that a real node was in and the points it revealed; None in a simulation.
     requested : RunConfig
         The run's configuration, before the node's own decisions.
     fixed_arrays : dict of str to array
@@ -77,6 +77,8 @@ class Client:
         Whether the run has `dp.unit`.
     private_rounds : PrivateRounds or None
         With `dp.unit = record`.
+    vectors : Store
+        The last vectors of a real node in secure sums, by the number of the sum.
     shares_statistics : bool
         Whether statistics of the data may leave. Those of a real node's own data leave if the run
         requests them and the node does not refuse.
@@ -129,6 +131,7 @@ class Client:
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
         self.private_rounds = self._private_rounds(Store(folder / "replies"))
+        self.vectors = Store(folder / "sums")
         self.precision = EXACT
         self.restored: int | None = None
         self.fixed_arrays: Arrays = {}
@@ -148,19 +151,6 @@ class Client:
     def group(self) -> tuple[int, ...]:
         """The partitions with which a real node is summed; none in a simulation."""
         return self.ledger.group(self.partition, self.roster) if self.ledger else ()
-
-    def contributes(self, target: str) -> bool:
-        """Whether this client takes part in sums of phase `target`: a simulated one if it has
-        examples for it, a real node always, as its group sums with all its members. Raises as
-        `check_class_sizes`."""
-        if self.is_private:
-            return True  # whether it has examples is hidden
-        if target in (HULLS, CALIBRATE, CCVR):
-            check_class_sizes(self.data, self.node)
-        if self.node.is_real:
-            return True
-        scores = target in (EVALUATE, FINE_TUNE)
-        return bool(self.data.train.any() or (scores and self.data.test.any()))
 
     @property
     def hides_number(self) -> bool:

@@ -1,10 +1,10 @@
 """What a client does in the phases of a round: it trains, is scored, fine-tunes, or sums over its
 examples, and contributes the result, in the open or masked."""
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from flwr.app import RecordDict
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.data import has_small_class
+from curvfed.client_app.data import check_class_sizes, has_small_class
 from curvfed.client_app.node.policy import ANY
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import BEFORE
@@ -57,8 +57,9 @@ Work = Callable[[Client, Request], Contribution]
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Do the work of a phase, and contribute the result.
 
-    In a secure sum the client first reads the shares of its peers, so that a complaint is sent at
-    once. The personal state of a round is stored when its reply is made.
+    In a secure sum the client first reads what its peers wrote to it, and works only if it has the
+    keys of the group and has not answered before. The personal state of a round is stored before
+    its reply is made.
 
     Parameters
     ----------
@@ -70,40 +71,27 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     dict
         The fields of the `Reply`, apart from its header and partition.
     """
-    masked = is_masked(client.config, request.header.phase)
-    max_weight = math.inf
-    if masked:
-        from curvfed.client_app.secure import receive_shares
-
-        from_peers, complaint = receive_shares(client, request, state)
-        max_weight = from_peers.max_weight
-        if complaint:
-            return complaint
-    contribution = work(client, request)
-    if masked:
+    if is_masked(client.config, request.header.phase):
         from curvfed.client_app.masked_replies import masked_contribution
 
-        fields = masked_contribution(
-            client,
-            request,
-            state,
-            contribution,
-            contribution.received,
-            contribution.bound,
-            variances=contribution.variances,
-            max_weight=max_weight,
-        )
-    else:
-        fields = {
-            "arrays": contribution.arrays,
-            "num_examples": contribution.weight,
-            "metrics": contribution.figures,
-        }
-        if contribution.scored is not None:
-            fields |= _confusion(client, request, contribution.scored)
+        return masked_contribution(partial(_work, work), client, request, state)
+    contribution = _work(work, client, request)
+    fields = {
+        "arrays": contribution.arrays,
+        "num_examples": contribution.weight,
+        "metrics": contribution.figures,
+    }
+    if contribution.scored is not None:
+        fields |= _confusion(client, request, contribution.scored)
+    return fields
+
+
+def _work(work: Work, client: Client, request: Request) -> Contribution:
+    """The contribution, once the personal state of a round is stored."""
+    contribution = work(client, request)
     if request.header.phase == TRAIN:
         client.commit(request.header.round, base=request.stamp)
-    return fields
+    return contribution
 
 
 def train(client: Client, request: Request) -> Contribution:
@@ -185,6 +173,8 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
+    if not client.is_private:
+        check_class_sizes(client.data, client.node)
     _prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)
     calibration = client.config.calibrator

@@ -31,7 +31,7 @@ from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import DataError, KeyedError
 
@@ -60,7 +60,6 @@ class OneShotRun(Run):
         super().__init__(config, grid, directory)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
-        self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
     def run(self) -> None:
@@ -118,12 +117,11 @@ class OneShotRun(Run):
             if not summed.noise:
                 self.metrics["points_summed"] = summed.weight
         else:
-            # A client that drops out after its vector is summed counts as a dropout too.
-            self.metrics["dropouts"] = len(self.federation.nodes) - self._unmasked
+            self.metrics["dropouts"] = len(self.federation.nodes) - len(self.summed)
             self.state.add(seconds_aggregation=summed.figures["seconds_decoding"])
         return summed
 
-    def _groups(self, cohort: MaskedCohort, clients: Sequence[int]) -> list[list[int]]:
+    def _groups(self, cohort: MaskedCohort, clients: Sequence[int]) -> list[tuple[int, ...]]:
         """The clients of each sum."""
         if len(clients) < MIN_CLIENTS:
             raise ConfigError(
@@ -272,8 +270,6 @@ class OneShotRun(Run):
         """Record a phase, and add its costs to the figures of the run."""
         super().record(answer, row, weights, in_round)
         name = answer.header.phase
-        if name == UNMASK:
-            self._unmasked += len(answer.replies)
         for cost in ("seconds", "bytes_up", "bytes_down"):
             figure = f"{cost}_{name}"
             self.metrics[figure] = self.metrics.get(figure, 0) + row[cost]

@@ -24,20 +24,18 @@ from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_def
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
-    CONFIRM,
+    AGREE,
     HULLS,
     KEYS,
     MEASURE,
-    SHARES,
     TRAIN,
-    UNMASK,
     Facts,
     Header,
 )
 from curvfed.tasks.code_digest import model_digest
 from curvfed.tasks.errors import KeyedError
 
-WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
+WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 

@@ -28,6 +28,7 @@ from curvfed.client_app.node.ledger_memory import (
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.masked import sum_number
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
 from curvfed.strategies.secure_sum import Session
@@ -36,6 +37,9 @@ from curvfed.strategies.secure_sum.messages import Basis
 QUARTER = timedelta(days=90)
 """The time in which changes of a node's group are counted."""
 
+
+EXCHANGES_PER_DAY = 1000
+"""Maximum number of exchanges of keys on a day; a run needs one, and one after each restart."""
 
 REFUSALS_PER_DAY = 1000
 """Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
@@ -76,14 +80,27 @@ class Ledger(LedgerFile):
             heads = self.memory.heads
             return {peer: stated_head(*heads.get(str(peer), (0, ""))) for peer in peers}
 
-    def begin(self, session: Session, recorded: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Record that this node begins a sum, and state to each peer the heads of two ledgers: of
-        this node's own, and of the peer's as `recorded_heads` gives it.
+    def begin(self, run: str, recorded: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Record that this node exchanges keys for a run, and state to each peer the heads of two
+        ledgers: of this node's own, and of the peer's as `recorded_heads` gives it.
 
-        After the sum the peers can tell a ledger that knows of it from one that does not.
+        After a sum under these keys the peers can tell a ledger that knows of it from one that does
+        not.
+
+        Raises
+        ------
+        SecureSumError
+            If keys were exchanged `EXCHANGES_PER_DAY` times on this day: a server can ask for more
+            than a disk holds.
         """
         with self.locked() as file:
-            self.write(file, BEGUN, run=session.run, phase=session.phase, round=session.round)
+            if self.memory.exchanges_like(time_now()) >= EXCHANGES_PER_DAY:
+                raise SecureSumError(
+                    f"this node has exchanged keys {EXCHANGES_PER_DAY} times today, the most that"
+                    " it does on a day",
+                    key="too-many-exchanges",
+                )
+            self.write(file, BEGUN, run=run)
             own = stated_head(self.head.size, self.head.digest)
         return {peer: own + head for peer, head in recorded.items()}
 
@@ -175,35 +192,51 @@ class Ledger(LedgerFile):
                 key="other-group",
             )
 
-    def sign(
+    def note_sum(
         self,
         session: Session,
-        cohort: Collection[int],
         basis: Basis,
+        data: str,
         group: tuple[int, ...],
         statements: Mapping[int, bytes],
     ) -> None:
-        """Record that this node signs a sum over these nodes, of vectors from this basis, with the
-        heads of their ledgers as they stated them, if the earlier sums allow it.
+        """Record that this node's vector from this basis and these data, named by their digest, is
+        in a sum, with the heads of the peers' ledgers as they stated them.
+
+        Called before the vector leaves. A sum that is recorded already is not recorded again.
 
         Raises
         ------
         SecureSumError
-            If it has signed this session before, or `check` refuses.
+            If the node was in this sum with a vector from another basis or other data, the sum lies
+            before the run's last one, or `check` refuses.
         """
         stated = {}
-        for peer in sorted(cohort):
-            head = head_in(statements.get(peer, b""), 0)
+        for peer, statement in sorted(statements.items()):
+            head = head_in(statement, 0)
             if head.size:
                 stated[str(peer)] = [head.size, head.digest]
+        number = sum_number(session.phase, session.round)
+        digest = sha256(session.digest + basis.digest + data.encode()).hexdigest()
         with self.locked() as file:
-            digest = session.digest.hex()
-            if digest in self.memory.sessions:
+            self._check_members(session.clients, group)
+            sums = self.memory.sums.get(session.run, {})
+            place = f"{session.phase} of round {session.round}"
+            if str(number) in sums:
+                if sums[str(number)] == digest:
+                    return
                 raise SecureSumError(
-                    "this node has signed this secure sum before, and answers once",
-                    key="signed-sum",
+                    f"this node was in the sum of {place} before, with a vector from other"
+                    " parameters, another configuration or other data; it is in each sum once",
+                    key="repeated-sum",
                 )
-            self._check_members(cohort, group)
+            last = max(map(int, sums), default=0)
+            if number < last:
+                raise SecureSumError(
+                    f"this node was in a later sum of the run than {place}; sums come in the order"
+                    " of their rounds and phases",
+                    key="repeated-sum",
+                )
             self.write(
                 file,
                 SUM,
@@ -211,10 +244,16 @@ class Ledger(LedgerFile):
                 phase=session.phase,
                 round=session.round,
                 session=digest,
-                cohort=sorted(cohort),
+                cohort=list(session.clients),
                 basis=basis.short,
                 heads=stated,
             )
+
+    def was_in(self, session: Session) -> bool:
+        """Whether this node's vector is in a sum of this run, phase and round."""
+        with self.locked():
+            sums = self.memory.sums.get(session.run, {})
+            return str(sum_number(session.phase, session.round)) in sums
 
     def changed_cohorts(self, group: tuple[int, ...]) -> list[tuple[int, ...]]:
         """The nodes of former sums, where they are not this group."""

@@ -8,6 +8,7 @@ from hashlib import blake2b, sha256
 from typing import Any, Self
 
 from curvfed.strategies.base.privacy_accountant import Release
+from curvfed.strategies.config.masked import sum_number
 
 DIGEST_DIGITS = 64
 
@@ -56,8 +57,11 @@ ACCEPTED = "accepted"
 REGROUP = "regroup"
 """Kinds of lines."""
 
-_TEXT_SETS = ("runs", "sessions", "points", "refusals")
+_TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
+
+_PLAIN = ("sums", "exchanges", "regroups", "costs", "heads")
+"""What the memory has in the types of JSON."""
 
 _DAY = len("2026-01-01")
 
@@ -71,8 +75,12 @@ class Memory:
 
     Attributes
     ----------
-    runs, sessions, points : set of str
-        Runs that asked, sums that the node signed, points that its hulls revealed.
+    runs, points : set of str
+        Runs that asked, points that its hulls revealed.
+    sums : dict of str to dict
+        By run, the number and the digest of each sum that the node was in.
+    exchanges : list
+        The last day with an exchange of keys, and the number of exchanges on it.
     refusals : set of str
         The day and a hash of each refusal on the last day that has one.
     cohorts : set of tuple of int
@@ -83,11 +91,12 @@ class Memory:
         Run, reply, unit, phase and releases of each private reply.
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
-        this node signed.
+        this node was in.
     """
 
     runs: set[str] = field(default_factory=set)
-    sessions: set[str] = field(default_factory=set)
+    sums: dict[str, dict[str, str]] = field(default_factory=dict)
+    exchanges: list[Any] = field(default_factory=lambda: ["", 0])
     points: set[str] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
     cohorts: set[tuple[int, ...]] = field(default_factory=set)
@@ -100,11 +109,14 @@ class Memory:
         if line["kind"] == RUN:
             self.runs.add(line["run"])
         elif line["kind"] == SUM:
-            self.sessions.add(line["session"])
+            number = sum_number(line["phase"], line["round"])
+            self.sums.setdefault(line["run"], {})[str(number)] = line["session"]
             self.cohorts.add(tuple(line["cohort"]))
             for peer, head in line["heads"].items():
-                # Of two sums at the same time, the one that was signed first may have begun later.
+                # Of two sums at the same time, the first in the ledger may have begun later.
                 self.heads[peer] = max(head, self.heads.get(peer, head))
+        elif line["kind"] == BEGUN:
+            self.exchanges = [line["time"][:_DAY], self.exchanges_like(line["time"]) + 1]
         elif line["kind"] == REFUSAL:
             name = refusal_name(line)
             self.refusals = {*self.refusals_like(name), name}
@@ -123,6 +135,11 @@ class Memory:
         costs = [cost for cost in self.costs if cost["run"] == run]
         return sum(cost.get("phase", phase) == phase for cost in costs)
 
+    def exchanges_like(self, time: str) -> int:
+        """The number of exchanges of keys on the day of a time."""
+        day, number = self.exchanges
+        return int(number) if day == time[:_DAY] else 0
+
     def refusals_like(self, name: str) -> set[str]:
         """The refusals of the same day."""
         return {other for other in self.refusals if other[:_DAY] == name[:_DAY]}
@@ -130,14 +147,14 @@ class Memory:
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in _TEXT_SETS}
-        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
+        others = {name: getattr(self, name) for name in _PLAIN}
         return {**sets, "cohorts": sorted(self.cohorts), **others}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
         sets: dict[str, Any] = {name: set(fields[name]) for name in _TEXT_SETS}
-        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
+        others = {name: fields[name] for name in _PLAIN}
         return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
 
 
@@ -152,6 +169,10 @@ _DIGITS = 32
 """Bytes of a ledger's size, and hexadecimal digits of its digest, as nodes state them."""
 
 
+STATEMENT_BYTES = 2 * (_SIZE_BYTES + _DIGITS // 2)
+"""Bytes of a statement to a peer: the heads of two ledgers."""
+
+
 def stated_head(size: int, digest: str) -> bytes:
     """A head in a statement to a peer; zeros for none."""
     return size.to_bytes(_SIZE_BYTES) + bytes.fromhex(digest[:_DIGITS].ljust(_DIGITS, "0"))
@@ -159,9 +180,9 @@ def stated_head(size: int, digest: str) -> bytes:
 
 def head_in(statement: bytes, position: int) -> Head:
     """One of the two heads in a peer's statement; none if the statement is of another length."""
-    length = _SIZE_BYTES + _DIGITS // 2
-    if len(statement) != 2 * length:
+    if len(statement) != STATEMENT_BYTES:
         return Head()
+    length = STATEMENT_BYTES // 2
     text = statement[position * length : (position + 1) * length]
     size = int.from_bytes(text[:_SIZE_BYTES])
     return Head(size=size, digest=text[_SIZE_BYTES:].hex())

@@ -263,9 +263,9 @@ class OneShotServer(Half):
         """Refuse clients whose classes cannot be summed. Raises ConfigError."""
 
     def num_groups(self, clients: int) -> int:
-        """Number of groups of clients with a sum of residues each. Raises ConfigError if there
-        are too few clients for them."""
-        return 1
+        """Number of groups of clients with a sum each; 0 for those of `secure.group-size`. Raises
+        ConfigError if there are too few clients for them."""
+        return 0
 
     def question(self, clients: int) -> Parts:
         """What the clients are asked before a sum over this number of clients; empty if they are

@@ -100,17 +100,15 @@ class Points(Table):
 class Secure(Table):
     """Keys of secure sums."""
 
-    threshold: int | None = Field(default=None, ge=2)
-    """minimum number of clients that must stay to the end, or nothing is revealed; more than half
-    of the cohort; auto: two thirds, rounded up"""
-    neighbours: int | None = Field(default=None, ge=1)
-    """number of clients with which each client shares masks and secrets; auto: all of up to 64
-    clients, and beyond a number that grows with their logarithm. Without a roster always all"""
-    fixed_groups: bool | None = None
-    """sum the clients in fixed groups of 5 to 9, or in one of up to 9; a group with a missing
-    member is left out of the round. It protects over many rounds and runs, where different cohorts
-    together reveal more than each one; auto: for real nodes, which sum in no other way, and not in
-    a simulation"""
+    group_size: int | None = Field(default=None, ge=2)
+    """minimum number of clients that are summed together in a simulation; real nodes are summed in
+    the groups of their roster. A group sums with all its members or not at all; auto: groups of 5
+    to 9, and with dp.unit all clients together
+    """
+    patience: Rate = Field(default=1800.0, ge=0)
+    """seconds for which a sum waits for members that are away; then the round ends without their
+    group, or the run stops if there is no other
+    """
     clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
     """maximum norm of a client's update in a secure average; longer updates are shortened to it,
     and the log reports them"""

@@ -153,8 +153,6 @@ def check_data(config: RunConfig) -> None:
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
         _check_secure_sum(resolved)
-    if config.secure.fixed_groups:
-        check_groups(resolved)
     if len(tasks) == 1 and not KINDS[task].has_validation:
         if config.train_size is not None:
             raise _conflict(
@@ -312,8 +310,16 @@ def _check_plain_sgd(config: RunConfig, task: str) -> None:
 
 
 def _check_secure_sum(config: RunConfig) -> None:
-    """Refuse an aggregation that needs single updates; `config` has its defaults resolved."""
+    """Refuse samples of clients, and an aggregation that needs single updates; `config` has its
+    defaults resolved."""
     row = config.row
+    if config.fraction_train < 1 and not row.is_one_shot:
+        raise _conflict(
+            config,
+            "secure-sum fraction-train",
+            "fraction-train = 1, for sums over other clients in each round would show their"
+            " differences",
+        )
     if config.aggregation == row.aggregation and row.summed_clients != "none":
         return
     methods = AGGREGATION_METHODS.items()
@@ -332,24 +338,16 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 
 def check_groups(config: RunConfig) -> None:
-    """Refuse keys that do not fit fixed groups, where they are configured or the clients are real
-    nodes.
+    """Refuse keys that do not fit the groups of real nodes.
 
     Raises
     ------
     ConfigError
     """
-    if config.secure.fixed_groups is False:
-        raise ConfigError(
-            "secure.fixed-groups = false: allowed is auto or true, because real nodes are summed in"
-            " fixed groups alone",
-            key="secure-fixed-groups",
-        )
-    needed = {"fraction-train": 1.0, "secure.threshold": "auto", "secure.neighbours": "auto"}
-    for key, value in (needed | {"hull.groups": 1}).items():
+    for key, value in {"secure.group-size": "auto", "hull.groups": 1}.items():
         if config[key] != value:
-            allowed = f"{key} = {value}, for a fixed group sums with all its members or not at all"
-            raise _conflict(config, f"secure.fixed-groups {key}", allowed)
+            allowed = f"{key} = {value}, for real nodes are summed in the groups of their roster"
+            raise _conflict(config, key, allowed)
 
 
 def _check_points(config: RunConfig) -> None:
@@ -369,9 +367,10 @@ def _check_points(config: RunConfig) -> None:
 
 def check_together(config: RunConfig) -> None:
     """Check all other conditions on several keys."""
-    for key in ("secure.threshold", "secure.neighbours"):
-        if config[key] != "auto" and not config.is_masked:
-            raise _conflict(config, f"{key} secure-sum", "secure-sum = true, which masks updates")
+    if config.secure.group_size is not None and not config.is_masked:
+        raise _conflict(
+            config, "secure.group-size secure-sum", "secure-sum = true, which masks updates"
+        )
     # The value is not repeated, since others read the files and messages that errors are in.
     if "@" in config.mlflow.tracking_uri:
         raise ConfigError(

@@ -22,11 +22,8 @@ CALIBRATE = "calibrate"
 CCVR = "ccvr"
 MEASURE = "measure"
 KEYS = "keys"
-SHARES = "shares"
+AGREE = "agree"
 HULLS = "hulls"
-CONFIRM = "confirm"
-UNMASK = "unmask"
-FORGET = "forget"
 
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
@@ -38,18 +35,16 @@ MESSAGE_TYPES = {
     CCVR: "query.ccvr",
     MEASURE: "query.measure",
     KEYS: "query.keys",
-    SHARES: "query.shares",
+    AGREE: "query.agree",
     HULLS: "query.hulls",
-    CONFIRM: "query.confirm",
-    UNMASK: "query.unmask",
-    FORGET: "query.forget",
 }
 
 WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.exchange`."""
 
-COMPLAINT = "complaint"
-"""Name of the part that replaces a client's answer by the peers whose messages it cannot verify."""
+WITHOUT_KEYS = "without-keys"
+"""Name of the part that replaces a client's masked vector if it has no keys of its peers, as after
+a restart of its node."""
 
 CONFUSION = "confusion"
 """Name of the part of the last scores with the confusion matrix of a client's test examples."""
