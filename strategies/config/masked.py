@@ -41,6 +41,27 @@ def is_masked(run: RunKeys, phase: str) -> bool:
     return phase in TARGETS and (run.secure_sum or phase == HULLS)
 
 
+OF_THE_SERVER = frozenset(
+    {
+        "resume",
+        "results-dir",
+        "round-timeout",
+        "debug",
+        "report",
+        "sinks",
+        "callbacks",
+        "workers",
+        "test-data",
+        "mlflow.tracking-uri",
+        "mlflow.experiment",
+        "wandb.project",
+        "wandb.mode",
+        "secure.patience",
+    }
+)
+"""Keys that no client's vector depends on. They are not part of its basis: a run can be resumed with
+other values."""
+
 ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
@@ -105,7 +126,8 @@ def _digest(values: Mapping[str, Any]) -> bytes:
 
 @lru_cache(maxsize=8)
 def _configuration(config: RunConfig) -> bytes:
-    return _digest(flatten(config))
+    values = flatten(config)
+    return _digest({key: value for key, value in values.items() if key not in OF_THE_SERVER})
 
 
 @cache

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from hull_nodes import QUICK, nodes_of
 from hypothesis import given
 from hypothesis import strategies as st
 from policies import with_policy
-from secure_sums import BASIS
+from secure_sums import BASIS, other_basis
 from tiers import examples
 
 from curvfed.client_app import masked_replies
@@ -34,7 +35,8 @@ from curvfed.client_app.one_shot import _hashes
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import SumsOfRun, complete_groups, masked_cohort
+from curvfed.server_app.secure import complete_groups, masked_cohort
+from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
@@ -117,7 +119,9 @@ OTHERS = r"always summed with partitions \[0, 1, 2, 3\]; a sum without \[3\]"
 
 def lying(patch: pytest.MonkeyPatch, chosen: Callable[[Sequence[int]], list[int]] = list) -> None:
     """A server that sums the nodes that it likes."""
-    patch.setattr(SumsOfRun, "groups", lambda sums, clients, number: [chosen(clients)])
+    patch.setattr(
+        MaskedCohort, "groups", lambda cohort, clients, number: [tuple(chosen(clients))]
+    )
 
 
 def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
@@ -155,7 +159,7 @@ def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observe
 def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, observer, monkeypatch):
     """Sums over four different threes of four nodes were solved for every single vector."""
     nodes = hospitals(tmp_path / "nodes")
-    with refuses("secure-fixed-groups-with-fraction-train", error=ConfigError):
+    with refuses("secure-sum-with-fraction-train", error=ConfigError):
         run(tmp_path, "drawn", nodes=nodes, **SUMMED | {"fraction_train": 0.75})
     drawn = iter([[0, 1, 2]] * 3 + [[0, 1, 3]])  # two checks before the rounds
     lying(monkeypatch, lambda clients: next(drawn))
@@ -251,9 +255,11 @@ def test_runs_with_other_splits_end_at_the_limit(tmp_path):
 
 
 def signer(folder: Path, roster: Sequence[int] | None = None) -> Callable[..., None]:
-    """Node 0 signs sums of a run over some nodes."""
+    """Node 0 is in sums of a run over some nodes."""
     ledger = Ledger(folder / "ledger.jsonl")
-    return lambda run, cohort: ledger.sign(session(run), cohort, BASIS, ledger.group(0, roster), {})
+    return lambda run, cohort: ledger.note_sum(
+        session(run, cohort), BASIS, "", ledger.group(0, roster), {}
+    )
 
 
 def test_the_first_sum_decides_the_group_without_a_roster(tmp_path):
@@ -332,15 +338,26 @@ def test_a_server_sums_groups_that_are_whole_and_agree(data: st.DataObject):
     assert bool(left_out) == bool(reasons)
 
 
-def session(name: str) -> Session:
-    return Session(name, "train", 1, 2**61 - 1, 3, (0, 1, 2, 3))
+def session(name: str, cohort: Sequence[int]) -> Session:
+    return Session(name, "train", 1, 2**61 - 1, 3, tuple(cohort))
 
 
-def test_a_sum_is_signed_once_also_after_a_restart(tmp_path):
+def test_a_node_is_in_a_sum_once_also_after_a_restart(tmp_path):
+    """The same vector again is no new sum; one from other parameters, data or sizes is refused."""
     path = tmp_path / "ledger.jsonl"
-    signer(tmp_path)("a", [0, 1, 2])
-    with pytest.raises(SecureSumError, match="answers once"):
+    for _ in range(2):
         signer(tmp_path)("a", [0, 1, 2])
+    ledger = Ledger(path)
+    group = ledger.group(0, None)
+    what = session("a", [0, 1, 2])
+    for changed, basis, data in (
+        (what, other_basis("parameters"), ""),
+        (what, other_basis("state"), ""),
+        (what, BASIS, "other data"),
+        (replace(what, length=4), BASIS, ""),
+    ):
+        with refuses("repeated-sum", "train of round 1", error=SecureSumError):
+            ledger.note_sum(changed, basis, data, group, {})
     signer(tmp_path)("b", [0, 1, 2])
     assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
@@ -408,6 +425,31 @@ def test_the_ledger_names_runs_sums_and_refusals(tmp_path, monkeypatch):
     }
     assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
     assert all("reason" in one for one in lines if one["kind"] == "refusal")
+
+
+def test_the_sums_of_a_run_come_in_order(tmp_path):
+    """Also after a restart, and in a ledger of before."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    what = session("a", [0, 1, 2])
+    group = (0, 1, 2)
+    ledger.note_sum(replace(what, round=3), BASIS, "", group, {})
+    ledger_file._checked.clear()
+    for earlier in (replace(what, round=2), replace(what, round=2, phase="evaluate")):
+        with refuses("repeated-sum", "later sum", error=SecureSumError):
+            Ledger(ledger.path).note_sum(earlier, BASIS, "", group, {})
+    ledger.note_sum(replace(what, round=3, phase="evaluate"), BASIS, "", group, {})
+    ledger.note_sum(replace(what, run="b"), BASIS, "", group, {})
+
+
+def test_exchanges_of_keys_fill_no_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "EXCHANGES_PER_DAY", 20)
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    for _ in range(20):
+        ledger.begin("run", {})
+    with refuses("too-many-exchanges", error=SecureSumError):
+        ledger.begin("run", {})
+    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    ledger.begin("run", {})
 
 
 def test_refusals_fill_no_disk(tmp_path, monkeypatch):

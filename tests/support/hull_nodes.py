@@ -27,7 +27,7 @@ QUICK = {
     "hull__classifier": "svm",
     "hull__cap": 128,
 }
-PHASES = ("measure", "keys", "shares", "hulls", "confirm", "unmask", "evaluate")
+PHASES = ("measure", "keys", "agree", "hulls", "evaluate")
 """After the meeting, in order."""
 TIMES = ("seconds", "training", "aggregation")
 
