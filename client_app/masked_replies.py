@@ -30,9 +30,7 @@ from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.wire.messages import TRAIN, WITHOUT_KEYS, Request
 
 
-def masked_contribution(
-    work: Work, client: Client, request: Request, state: RecordDict
-) -> Answer:
+def masked_contribution(work: Work, client: Client, request: Request, state: RecordDict) -> Answer:
     """Do the work of a phase, and contribute the result under masks.
 
     Without the keys of its peers the client does no work and says so; in a sum that it has answered

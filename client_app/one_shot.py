@@ -63,7 +63,7 @@ def _masked_vector(
     statistics = half.contribution(members, opened.order_numbers)
     if vectors.modulus:
         (vector,) = statistics.arrays.values()
-        return masked(client, request, state, opened, vector)
+        return masked(client, request, state, opened, vector, is_drawn=True)
     contribution = rounds.Contribution(
         statistics.arrays, statistics.weight, bound=vectors.bound, variances=vectors.variances
     )

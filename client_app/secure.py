@@ -12,12 +12,13 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.config.masked import basis_of, sum_number
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.hull.local import draw_order_number
+from curvfed.strategies.hull.local import ORDER_NUMBER_BYTES, draw_order_number
 from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Group, Session, checksum, crypto
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
@@ -81,7 +82,7 @@ def agree(client: Client, request: Request, state: RecordDict) -> Answer:
         number = _rounded(examples).to_bytes(COUNT_BYTES)
     if client.ledger:
         statements = client.ledger.begin(request.header.run, member.statements)
-    order_number = draw_order_number() if client.config.row.sums_only else b""
+    order_number = _order_number(client) if client.config.row.sums_only else b""
     member = member.model_copy(
         update={"statements": statements, "note": order_number, "split": client.digest}
     )
@@ -188,8 +189,18 @@ def masked(
     vector: NDArray[np.uint64],
     *,
     has_noise: bool = False,
+    is_drawn: bool = False,
 ) -> Answer:
-    """The reply with the masked vector. A real node stores the vector before."""
+    """The reply with the masked vector. A real node stores the vector before.
+
+    Parameters
+    ----------
+    vector : uint64 array (length,)
+    has_noise : bool
+        Whether it is private by noise, which costs.
+    is_drawn : bool
+        Whether the client would draw another vector for the same sum.
+    """
     basis = basis_of(
         decode_arrays(request.arrays),
         client.fixed_arrays,
@@ -198,11 +209,10 @@ def masked(
         request.stamp,
     )
     if client.ledger is not None:
-        if has_noise and client.ledger.was_in(opened.session):
+        if (has_noise or is_drawn) and client.ledger.was_in(opened.session):
             raise SecureSumError(
                 f"this node's vector in the sum of {opened.session.phase} of round"
-                f" {opened.session.round} is no longer stored, and another one would have other"
-                " noise",
+                f" {opened.session.round} is no longer stored, and would be drawn anew",
                 key="repeated-sum",
             )
         metadata = {"basis": basis.model_dump_json(), "noise": has_noise}
@@ -276,6 +286,14 @@ def masked_reals(
     if hide is not None:
         vector = hide(vector, fixed_point, session)
     return masked(client, request, state, opened, vector, has_noise=hide is not None)
+
+
+def _order_number(client: Client) -> bytes:
+    """A random number that orders the members. A real node keeps it for the run: a vector that it
+    has stored fits its peers' after another exchange of keys."""
+    if not client.node.is_real:
+        return draw_order_number()
+    return bytes.fromhex(keyed(f"order {client.run}", client.node))[:ORDER_NUMBER_BYTES]
 
 
 def _rounded(number: int) -> int:

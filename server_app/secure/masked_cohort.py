@@ -356,9 +356,7 @@ class MaskedCohort(Cohort):
                 answer = answer.joined(ask(sorted(back)))
         return answer
 
-    def _answer(
-        self, question: Question, answer: Answer, failed: Mapping[Group, str]
-    ) -> Answer:
+    def _answer(self, question: Question, answer: Answer, failed: Mapping[Group, str]) -> Answer:
         """The answer without the groups that failed.
 
         Raises

@@ -59,8 +59,8 @@ OF_THE_SERVER = frozenset(
         "secure.patience",
     }
 )
-"""Keys that no client's vector depends on. They are not part of its basis: a run can be resumed with
-other values."""
+"""Keys that no vector of a client depends on. They are not part of its basis: a run can be resumed
+with other values."""
 
 ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
@@ -75,9 +75,7 @@ HARMLESS = {
 sending some members others."""
 
 
-def basis_of(
-    arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig, stamp: int
-) -> "Basis":
+def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig, stamp: int) -> "Basis":
     """The basis of a vector.
 
     Parameters

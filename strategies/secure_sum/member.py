@@ -111,9 +111,7 @@ class Member(Message):
         if len({item.key for item in keys.values()}) != len(keys):
             raise SecureSumError("the same key twice among the members' keys", key="repeated-key")
         self._check_peers(keys, roster)
-        return self.model_copy(
-            update={"keys": {member: item.key for member, item in keys.items()}}
-        )
+        return self.model_copy(update={"keys": {member: item.key for member, item in keys.items()}})
 
     def _check_peers(
         self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None

@@ -119,9 +119,7 @@ OTHERS = r"always summed with partitions \[0, 1, 2, 3\]; a sum without \[3\]"
 
 def lying(patch: pytest.MonkeyPatch, chosen: Callable[[Sequence[int]], list[int]] = list) -> None:
     """A server that sums the nodes that it likes."""
-    patch.setattr(
-        MaskedCohort, "groups", lambda cohort, clients, number: [tuple(chosen(clients))]
-    )
+    patch.setattr(MaskedCohort, "groups", lambda cohort, clients, number: [tuple(chosen(clients))])
 
 
 def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):

@@ -110,9 +110,7 @@ class Liar:
         if self._chance(0.5):
             of_victim = [key for p, key in self.old_keys if p == victim]
             return of_victim[int(self.rng.integers(len(of_victim)))]
-        own = Member.begin(Group("run", self.clients), victim).announcement(
-            crypto.signing_key(999)
-        )
+        own = Member.begin(Group("run", self.clients), victim).announcement(crypto.signing_key(999))
         self.known_keys.add(own.key)
         return own
 

@@ -243,7 +243,7 @@ def test_what_can_be_no_path_is_refused(key, path, tmp_path, monkeypatch):
         ("spherefed.normalise", "spherefed.normalize"),
         ("hull.eps", "hull.epsilon"),
         ("points.curvatur", "points.curvature"),
-        ("secure.treshold", "secure.threshold"),
+        ("secure.patiense", "secure.patience"),
         ("secure-sums", "secure-sum"),
     ],
 )
@@ -364,9 +364,9 @@ SGD = ("optimizer-with-optimizer-state-with-method", 'optimizer="sgd" optimizer-
         ),
         ("train-size-with-test-size", {"train-size": 0.7, "test-size": 0.4}, (0.7, 0.4, 1)),
         (
-            "secure-threshold-with-secure-sum",
-            {"method": "fedavg", "secure.threshold": 3},
-            ("secure.threshold = 3", "secure-sum = true"),
+            "secure-group-size-with-secure-sum",
+            {"method": "fedavg", "secure.group-size": 3},
+            ("secure.group-size = 3", "secure-sum = true"),
         ),
         ("points-classes", {"method": "hull", "points.classes": "3,3"}, ('"3,3"', "2 classes")),
         (
