@@ -1,10 +1,8 @@
 """Whole secure sums, message by message, with members that vanish: shared by the tests of the
 secure sum."""
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -125,19 +123,3 @@ class Run:
         if self.stored:
             for p, member in self.members.items():
                 self.members[p] = Member.from_parts(member.as_parts())
-
-
-class Clock:
-    """A member that adds up the seconds of its steps."""
-
-    def __init__(self, member: Any) -> None:
-        self._member, self.seconds = member, 0.0
-
-    def __getattr__(self, name: str) -> Any:
-        def timed(*arguments: Any) -> Any:
-            started = time.perf_counter()
-            answer = getattr(self._member, name)(*arguments)
-            self.seconds += time.perf_counter() - started
-            return answer
-
-        return timed
