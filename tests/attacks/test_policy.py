@@ -236,7 +236,7 @@ def test_nodes_whose_classes_are_all_small_say_which_line_keeps_them(method, tmp
     with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5") as refused:
         run(tmp_path, nodes=nodes, method=method, intercept=recorder)
     assert "4" not in str(refused.value).partition("hull-min")[2]
-    assert not recorder.replies("hulls")
+    assert not [reply for reply in recorder.replies("hulls") if "arrays" in reply]
 
 
 def test_too_few_large_classes_are_named(tmp_path):

@@ -214,15 +214,3 @@ def test_a_resumed_sum_is_not_made_anew(tmp_path):
     (made.path / "summary.json").unlink()
     run(tmp_path, nodes=nodes, clients=3, resume=True, **SUMS)
     assert len(costs(tmp_path)) == 1
-
-
-def test_a_lost_sum_needs_another_run(tmp_path):
-    """The node cannot know that nobody saw it."""
-    nodes = nodes_in(tmp_path, "")
-    made = run(tmp_path, nodes=nodes, clients=3, **SUMS)
-    (made.path / "summary.json").unlink()
-    for path in (made.path / "checkpoint" / "hulls").iterdir():
-        path.unlink()
-    with pytest.raises(RoundError):
-        run(tmp_path, nodes=nodes, clients=3, resume=True, **SUMS)
-    assert len(costs(tmp_path)) == 1
