@@ -8,7 +8,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.rounds import Contribution, Work
+from curvfed.client_app.contribution import Contribution, Work
 from curvfed.client_app.secure import Answer, OpenSum, masked_reals, open_sum, stored_answer
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base import privacy_noise

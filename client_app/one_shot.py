@@ -8,6 +8,7 @@ from flwr.app import RecordDict
 
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
+from curvfed.client_app.contribution import Contribution
 from curvfed.client_app.data import check_class_sizes
 from curvfed.client_app.masked_replies import mask_contribution
 from curvfed.client_app.node import Node
@@ -64,7 +65,7 @@ def _masked_vector(
     if vectors.modulus:
         (vector,) = statistics.arrays.values()
         return masked(client, request, state, opened, vector, is_drawn=True)
-    contribution = rounds.Contribution(
+    contribution = Contribution(
         statistics.arrays, statistics.weight, bound=vectors.bound, variances=vectors.variances
     )
     return mask_contribution(contribution, client, request, state, opened)
@@ -75,9 +76,9 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
     return rounds.contribute(_score, client, request, state)
 
 
-def _score(client: Client, request: Request) -> rounds.Contribution:
+def _score(client: Client, request: Request) -> Contribution:
     scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
-    return rounds.Contribution(arrays, 0, scores, received={})
+    return Contribution(arrays, 0, scores, received={})
 
 
 def _half(client: Client, request: Request) -> OneShotClient:

@@ -2,8 +2,6 @@
 examples, and contributes the result, in the open or masked."""
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +10,12 @@ from flwr.app import RecordDict
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.contribution import Contribution, Work
 from curvfed.client_app.data import check_class_sizes, has_small_class
 from curvfed.client_app.node.policy import ANY
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import BEFORE
-from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics
+from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.config.build_method import initial_aggregation
 from curvfed.strategies.config.masked import is_masked, start_digest
 from curvfed.strategies.errors import ConfigError
@@ -26,32 +25,6 @@ from curvfed.tasks.errors import SafeError
 
 if TYPE_CHECKING:
     from curvfed.client_app.private_rounds import PrivateRounds
-
-
-@dataclass(frozen=True, eq=False)
-class Contribution(Statistics):
-    """What a client contributes to a phase, and what it was made of.
-
-    Attributes
-    ----------
-    received : dict of str to array, optional
-        The parameters that it was computed from; None for sums over the data alone.
-    bound : float
-        Bound on what an example adds to an entry; 0 for `secure.clip`.
-    scored : Module, optional
-        The model of the scores, for the confusion matrix after the last round.
-    variances : array, optional
-        Of the noise on differentially private sums; see `Vectors`.
-    """
-
-    received: Arrays | None = None
-    bound: float = 0.0
-    scored: nn.Module | None = None
-    variances: Floats | None = None
-
-
-Work = Callable[[Client, Request], Contribution]
-"""What a client does in a phase."""
 
 
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
