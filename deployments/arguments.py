@@ -77,8 +77,7 @@ class Request:
     def task(self) -> str:
         """The task of the run: the first that data set and method have in common."""
         allowed = self.config.row.tasks
-        tasks = tasks_as(tasks_of(self.config.dataset, self.config.data_path), allowed)
-        return next(task for task in tasks if task in allowed)
+        return tasks_as(tasks_of(self.config.dataset, self.config.data_path), allowed)[0]
 
     @property
     def resolved(self) -> RunConfig:

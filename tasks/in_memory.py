@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -331,9 +332,13 @@ def check_data(
             check_not_flat(where, examples)
             return raw_points(where, examples, _array(labels), ("points", "labels"))
         return _images(where, examples, _array(labels))
-    if not isinstance(item, list | tuple | dict) and not hasattr(item, "stores"):
+    first = item[0] if isinstance(item, list | tuple) and item else None
+    is_table = isinstance(first, list | tuple | str | Number)
+    if is_table or not (isinstance(item, list | tuple | dict) or hasattr(item, "stores")):
+        entries = f" of {type(first).__name__}" if is_table else ""
         raise DataError(
-            f"{where} is a {type(item).__name__}; allowed is {ALLOWED}", key="unsupported-data"
+            f"{where} is a {type(item).__name__}{entries}; allowed is {ALLOWED}",
+            key="unsupported-data",
         )
     return check_graphs(where, item, stand_in)
 

@@ -3,19 +3,13 @@
 A configuration is checked with this file, which imports no large library.
 """
 
-import codecs
-import csv
-import gzip
-import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
 
-from curvfed.tasks.class_names import alike
+from curvfed.tasks.class_names import alike, names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.sources import SPLITS
+from curvfed.tasks.tables import Line, first_lines
 
 COLUMNS = {
     "head": "head h source src from child subject subj s id1 node1 start startnode fromnode",
@@ -71,50 +65,6 @@ FOREIGN_FOLDERS = {
 }
 """Folders of links of other tools, by a file in them, with two lines of Python."""
 
-Line = tuple[int, list[str]]
-"""The number of a line of a table, and its cells."""
-
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""The first bytes of a text in UTF-16."""
-
-UNREADABLE = (OSError, EOFError, zlib.error, ValueError, csv.Error)
-"""Errors of reading a table."""
-
-SEEN = 20
-"""Lines that tell whether columns hold numbers or names."""
-
-
-def ending(path: Path) -> str:
-    """The ending of a file's name, without that of its compression."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def open_text(path: Path) -> TextIO:
-    """A text in UTF-8, or in UTF-16 with its mark, which gzip may have compressed."""
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rb") as file:
-        is_wide = file.read(2) in UTF16_MARKS
-    return opened(path, "rt", encoding="utf-16" if is_wide else "utf-8-sig", newline="")
-
-
-def declared_separator(line: str) -> str:
-    """The separator that a first line such as sep=; declares to Excel; "" in other lines."""
-    return "".join(re.findall(r"^sep=([;,|\t])\r?\n?$", line))
-
-
-def numbered_rows(path: Path) -> Iterator[Line]:
-    """The lines of a table that are not empty, and their numbers. A comma separates the columns of
-    a `.csv`, or a semicolon if its first line has no comma; a tab those of other tables, in which a
-    quote is a letter."""
-    options: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    with open_text(path) as file:
-        first = file.readline()
-        declared = declared_separator(first)
-        if ending(path) == ".csv":
-            options = {"delimiter": declared or ("," if "," in first else ";")}
-        reader = csv.reader(chain(["" if declared else first], file), strict=True, **options)
-        yield from ((reader.line_num, row) for row in reader if row)
-
 
 def places_of(names: Sequence[str]) -> dict[str, int]:
     """The columns of head, relation and tail by the usual names of columns; {} without the names of
@@ -167,32 +117,37 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
     return links, [f"line {lines[0][0]} names the columns: {columns}"]
 
 
-def is_table(path: Path) -> bool:
-    """Whether the first lines of a table are links."""
-    try:
-        return holds_links(list(islice(numbered_rows(path), SEEN)))
-    except UNREADABLE:
-        return False
+def is_unclear(lines: Sequence[Line]) -> bool:
+    """Whether the first lines of a table are none, or one that may be a link or the names of other
+    columns."""
+    rows = [row for _, row in lines]
+    return not rows or (
+        len(rows) == 1 and not places_of(rows[0]) and not any(map(is_number, rows[0]))
+    )
 
 
-def holds_links(lines: Sequence[Line]) -> bool:
-    """Whether the first lines of a table are links: names, or whole numbers alone; not coordinates,
-    and not names with a number as their class."""
+def columns_of(lines: Sequence[Line]) -> str:
+    """The columns of a table of links by its first lines, in words: names, or whole numbers alone;
+    "" for coordinates, and for names with a number as their class."""
     lines = [line for line in lines if len(line[1]) == len(lines[-1][1])]
     try:
-        rows, _ = table("", lines)
+        rows, names = table("", lines)
     except DataError:
-        return False
-    has_names = len(rows) < len(lines)
-    body = rows if has_names else rows[1:] or rows
-    numeric = [place for place, cells in enumerate(zip(*body, strict=True)) if _are_numbers(cells)]
-    are_whole = all(row[place].strip().isdecimal() for row in rows for place in numeric)
-    return bool(rows) and are_whole and (has_names or len(numeric) in (0, len(rows[0])))
+        return ""
+    body = rows if names else rows[1:] or rows
+    columns = list(zip(*body, strict=True))
+    numeric = [place for place, cells in enumerate(columns) if all(map(is_number, cells))]
+    are_whole = all(row[place].isdecimal() for row in rows for place in numeric)
+    if not lines or not are_whole or not (names or len(numeric) in (0, len(columns))):
+        return ""
+    number = "two" if len(columns) == 2 else "three"
+    return "".join(names) or f"{number} columns of {'whole numbers' if numeric else 'names'}"
 
 
-def _are_numbers(cells: Iterable[str]) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number, with a decimal point or comma."""
     try:
-        return bool([float(cell.replace(",", ".")) for cell in cells])
+        return bool([float(cell.replace(",", "."))])
     except ValueError:
         return False
 
@@ -208,10 +163,14 @@ def split_files(folder: Path) -> dict[Path, int]:
     return {}
 
 
-def is_folder(path: Path) -> bool:
-    """Whether a folder holds links with their split: files of `SPLITS`, or tables of links without
-    a folder beside them, as pictures have."""
-    files = list(split_files(path))
-    if {*SPLITS} <= {file.name for file in files}:
-        return True
-    return bool(files) and is_table(files[0]) and not any(map(Path.is_dir, path.iterdir()))
+def folder_of_links(folder: Path) -> str:
+    """Why a folder holds links with their split, in words: it has the files of `SPLITS`, or tables
+    of links without a folder beside them, as pictures have; "" for other folders."""
+    names = [file.name for file in split_files(folder)]
+    if not names:
+        return ""
+    columns = columns_of(first_lines(folder / names[0]))
+    has_folders = any(map(Path.is_dir, folder.iterdir()))
+    if not {*SPLITS} <= {*names} and (has_folders or not columns):
+        return ""
+    return f"{names_listed(names)} are the parts of a split"

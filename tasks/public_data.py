@@ -45,6 +45,8 @@ class Located(Generic[Raw]):
         Changes with the contents of a folder; "" without folders.
     title : str
         The format, if it is another tool's.
+    kind : str
+        For a user's path, what it is and why, in words.
     """
 
     files: tuple[Path, ...]
@@ -52,6 +54,7 @@ class Located(Generic[Raw]):
     notes: tuple[str, ...] = ()
     digest: str = ""
     title: str = ""
+    kind: str = ""
 
 
 @dataclass(frozen=True)

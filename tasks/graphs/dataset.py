@@ -162,7 +162,7 @@ class GraphDataset(Dataset):
 
     examples = ClientGraph
     raw = (RawGraph, RawGraphs)
-    needed = "graphs"
+    tasks = ("nodes", "graphs")
     spec: GraphSpec
 
     @classmethod

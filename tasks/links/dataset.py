@@ -67,7 +67,7 @@ class LinkDataset(Dataset):
 
     examples = ClientLinks
     raw = (RawLinks,)
-    needed = "links"
+    tasks = ("links",)
     place_words = "links in "
     spec: LinkSpec
 
@@ -144,6 +144,7 @@ class LinkDataset(Dataset):
             partition_digest=digest,
             metric="mrr",
             history="; ".join(raw.history),
+            doubts=raw.notes,
         )
 
     @staticmethod
