@@ -1,8 +1,9 @@
 """Readers of links: tables, folders with a split, OBO files, and the edges of stored graphs."""
 
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ def read_links(path: Path) -> RawLinks:
     if kind in STORED:
         return edge_links(str(path), graph_fields(str(path), read_objects(path, GRAPH)))
     if kind == ".obo":
-        return raw_links(str(path), list(_obo_links(read_text(path).splitlines())))
+        return raw_links(str(path), list(_obo_links(read_text(path))))
     if kind == ".npz":
         return edge_links(str(path), _edge_arrays(path))
     return _read_tables(path, split_files(path) or {path: None})
@@ -122,27 +123,15 @@ def edge_links(where: str, fields: Mapping[str, Any]) -> RawLinks:
     return raw_links(where, rows, parts, unused([name for name in present if name not in used]))
 
 
-def _obo_links(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def _obo_links(text: str) -> Iterator[tuple[str, str, str]]:
     """Each `is_a` and `relationship` of the terms that are not obsolete (OBO 1.4)."""
-    stanza: list[tuple[str, str]] = []
-    kind = ""
-    term = ""
-    for line in (*lines, "[End]"):
-        text = line.partition("!")[0].strip()
-        if text.startswith("["):
-            yield from ((term, relation, parent) for relation, parent in stanza)
-            stanza = []
-            kind = text
-        tag, _, value = text.partition(":")
-        words = value.partition("{")[0].split()
-        if kind != "[Term]" or not words:
+    for stanza in re.split(r"^[ \t]*\[", text, flags=re.MULTILINE):
+        lines = re.findall(r"^[ \t]*(\w+):([^!{\n]*)", stanza, re.MULTILINE)
+        tags = [(tag, value.split()) for tag, value in lines]
+        if not stanza.startswith("Term]") or ("is_obsolete", ["true"]) in tags:
             continue
-        if tag == "id":
-            term = words[0]
-        elif tag == "is_obsolete" and words == ["true"]:
-            stanza = []
-            kind = ""
-        elif tag == "is_a":
-            stanza.append(("is_a", words[0]))
-        elif tag == "relationship" and len(words) > 1:
-            stanza.append((words[0], words[1]))
+        term = "".join(dict(tags).get("id", [])[:1])
+        for tag, words in tags:
+            link = [tag, *words] if tag == "is_a" else words
+            if tag in ("is_a", "relationship") and len(link) > 1:
+                yield term, link[0], link[1]
