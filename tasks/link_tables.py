@@ -9,7 +9,7 @@ from pathlib import Path
 from curvfed.tasks.class_names import alike, names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.sources import SPLITS
-from curvfed.tasks.tables import Line, first_lines
+from curvfed.tasks.tables import Line, first_lines, is_number
 
 COLUMNS = {
     "head": "head h source src from child subject subj s id1 node1 start startnode fromnode",
@@ -94,12 +94,11 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
     """
     if not any(row[-1] for _, row in lines):
         lines = [(number, row[:-1] or row) for number, row in lines]
-    all_rows = [row for _, row in lines]
-    plain = [row for row in all_rows if not row[0].startswith("#")]
-    width = len((plain or all_rows or [[]])[0])
+    plain = [row for _, row in lines if not row[0].startswith("#")]
+    width = len(next(iter(plain), lines[0][1] if lines else ()))
     lines = [line for line in lines if len(line[1]) == width or not line[1][0].startswith("#")]
-    rows = [row for _, row in lines]
-    places = places_of(rows[0]) if rows else {}
+    first, *below = [row for _, row in lines] or [[]]
+    places = places_of(first)
     for number, row in lines:
         if len(row) != width or not (places or width in (2, 3)):
             raise DataError(
@@ -109,11 +108,11 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
                 key="columns",
             )
     named = [places["relation"]] if "relation" in places else list(places.values())
-    below = {row[place] for row in rows[1:] for place in named}
-    if not places or (width < 4 and below & {rows[0][place] for place in named}):
-        return rows, []
-    columns = ", ".join(f"{role} = {rows[0][place]}" for role, place in places.items())
-    links = [[row[place] for place in places.values()] for row in rows[1:]]
+    occurs = {row[place] for row in below for place in named} & {first[place] for place in named}
+    if not places or (width < 4 and occurs):
+        return [row for _, row in lines], []
+    columns = ", ".join(f"{role} = {first[place]}" for role, place in places.items())
+    links = [[row[place] for place in places.values()] for row in below]
     return links, [f"line {lines[0][0]} names the columns: {columns}"]
 
 
@@ -142,14 +141,6 @@ def columns_of(lines: Sequence[Line]) -> str:
         return ""
     number = "two" if len(columns) == 2 else "three"
     return "".join(names) or f"{number} columns of {'whole numbers' if numeric else 'names'}"
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is a number, with a decimal point or comma."""
-    try:
-        return bool([float(cell.replace(",", "."))])
-    except ValueError:
-        return False
 
 
 def split_files(folder: Path) -> dict[Path, int]:

@@ -4,6 +4,7 @@ import codecs
 import csv
 import gzip
 import io
+import math
 import re
 import zlib
 from collections.abc import Iterable
@@ -31,6 +32,19 @@ SEPARATORS = (",", ";", "\t")
 def ending(path: Path) -> str:
     """The ending of a file's name, without that of its compression."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def number_in(cell: str) -> float:
+    """The number in a cell, with a decimal point or comma, or NaN."""
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return math.nan
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number other than NaN."""
+    return not math.isnan(number_in(cell))
 
 
 def read_text(path: Path, size: int = -1) -> str:

@@ -15,11 +15,11 @@ from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.graphs.data.raw import unused
 from curvfed.tasks.graphs.data.stored_objects import read_objects
 from curvfed.tasks.graphs.data.user_file import graph_fields
-from curvfed.tasks.link_tables import is_number, split_files, table
+from curvfed.tasks.link_tables import split_files, table
 from curvfed.tasks.links import RawLinks, raw_links
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.sources import EDGES, STORED
-from curvfed.tasks.tables import ending, read_text, table_lines
+from curvfed.tasks.tables import ending, is_number, read_text, table_lines
 
 GRAPH = "a graph with edge_index, and edge_type for several relations"
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.tasks.class_names import in_order, names_listed
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import decide
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.points.cell_files import cell_file, entry, row_names
 from curvfed.tasks.sources import ENDINGS
-from curvfed.tasks.tables import Line, table_lines
+from curvfed.tasks.tables import Line, is_number, number_in, table_lines
 
 NPZ_KEYS = (
     "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label"
@@ -101,15 +101,12 @@ def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> Raw
                 key="no-array",
             )
         groups = [raw_points(str(path), stored[x], stored[y], (x, y)) for x, y in fields]
-    names = in_order([name for group in groups for name in group.class_names])
     # The last entry belongs to the label −1.
-    places = [np.array([*map(names.index, group.class_names), -1]) for group in groups]
-    labels = [place[group.labels] for place, group in zip(places, groups)]
-    test = None
-    if len(groups) == 2:
-        test = np.repeat([False, True], [len(group.points) for group in groups])
+    classes = [np.array([*group.class_names, ""])[group.labels] for group in groups]
     points = np.concatenate([group.points for group in groups])
-    return RawPoints(points, np.concatenate(labels), tuple(names), test)
+    raw = raw_points(str(path), points, np.concatenate(classes), ("coordinates", "classes"))
+    sizes = [len(group.points) for group in groups]
+    return replace(raw, test=np.repeat([False, True], sizes) if len(groups) == 2 else None)
 
 
 def _check_curve(path: Path, curvature: float) -> None:
@@ -209,11 +206,11 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     ignored = [
         name
         for place, name in enumerate(header)
-        if name and place not in (label, *columns) and _is_number(first[1][place])
+        if name and place not in (label, *columns) and is_number(first[1][place])
     ]
     points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
     # The first column has the names of the points if it holds text, or the index of pandas.
-    is_text_or_index = header[:1] == [""] or not _is_number(first[1][0])
+    is_text_or_index = header[:1] == [""] or not is_number(first[1][0])
     is_named = is_text_or_index and 0 not in (label, *columns)
     names = [row[0] for _, row in body] if is_named else []
     classes = None if label is None else [row[label] for _, row in body]
@@ -224,7 +221,7 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
 
 def _is_header(row: list[str], label_key: str) -> bool:
     """Whether the first line has the columns' names; the default names of pandas are 0 and 1."""
-    numbers = [cell for cell in row if _is_number(cell)]
+    numbers = [cell for cell in row if is_number(cell)]
     return not numbers or label_key in row or numbers == ["0", "1"]
 
 
@@ -239,11 +236,11 @@ def _label_column(header: list[str], body: list[Line], label_key: str) -> int | 
     if len(places) != 3 or (header and label_key != DEFAULT_LABEL):
         return None
     last = places[-1]
-    numbers = [place for place in places if _is_number(first[place])]
+    numbers = [place for place in places if is_number(first[place])]
     is_coordinate = numbers[-1:] == [last] and (
         len(numbers) == 2 or (bool(header) and header[last].lower() in AXES)
     )
-    has_decimals = any(_number(row[last]) % 1 > 0 for _, row in body)
+    has_decimals = any(number_in(row[last]) % 1 > 0 for _, row in body)
     return None if is_coordinate or has_decimals else last
 
 
@@ -265,7 +262,7 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
     lower = [name.lower() for name in header]
     if lower.count("x") == lower.count("y") == 1:
         third = lower.index("z") if "z" in lower else -1
-        if third not in (-1, label) and _is_number(row[third]):
+        if third not in (-1, label) and is_number(row[third]):
             raise DataError(
                 f"{path} has a column {header[third]} beside x and y: a third coordinate, and"
                 " points in the disc have two; remove the column, or rename it if it is none",
@@ -278,7 +275,7 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
     ]
     if label is None and len(places) == 2:
         return places
-    columns = [place for place in places if _is_number(row[place])]
+    columns = [place for place in places if is_number(row[place])]
     if len(columns) != 2:
         besides = "" if label is None else f"besides the class, column {label + 1}, "
         hint = f". {EMBEDDING_HINT}" if len(columns) > 2 else ""
@@ -291,25 +288,13 @@ def _coordinate_columns(path: Path, header: list[str], first: Line, label: int |
 
 
 def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
-    value = _number(row[column])
+    value = number_in(row[column])
     if not math.isfinite(value):
         raise DataError(
             f"{path}, line {line}: column {column + 1}, a coordinate, is no finite number",
             key="not-finite",
         )
     return value
-
-
-def _number(cell: str) -> float:
-    """The number in a cell, with a decimal point or comma, or NaN."""
-    try:
-        return float(cell.replace(",", "."))
-    except ValueError:
-        return math.nan
-
-
-def _is_number(cell: str) -> bool:
-    return not math.isnan(_number(cell))
 
 
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(
