@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.link_tables import FOREIGN_FOLDERS
+from curvfed.tasks.link_tables import LINKS
 
 _NODE_LINK = re.compile(rb'\s*\{\s*"(directed|multigraph|graph|nodes|links)"')
 """The beginning of a file of nodes and links."""
@@ -119,6 +119,40 @@ FOREIGN = {
 }
 """Kinds of files by the end of their names, with alternatives."""
 
+_TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
+
+FOREIGN_FOLDERS = {
+    "entity2id.txt": (
+        "a folder of OpenKE",
+        f"{LINKS}{_TO_TABLES}"
+        "read = lambda name: [line.split() for line in open(name)][1:]; e, r = (dict(pair[::-1] for"
+        " pair in read(f'{kind}2id.txt')) for kind in ('entity', 'relation'))\n"
+        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
+        "{r[k]}\\t{e[t]}\\n' for h, t, k in read(part + '2id.txt'))",
+    ),
+    "entity_ids.del": (
+        "a folder of LibKGE",
+        f"{LINKS}{_TO_TABLES}"
+        "read = lambda name: [line.strip().split('\\t') for line in open(name)]; e, r ="
+        " (dict(read(f'{kind}_ids.del')) for kind in ('entity', 'relation'))\n"
+        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
+        "{r[k]}\\t{e[t]}\\n' for h, k, t in read(part + '.del'))",
+    ),
+    "split/*/train.pt": (
+        "a folder of links of the Open Graph Benchmark",
+        f"{LINKS}{_TO_TABLES}"
+        "import glob, os, torch; from pathlib import Path; os.makedirs('links', exist_ok=True)\n"
+        "for file in glob.glob('split/*/*.pt'): d = torch.load(file, weights_only=False); names ="
+        " [name for name in ('head', 'relation', 'tail', 'source_node', 'target_node') if name in"
+        " d]; rows = zip(*(d[name] for name in names)) if names else d['edge'];"
+        " Path('links', Path(file).stem + '.tsv').write_text(''.join('\\t'.join(str(int(n)) for n"
+        " in row) + '\\n' for row in rows))",
+    ),
+    ".zgroup": ("a zarr store", AS_POINTS),
+    "zarr.json": ("a zarr store", AS_POINTS),
+}
+"""Folders of other tools, by a file in them; those of links with two lines of Python."""
+
 PEEK_FILES = 1000
 """The maximum number of files to check in a folder."""
 
@@ -167,15 +201,13 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
     try:
         with zipfile.ZipFile(path) as stored:
             names = stored.namelist()
-            if names == ["data.npy"]:
-                with stored.open("data.npy") as array:
+            for name in {"data.npy", "x_train.npy"}.intersection(names):
+                with stored.open(name) as array:
                     read_magic(array)
-                    return PFLLIB if read_array_header_1_0(array)[2].hasobject else None
-            if "x_train.npy" in names:
-                with stored.open("x_train.npy") as array:
-                    read_magic(array)
-                    shape = read_array_header_1_0(array)[0]
-                if len(shape) > 2:
+                    shape, _, dtype = read_array_header_1_0(array)
+                if names == ["data.npy"] and dtype.hasobject:
+                    return PFLLIB
+                if name == "x_train.npy" and len(shape) > 2:
                     return "a file of images, as Keras's mnist.npz", AS_IMAGES
     # Reading a damaged file raises a better error later.
     except (OSError, ValueError, zipfile.BadZipFile):
@@ -189,8 +221,6 @@ def _kind_of_folder(path: Path) -> tuple[str, str] | None:
     for pattern, kind in FOREIGN_FOLDERS.items():
         if any(path.glob(pattern)):
             return kind
-    if (path / ".zgroup").is_file() or (path / "zarr.json").is_file():
-        return "a zarr store", AS_POINTS
     for file in (*path.glob("0.npz"), *path.glob("train/0.npz")):
         if kind_of_file(file) == PFLLIB:
             return f"a folder of {PFLLIB[0]}", PFLLIB[1]

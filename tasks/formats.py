@@ -258,10 +258,6 @@ def _is_links(path: Path) -> str:
     return columns_of(lines) if is_known else ""
 
 
-def _is_stored(path: Path) -> str:
-    return _ends_in(path, STORED)
-
-
 def _is_tu_folder(path: Path) -> str:
     """The reason for a folder with a file of the TU collection, as published or as stored by
     PyTorch Geometric."""
@@ -321,7 +317,7 @@ FORMATS = (
     Format(
         "a .pt file of graphs (PyTorch Geometric's, by torch.save)",
         ("nodes", "graphs", "links"),
-        _is_stored,
+        partial(_ends_in, endings=STORED),
     ),
     # A folder of graphs may also hold a picture.
     Format("a folder in the TU collection's layout", ("graphs",), _is_tu_folder),

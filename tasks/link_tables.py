@@ -33,38 +33,6 @@ LINKS = (
 )
 """Links in files, for error texts."""
 
-_TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
-
-FOREIGN_FOLDERS = {
-    "entity2id.txt": (
-        "a folder of OpenKE",
-        f"{LINKS}{_TO_TABLES}"
-        "read = lambda name: [line.split() for line in open(name)][1:]; e, r = (dict(pair[::-1] for"
-        " pair in read(f'{kind}2id.txt')) for kind in ('entity', 'relation'))\n"
-        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
-        "{r[k]}\\t{e[t]}\\n' for h, t, k in read(part + '2id.txt'))",
-    ),
-    "entity_ids.del": (
-        "a folder of LibKGE",
-        f"{LINKS}{_TO_TABLES}"
-        "read = lambda name: [line.strip().split('\\t') for line in open(name)]; e, r ="
-        " (dict(read(f'{kind}_ids.del')) for kind in ('entity', 'relation'))\n"
-        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
-        "{r[k]}\\t{e[t]}\\n' for h, k, t in read(part + '.del'))",
-    ),
-    "split/*/train.pt": (
-        "a folder of links of the Open Graph Benchmark",
-        f"{LINKS}{_TO_TABLES}"
-        "import glob, os, torch; from pathlib import Path; os.makedirs('links', exist_ok=True)\n"
-        "for file in glob.glob('split/*/*.pt'): d = torch.load(file, weights_only=False); names ="
-        " [name for name in ('head', 'relation', 'tail', 'source_node', 'target_node') if name in"
-        " d]; rows = zip(*(d[name] for name in names)) if names else d['edge'];"
-        " Path('links', Path(file).stem + '.tsv').write_text(''.join('\\t'.join(str(int(n)) for n"
-        " in row) + '\\n' for row in rows))",
-    ),
-}
-"""Folders of links of other tools, by a file in them, with two lines of Python."""
-
 
 def places_of(names: Sequence[str]) -> dict[str, int]:
     """The columns of head, relation and tail by the usual names of columns; {} without the names of
