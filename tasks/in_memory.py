@@ -235,26 +235,21 @@ def _class_names(split: Any, label: str) -> tuple[str, ...]:
 
 
 def _coded(
-    where: str, label: str, numbers: Array, names: Sequence[str], class_names: Sequence[str]
+    where: str, label: str, labels: Array, names: Sequence[str], class_names: Sequence[str]
 ) -> Integers:
     """The labels of a split, numbers of its own `names`, as numbers of `class_names`."""
-    places = np.array([class_names.index(name) for name in names], dtype=np.int64)
-    return places[_checked_labels(where, label, numbers, len(names))]
-
-
-def _checked_labels(where: str, label: str, labels: Array, num_classes: int) -> Integers:
-    """Numbers of classes that have names."""
     num_bad = sum(
-        type(number) is not int or not 0 <= number < num_classes for number in labels.tolist()
+        type(number) is not int or not 0 <= number < len(names) for number in labels.tolist()
     )
     if num_bad:
         raise DataError(
             f"{where}: {num_bad} of {len(labels)} entries of {label} are missing, or outside"
-            f" 0..{num_classes - 1}, the classes with names",
+            f" 0..{len(names) - 1}, the classes with names",
             label,
             key="labels",
         )
-    return labels.astype(np.int64)
+    places = np.array([class_names.index(name) for name in names], dtype=np.int64)
+    return places[labels.astype(np.int64)]
 
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints | RawLinks
