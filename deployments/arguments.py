@@ -169,11 +169,10 @@ def check_place(settings: dict[str, Value]) -> None:
     """
     keys = defaults() | settings
     dataset = str(keys["dataset"])
-    is_file = is_file_name(dataset)
-    if is_file or (is_path(dataset) and not Path(dataset).suffix):
+    if is_file_name(dataset) or (is_path(dataset) and not Path(dataset).suffix):
         folder = folder_of(str(keys["data-dir"]), "data")
         try:
-            find_path(dataset, folder, Path.is_file if is_file else Path.is_dir)
+            find_path(dataset, folder)
         except (DataError, RuntimeError) as error:  # or no such user
             raise ConfigError(f'dataset = "{dataset}": {error}', key="data") from None
 

@@ -109,11 +109,6 @@ class Dataset(ABC):
     def find(self, source: PublicData) -> Located[Any] | None:
         """The files of a public data set, or None if they are absent."""
 
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """Whether a path exists; by default as a file or a folder of another tool."""
-        return Path.exists
-
     @abstractmethod
     def locate_files(self, path: Path) -> Located[Any]:
         """The files of a user's path in a format of curvfed's."""
@@ -150,7 +145,7 @@ class Dataset(ABC):
         data_set = plugins.data_set(name)
         if data_set is not None:
             return self._of_package(name, data_set)
-        return self.locate_own(find_path(name, self.spec.data_dir, self.is_there))
+        return self.locate_own(find_path(name, self.spec.data_dir))
 
     def locate_own(self, path: Path) -> Located[Any]:
         """The files of a user's path.
@@ -288,7 +283,7 @@ class Dataset(ABC):
         """The file or the folders of a user's own data, in words; of another tool's format, the
         path that the user gave."""
         if located.title:
-            return str(find_path(self.spec.dataset, self.spec.data_dir, self.is_there))
+            return str(find_path(self.spec.dataset, self.spec.data_dir))
         if len(located.files) == 1 and not located.files[0].is_dir():
             return str(located.files[0])
         return _folders_of(located.files)

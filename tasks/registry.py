@@ -3,6 +3,7 @@
 A configuration is checked with this file, which imports neither models nor readers.
 """
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from curvfed.tasks.graphs.data import (
 )
 from curvfed.tasks.graphs.data import SOURCES as NODES
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.public_data import PublicData, explain_reading
+from curvfed.tasks.public_data import PublicData, explain_reading, find_path
 from curvfed.tasks.sources import (
     ALIASES,
     IMAGE_SOURCES,
@@ -62,23 +63,13 @@ def is_own_data(dataset: str) -> bool:
     return is_path(dataset) or is_file_name(dataset)
 
 
-def _user_path(dataset: str, data_dir: Path | None) -> Path:
-    """A user's file or folder in the working folder, or else in `data_dir`; if neither holds it,
-    that in the working folder."""
-    path = Path(dataset).expanduser()
-    if data_dir is None or not is_own_data(dataset) or path.exists():
-        return path
-    stored = data_dir.expanduser() / path
-    return stored if stored.exists() else path
-
-
-def decision_of(dataset: str, data_dir: Path | None = None) -> Decision | None:
+def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
     """What a user's file or folder is; None for the name of a data set.
 
     Parameters
     ----------
     dataset : str
-    data_dir : Path or None
+    data_dir : Path
         The folder where a path is looked up that the working folder does not hold.
 
     Raises
@@ -86,7 +77,9 @@ def decision_of(dataset: str, data_dir: Path | None = None) -> Decision | None:
     DataError
         If it is of a kind that is not read, or of none that is known.
     """
-    path = _user_path(dataset, data_dir)
+    path = Path(dataset).expanduser()
+    with contextlib.suppress(DataError):
+        path = find_path(dataset, data_dir)
     if is_named(dataset) or not (is_own_data(dataset) or path.is_file()):
         return None
     decision = decide(path)
@@ -95,7 +88,7 @@ def decision_of(dataset: str, data_dir: Path | None = None) -> Decision | None:
     return decision
 
 
-def tasks_of(dataset: str, data_dir: Path | None = None) -> tuple[str, ...]:
+def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     """The tasks of a named data set, or of a user's file or folder; see `decision_of`.
 
     Returns
