@@ -165,7 +165,7 @@ class Dataset(ABC):
                 key="other-data",
             )
         located = decision.locate() if form.reader else self.locate_files(path)
-        return replace(located, kind=decision.text)
+        return replace(located, path=path, kind=decision.text)
 
     def _of_package(self, name: str, data_set: plugins.DataSet) -> Located[Any]:
         """The files of another package's data set, including its module, and their reader."""
@@ -283,7 +283,7 @@ class Dataset(ABC):
         """The file or the folders of a user's own data, in words; of another tool's format, the
         path that the user gave."""
         if located.title:
-            return str(find_path(self.spec.dataset, self.spec.data_dir))
+            return str(located.path)
         if len(located.files) == 1 and not located.files[0].is_dir():
             return str(located.files[0])
         return _folders_of(located.files)

@@ -45,8 +45,10 @@ class Located(Generic[Raw]):
         Changes with the contents of a folder; "" without folders.
     title : str
         The format, if it is another tool's.
+    path : Path or None
+        The path of a user's data.
     kind : str
-        For a user's path, what it is and why, in words.
+        What this path is and why, in words.
     """
 
     files: tuple[Path, ...]
@@ -54,6 +56,7 @@ class Located(Generic[Raw]):
     notes: tuple[str, ...] = ()
     digest: str = ""
     title: str = ""
+    path: Path | None = None
     kind: str = ""
 
 

@@ -97,6 +97,13 @@ def test_check_prints_the_decision(own_home, tmp_path, monkeypatch, capsys):
     assert "is read as links (two columns of names), but" in capsys.readouterr().err
 
 
+def test_check_names_the_place_of_test_data_of_another_tool(own_home, tmp_path, capsys):
+    path = write_medmnist(tmp_path)
+    keys = ["images.size=8", "images.channels=1", f"test-data={path}", "num-supernodes=2"]
+    assert main(["check", "method=fedavg", "dataset=digits", *keys]) == 0
+    assert f", in {path}\n" in capsys.readouterr().out
+
+
 def test_a_run_decides_once_what_its_data_are(own_home, tmp_path, monkeypatch):
     path = table(tmp_path / "links.csv", *PEOPLE)
     asked = []
