@@ -115,7 +115,7 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
         return Decision(path, form, "by its name, as it is absent"), [path]
     inner = islice(path.iterdir(), PEEK_FOLDERS) if path.is_dir() else ()
     watched: list[str | Path] = [path, *inner]
-    for form in (*FORMATS, UNCLEAR):
+    for form in (UNCLEAR, *FORMATS):
         reason = form.recognise(path)
         if reason:
             return Decision(path, form, reason), watched
@@ -251,11 +251,9 @@ def _is_links(path: Path) -> str:
     if path.is_dir():
         return folder_of_links(path)
     kind = ending(path)
-    if kind not in (".csv", ".tsv"):
+    if kind not in TABLES or not path.is_file():
         return "it ends in .obo" if kind == ".obo" else _holds_array(path, EDGES[0])
-    lines = first_lines(path)
-    is_known = bool(lines) if path.suffix.lower() == ".gz" else not is_unclear(lines)
-    return columns_of(lines) if is_known else ""
+    return columns_of(first_lines(path))
 
 
 def _is_tu_folder(path: Path) -> str:
@@ -271,25 +269,27 @@ def _is_image_folder(path: Path) -> str:
 
 
 def _is_points(path: Path) -> str:
-    end = _ends_in(path, ENDINGS)
-    is_table = ending(path) in (".csv", ".tsv")
-    if kind_of_file(path) or (is_table and end and is_unclear(first_lines(path))):
+    if kind_of_file(path):
         return ""
-    return f"{end}, and its columns are not those of links" if is_table and end else end
+    end = _ends_in(path, ENDINGS)
+    is_table = bool(_ends_in(path, TABLES))
+    return f"{end}, and its columns are not those of links" if is_table else end
 
 
 def _is_unclear(path: Path) -> str:
-    if not _ends_in(path, (".csv", ".tsv")):
+    lines = first_lines(path) if _ends_in(path, TABLES) else None
+    if lines is None or not is_unclear(lines):
         return ""
-    number = len(first_lines(path))
-    lines = "one line, which may be the names of columns" if number else "no lines that can be read"
-    return f"it has {lines}"
+    names = "one line, which may be the names of columns"
+    return f"it has {names if lines else 'no lines that can be read'}"
 
 
 def _ends_in(path: Path, endings: tuple[str, ...]) -> str:
     is_one = path.is_file() and path.name.lower().endswith(endings)
     return f"it ends in {path.suffix.lower()}" if is_one else ""
 
+
+TABLES = (".csv", ".tsv")
 
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
@@ -334,7 +334,7 @@ UNKNOWN = Format("of no known kind", tuple(KINDS), str)
 
 ABSENT = {
     **dict.fromkeys(STORED, ("nodes", "graphs", "links")),
-    **dict.fromkeys((".csv", ".tsv"), ("points", "links")),
+    **dict.fromkeys(TABLES, ("points", "links")),
     ".npz": ("points", "images", "links"),
     ".h5ad": ("points",),
     ".obo": ("links",),

@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from numbers import Number
 from pathlib import Path
 from typing import Any
 
@@ -328,7 +327,7 @@ def check_data(
             return raw_points(where, examples, _array(labels), ("points", "labels"))
         return _images(where, examples, _array(labels))
     first = item[0] if isinstance(item, list | tuple) and item else None
-    is_table = isinstance(first, list | tuple | str | Number)
+    is_table = isinstance(first, list | tuple | str | int | float | np.generic)
     if is_table or not (isinstance(item, list | tuple | dict) or hasattr(item, "stores")):
         entries = f" of {type(first).__name__}" if is_table else ""
         raise DataError(

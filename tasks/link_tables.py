@@ -9,7 +9,7 @@ from pathlib import Path
 from curvfed.tasks.class_names import alike, names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.sources import SPLITS
-from curvfed.tasks.tables import Line, first_lines, is_number
+from curvfed.tasks.tables import SEEN, Line, first_lines, is_number
 
 COLUMNS = {
     "head": "head h source src from child subject subj s id1 node1 start startnode fromnode",
@@ -96,7 +96,8 @@ def is_unclear(lines: Sequence[Line]) -> bool:
 def columns_of(lines: Sequence[Line]) -> str:
     """The columns of a table of links by its first lines, in words: names, or whole numbers alone;
     "" for coordinates, and for names with a number as their class."""
-    lines = [line for line in lines if len(line[1]) == len(lines[-1][1])]
+    seen = lines[:SEEN]
+    lines = [line for line in seen if len(line[1]) == len(seen[-1][1])]
     try:
         rows, names = table("", lines)
     except DataError:

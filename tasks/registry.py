@@ -3,7 +3,6 @@
 A configuration is checked with this file, which imports neither models nor readers.
 """
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -77,9 +76,10 @@ def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
     DataError
         If it is of a kind that is not read, or of none that is known.
     """
-    path = Path(dataset).expanduser()
-    with contextlib.suppress(DataError):
+    try:
         path = find_path(dataset, data_dir)
+    except DataError:  # absent
+        path = Path(dataset).expanduser()
     if is_named(dataset) or not (is_own_data(dataset) or path.is_file()):
         return None
     decision = decide(path)

@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse import coo_array, csgraph
 
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
@@ -245,7 +244,7 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
     parents[below] = tails[order[first]]
     shape = (number + 1, number + 1)
     graph = coo_array((np.ones(number), (parents, np.arange(number))), shape=shape)
-    _, part = connected_components(graph, connection="strong")
+    _, part = csgraph.connected_components(graph, connection="strong")
     in_cycles = (np.bincount(part) > 1)[part[:number]]
     # The walk enters a cycle at each of its entities, in the order of those below them.
     sources = np.where(in_cycles, number, parents)

@@ -8,7 +8,6 @@ from curvfed.tasks.graphs.data.user_file import graph_fields
 from curvfed.tasks.link_tables import ROLES, columns_of, table
 from curvfed.tasks.links import RawLinks, raw_links
 from curvfed.tasks.links.readers import edge_links
-from curvfed.tasks.tables import SEEN
 
 ALLOWED = (
     "links as a list of (head, tail) or (head, relation, tail), a DataFrame of such columns, a"
@@ -40,7 +39,7 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
         cells = (item.columns, *table_of_names.itertuples(index=False))
         rows = [list(map(str, row)) for row in cells]
         lines = list(enumerate(rows, 1))
-        if not columns_of(lines[:SEEN]):
+        if not columns_of(lines):
             return None
         links, history = table(where, lines)
         return raw_links(where, links if history else links[1:], history=history)

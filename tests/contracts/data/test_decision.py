@@ -107,10 +107,8 @@ def test_check_names_the_place_of_test_data_of_another_tool(own_home, tmp_path, 
 def test_a_run_decides_once_what_its_data_are(own_home, tmp_path, monkeypatch):
     path = table(tmp_path / "links.csv", *PEOPLE)
     asked = []
-    first_lines = formats.first_lines
-    monkeypatch.setattr(
-        formats, "first_lines", lambda path: asked.append(path) or first_lines(path)
-    )
+    decided = formats._decide
+    monkeypatch.setattr(formats, "_decide", lambda path: asked.append(path) or decided(path))
     # Files that changed just now are looked at again.
     monkeypatch.setattr(stored_files, "TICK_NS", -60 * 10**9)
     curvfed.simulate("links", dataset=path, num_supernodes=2, num_rounds=1, quiet=True)
