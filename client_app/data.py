@@ -16,8 +16,9 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import decide
 from curvfed.tasks.kinds import KINDS, TRIVIAL, tasks_as
-from curvfed.tasks.registry import OWN, kind_of_path, tasks_of
+from curvfed.tasks.registry import OWN, tasks_of
 from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def load_data(config: RunConfig, node: Node) -> Data:
         data = open_dataset(config, task_of(node.data)).in_memory(node.data)
         return data
     if node.data_path is not None:
-        task = tasks_as((kind_of_path(node.data_path),), config.row.tasks)[0]
+        task = tasks_as(decide(node.data_path).tasks, config.row.tasks)[0]
         examples = None
         if task in config.row.tasks:
             examples = config.row.read_data(node.data_path, config.own_keys)

@@ -97,6 +97,7 @@ def look_at_data(
     with _naming("dataset", config.dataset):
         places = _places(request)
         lines = [line for place in places for line in f"data: {place.text}".splitlines()]
+        lines += [place.kind for place in places if place.kind]
         lines += [f"{NOTE}{note}" for place in places for note in place.notes]
         if is_named(config.dataset) and Path(config.dataset).exists():
             lines.append(
@@ -159,14 +160,18 @@ def _ignored_relations(request: Request, data: Data) -> list[str]:
 
 
 def _describe_client(data: Data, client: int, number: int) -> list[str]:
-    lines = [f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"]
-    lines += [f"{NOTE}client {client}: {note}" for note in getattr(data, "notes", ())]
+    notes = [*getattr(data, "notes", ())]
+    kind = KINDS[data.task]
+    if kind.has_classes and len(data.class_names) == 1 and len(data.labels):
+        notes.append(
+            f"all examples are of one class, {names_listed(data.class_names)}: every model that"
+            f" answers it is right. {kind.labels_hint}"
+        )
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
-        lines.append(
-            f"{NOTE}client {client}: {num_blank} images have one value throughout, such as black"
-        )
-    return lines
+        notes.append(f"{num_blank} images have one value throughout, such as black")
+    description = f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"
+    return [description, *(f"{NOTE}client {client}: {note}" for note in notes)]
 
 
 def _check_model_of(request: Request, data: Data | None) -> None:

@@ -5,7 +5,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData, find_path
 from curvfed.tasks.registry import source_of
@@ -58,11 +58,14 @@ class Place(NamedTuple):
         Whether the files are on this machine.
     notes : tuple of str
         What a user should know about the files.
+    kind : str
+        For a user's path, what it is and why.
     """
 
     text: str
     exists: bool = True
     notes: tuple[str, ...] = ()
+    kind: str = ""
 
 
 class Dataset(ABC):
@@ -85,8 +88,8 @@ class Dataset(ABC):
     raw: ClassVar[tuple[type, ...]]
     """The classes of the data before partitioning."""
 
-    needed: ClassVar[str]
-    """What a run on such data needs, in words."""
+    tasks: ClassVar[tuple[str, ...]]
+    """The tasks of such data, names of `curvfed.tasks.kinds.KINDS`."""
 
     place_words: ClassVar[str] = ""
     """The beginning of a user's place."""
@@ -105,11 +108,6 @@ class Dataset(ABC):
     @abstractmethod
     def find(self, source: PublicData) -> Located[Any] | None:
         """The files of a public data set, or None if they are absent."""
-
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """Whether a path exists; by default as a file or a folder of another tool."""
-        return Path.exists
 
     @abstractmethod
     def locate_files(self, path: Path) -> Located[Any]:
@@ -147,7 +145,7 @@ class Dataset(ABC):
         data_set = plugins.data_set(name)
         if data_set is not None:
             return self._of_package(name, data_set)
-        return self.locate_own(find_path(name, self.spec.data_dir, self.is_there))
+        return self.locate_own(find_path(name, self.spec.data_dir))
 
     def locate_own(self, path: Path) -> Located[Any]:
         """The files of a user's path.
@@ -158,15 +156,16 @@ class Dataset(ABC):
             If they are absent, incomplete or ambiguous, or in a format of other data than this
             run's.
         """
-        other = format_of(path)
-        if other is None:
-            return self.locate_files(path)
-        if not isinstance(self, dataset_class(other.task)):
+        decision = decide(path)
+        form = decision.form
+        if not {*form.tasks} & {*self.tasks}:
             raise DataError(
-                f"{path} is {other.title}, with {other.task}; the run needs {self.needed}",
+                f"{path} is {form.title}, with {' or '.join(form.tasks)} ({decision.reason}); the"
+                f" run needs {' or '.join(self.tasks)}",
                 key="other-data",
             )
-        return other.locate(path)
+        located = decision.locate() if form.reader else self.locate_files(path)
+        return replace(located, path=path, kind=decision.text)
 
     def _of_package(self, name: str, data_set: plugins.DataSet) -> Located[Any]:
         """The files of another package's data set, including its module, and their reader."""
@@ -277,13 +276,14 @@ class Dataset(ABC):
             return [Place(f"{self.spec.dataset}, by a package that is installed here")]
         located = self.locate()
         form = f"{located.title}, " if located.title else ""
-        return [Place(f"{form}{self.place_words}{self.where(located)}", notes=located.notes)]
+        text = f"{form}{self.place_words}{self.where(located)}"
+        return [Place(text, notes=located.notes, kind=located.kind)]
 
     def where(self, located: Located[Any]) -> str:
         """The file or the folders of a user's own data, in words; of another tool's format, the
         path that the user gave."""
         if located.title:
-            return str(find_path(self.spec.dataset, self.spec.data_dir, self.is_there))
+            return str(located.path)
         if len(located.files) == 1 and not located.files[0].is_dir():
             return str(located.files[0])
         return _folders_of(located.files)

@@ -19,8 +19,8 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
-from curvfed.tasks.images import EXTENSIONS, class_folders, images_in
+from curvfed.tasks.formats import decide
+from curvfed.tasks.images import EXTENSIONS, class_folders, images_in, is_image
 from curvfed.tasks.images.clients import ClientImages, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
@@ -91,7 +91,7 @@ def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields:
 def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     """Images of the user; with a folder per class, or in another tool's format, their classes are
     known."""
-    if format_of(path) is not None:
+    if not is_image(path.name) and decide(path).form.reader:
         raw = _dataset(run).locate_own(path).read()
         numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)

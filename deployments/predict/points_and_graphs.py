@@ -25,7 +25,7 @@ from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.ogb import ATOMS
@@ -157,7 +157,7 @@ def _new_points(
 ) -> Examples:
     """Points of the user."""
     is_file = path.suffix.lower() in READERS and path.is_file()
-    if not is_file and format_of(path) is None:
+    if not is_file and not (path.exists() and decide(path).form.reader):
         allowed = "a file of points"
         if has_partition:
             allowed = f'"{run.config.dataset}", the run\'s own, or {allowed}'

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of
-from curvfed.tasks.sources import STORED
 
 
 @contextlib.contextmanager
@@ -162,7 +161,7 @@ class GraphDataset(Dataset):
 
     examples = ClientGraph
     raw = (RawGraph, RawGraphs)
-    needed = "graphs"
+    tasks = ("nodes", "graphs")
     spec: GraphSpec
 
     @classmethod
@@ -182,11 +181,6 @@ class GraphDataset(Dataset):
             return Located(files, partial(globals()[source.read], source, folder))
         name = source.title
         return Located(raw_files(folder, name), partial(read_tu, folder, name))
-
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """A `.pt` is a file, all else a folder."""
-        return Path.is_file if self.spec.dataset.lower().endswith(STORED) else Path.is_dir
 
     def locate_files(self, path: Path) -> Located[Raw]:
         """Locate a user's `.pt` file, or folder in the TU collection's layout."""

@@ -145,7 +145,7 @@ class ImageDataset(Dataset):
 
     examples = ClientImages
     raw = (RawImages,)
-    needed = "images"
+    tasks = ("images",)
     place_words = "images in "
     spec: ImageSpec
 

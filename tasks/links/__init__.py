@@ -40,6 +40,8 @@ class RawLinks:
         0 training, 1 validation, 2 test, if the data set has its own split.
     history : tuple of str
         How they were read, and what is left out, in words.
+    notes : tuple of str
+        What may be wrong with them, in words.
     """
 
     triples: NDArray[np.int64]
@@ -47,6 +49,7 @@ class RawLinks:
     relations: tuple[str, ...]
     parts: NDArray[np.int64] | None = None
     history: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def raw_links(
@@ -128,11 +131,14 @@ class ClientLinks(Examples):
         Rows of the entities and relations in `class_names`.
     history : str
         How the links were read, in words for the log.
+    doubts : tuple of str
+        What may be wrong with their file, in words.
     """
 
     heads: Tensor
     relations: Tensor
     history: str = ""
+    doubts: tuple[str, ...] = ()
 
     task: ClassVar[str] = "links"
     shape: ClassVar[str] = ""
@@ -150,7 +156,8 @@ class ClientLinks(Examples):
         """What may be wrong with the links, in words; see also `unfit_tests`."""
         number = len(torch.unique(self.relations))
         num_tails = len(torch.unique(self.labels))
-        texts = unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
+        texts = list(self.doubts)
+        texts += unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
         entities, relations = map(set, split_names(self.class_names))
         doubled = [name for name in relations & entities if not name.isdecimal()]
         if number > num_tails or 2 * len(doubled) > len(relations):

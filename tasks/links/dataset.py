@@ -3,7 +3,6 @@ tasks of the clients."""
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csgraph
 
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
@@ -67,7 +67,7 @@ class LinkDataset(Dataset):
 
     examples = ClientLinks
     raw = (RawLinks,)
-    needed = "links"
+    tasks = ("links",)
     place_words = "links in "
     spec: LinkSpec
 
@@ -144,6 +144,7 @@ class LinkDataset(Dataset):
             partition_digest=digest,
             metric="mrr",
             history="; ".join(raw.history),
+            doubts=raw.notes,
         )
 
     @staticmethod
@@ -233,44 +234,30 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
     >>> branch_order(below, np.random.default_rng(0)).tolist()
     [0, 3, 1, 4, 2]
     """
-    number = int(triples[:, [0, 2]].max()) + 1
-    sizes = np.bincount(triples[:, 2], minlength=number)
+    heads, _, tails = triples.T
+    number = int(triples[:, ::2].max()) + 1
     rank = rng.permutation(number)
-    parents: dict[int, int] = {}
-    for head, tail in triples[:, [0, 2]].tolist():
-        present = parents.get(head)
-        if present is None or (sizes[tail], rank[tail]) < (sizes[present], rank[present]):
-            parents[head] = tail
-    below: dict[int, list[int]] = defaultdict(list)
-    for entity in np.argsort(-rank).tolist():
-        below[parents.get(entity, -1)].append(entity)
-    in_cycles = _in_cycles(parents)
+    sizes = np.bincount(tails)
+    order = np.lexsort((rank[tails], sizes[tails], heads))
+    below, first = np.unique(heads[order], return_index=True)
+    parents = np.full(number, number)  # the top, above all
+    parents[below] = tails[order[first]]
+    shape = (number + 1, number + 1)
+    graph = coo_array((np.ones(number), (parents, np.arange(number))), shape=shape)
+    _, part = csgraph.connected_components(graph, connection="strong")
+    in_cycles = (np.bincount(part) > 1)[part[:number]]
     # The walk enters a cycle at each of its entities, in the order of those below them.
-    entries = {rank[entity]: parents[entity] for entity in in_cycles}
-    entries |= {rank[entity]: entity for entity in below[-1]}
-    walk = [entries[place] for place in sorted(entries, reverse=True)]
-    positions = np.empty(number, np.int64)
-    for position in range(number):
-        entity = walk.pop()
-        positions[entity] = position
-        walk += [child for child in below[entity] if child not in in_cycles]
-    return positions
-
-
-def _in_cycles(parents: Mapping[int, int]) -> set[int]:
-    """The entities that are above themselves, by the parent of each."""
-    in_cycles = set()
-    walk_of: dict[int, int] = {}
-    for start in parents:
-        entity = start
-        while entity in parents and entity not in walk_of:
-            walk_of[entity] = start
-            entity = parents[entity]
-        if walk_of.get(entity) == start:
-            while entity not in in_cycles:
-                in_cycles.add(entity)
-                entity = parents[entity]
-    return in_cycles
+    sources = np.where(in_cycles, number, parents)
+    targets = np.where(in_cycles, parents, np.arange(number))
+    children = defaultdict(list)
+    for edge in np.argsort(-rank):
+        children[sources[edge]].append(targets[edge])
+    ahead = [number]
+    walk = []
+    while ahead:
+        walk.append(ahead.pop())
+        ahead += children[walk[-1]]
+    return np.argsort(walk[1:])
 
 
 def split_links(raw: RawLinks, spec: LinkSpec) -> Integers:

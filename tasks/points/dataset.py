@@ -13,7 +13,6 @@ from curvfed.geometry.arrays import Booleans, Integers
 from curvfed.tasks.class_names import check_trained, row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
 from curvfed.tasks.generated import two_classes
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.points import ClientPoints, RawPoints, check_inside, client_points
@@ -48,7 +47,7 @@ class PointDataset(Dataset):
 
     examples = ClientPoints
     raw = (RawPoints,)
-    needed = "points"
+    tasks = ("points",)
     place_words = "points in "
     spec: PointSpec
 
@@ -84,11 +83,7 @@ class PointDataset(Dataset):
     def locate_own(self, path: Path) -> Located[RawPoints]:
         """A user's file or folder; the reader knows the formats of other tools, and checks their
         points against the disc."""
-        located = self.locate_files(path)
-        other = format_of(path)
-        if other is None or other.task != "points":
-            return located
-        return replace(located, files=other.locate(path).files, title=other.title)
+        return replace(super().locate_own(path), read=self.locate_files(path).read)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientPoints:
         """A share of the training points."""
