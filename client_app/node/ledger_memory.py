@@ -54,10 +54,15 @@ REFUSAL = "refusal"
 PRIVACY = "privacy"
 ACCEPTED = "accepted"
 REGROUP = "regroup"
+SPLIT = "split"
+CONFIGURATION = "configuration"
 """Kinds of lines."""
 
 _TEXT_SETS = ("runs", "sessions", "points", "refusals")
 """The sets of str in the memory."""
+
+_PLAIN = ("regroups", "costs", "heads", "shares", "questions", "configurations")
+"""Its fields of the types of JSON."""
 
 _DAY = len("2026-01-01")
 
@@ -84,6 +89,12 @@ class Memory:
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
         this node signed.
+    shares : dict of str to list of float
+        By task: shares of training and test records.
+    questions : dict of str to list of str
+        By run: the names of what it has asked last, see `Ledger.admit`.
+    configurations : dict of str to list of str
+        By name of a question: the digests of the configurations that have asked it.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -94,6 +105,9 @@ class Memory:
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
     heads: dict[str, list[Any]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    questions: dict[str, list[str]] = field(default_factory=dict)
+    configurations: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -115,6 +129,14 @@ class Memory:
             self.regroups.append(line["time"])
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
+        elif line["kind"] == SPLIT:
+            self.shares[line["task"]] = line["shares"]
+        elif line["kind"] == CONFIGURATION:
+            self.questions[line["run"]] = line["questions"]
+            for name in line["questions"]:
+                asked = self.configurations.setdefault(name, [])
+                if line["configuration"] not in asked:
+                    asked.append(line["configuration"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 
@@ -130,14 +152,14 @@ class Memory:
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in _TEXT_SETS}
-        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
+        others = {name: getattr(self, name) for name in _PLAIN}
         return {**sets, "cohorts": sorted(self.cohorts), **others}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
         sets: dict[str, Any] = {name: set(fields[name]) for name in _TEXT_SETS}
-        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
+        others = {name: fields[name] for name in _PLAIN}
         return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
 
 
