@@ -235,6 +235,10 @@ def _answer(message: Message, context: Context) -> Message:
             client = get_client(config, header.run, node)
             handlers = OF_ONE_SHOT if client.method.is_one_shot else OF_ROUNDS
             check_phase(header.phase, message.metadata.message_type, client, handlers)
+            if client.ledger is not None:
+                from curvfed.client_app.questions import admit
+
+                admit(client, request)
             # Replies to earlier messages have reported what was restored for them.
             client.restored = None
             handler = handlers[header.phase]

@@ -118,7 +118,7 @@ class Client:
         if node.signing_key or node.roster:
             self.signing_key = read_signing_key(node)
             self.roster = read_roster(node)
-        self.data = load_data(config, node)
+        self.data = load_data(config, node, self.ledger)
         self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
         self.config = resolve_defaults(config, self.data.task)
         self.device = device_of(config, node)
@@ -151,6 +151,17 @@ class Client:
     def group(self) -> tuple[int, ...]:
         """The partitions with which a real node is summed; none in a simulation."""
         return self.ledger.group(self.partition, self.roster) if self.ledger else ()
+
+    @property
+    def split_digest(self) -> bytes:
+        """The keyed digest of the client's own records and their split; b"" for parts of public
+        data."""
+        return bytes.fromhex(self.data.split_digest)
+
+    @property
+    def data_state(self) -> str:
+        """The digest of the data and, for records of a node's own, of their split."""
+        return self.data.split_digest or self.digest
 
     @property
     def hides_number(self) -> bool:

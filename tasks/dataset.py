@@ -1,5 +1,6 @@
 """A data set: where it is, what reads it, and how it is shared out among the clients of a run."""
 
+import copy
 import logging
 import os
 import sys
@@ -16,6 +17,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData, find_path
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import source_of
 
 log = logging.getLogger("curvfed")
@@ -80,6 +82,12 @@ class Dataset(ABC):
     cache : Path or None
         The folder of prepared clients, so that a client process does not read and partition the
         whole data set; None: nothing is stored.
+
+    Attributes
+    ----------
+    record_split : RecordSplit or None
+        The split of records by their content: a node's own, and that of every run which hides
+        single records. None: the settings draw the split of each client.
     """
 
     examples: ClassVar[type]
@@ -99,11 +107,28 @@ class Dataset(ABC):
     def __init__(self, spec: Spec, cache: Path | None = None) -> None:
         self.spec = spec
         self.cache = cache
+        self.record_split: RecordSplit | None = None
+
+    @classmethod
+    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+        """The data set of a run's configuration, whose defaults are resolved."""
+        dataset = cls.configured(run, cache)
+        if run.dp.unit == "record":
+            dataset.record_split = RecordSplit.of_seed(run)
+        return dataset
 
     @classmethod
     @abstractmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
-        """The data set of a run's configuration, whose defaults are resolved."""
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
+        """The data set, with the settings of its kind."""
+
+    def split_by(self, record_split: RecordSplit | None) -> Self:
+        """This data set with another split of the records, if there is one."""
+        if record_split is None:
+            return self
+        other = copy.copy(self)
+        other.record_split = record_split
+        return other
 
     @abstractmethod
     def find(self, source: PublicData) -> Located[Any] | None:
@@ -205,7 +230,8 @@ class Dataset(ABC):
         return _log_history(self.spec.dataset, examples, partition_id)
 
     def own(self, path: Path) -> Any:
-        """All examples of a node's own file or folder, split by its own parts or at random.
+        """All examples of a node's own file or folder, split by its own parts or by
+        `record_split`, without which the split is random.
 
         A real node starts a process per message: with a cache the prepared examples are stored
         there, readable only for its user.
@@ -253,6 +279,8 @@ class Dataset(ABC):
             return next(islice(prepare(), number, None))
         from curvfed.tasks import examples  # imports torch, which points do not need
 
+        if self.record_split is not None:
+            settings = {**settings, "record_split": self.record_split.name}
         folder = self.cache / examples.cache_key(settings, located.files)
         return examples.load_prepared(self.examples, folder, number, prepare)
 

@@ -54,6 +54,9 @@ class Examples(ABC):
         test set.
     digest : str
         SHA-256 of the data; "" until it is computed.
+    split_digest : str
+        Keyed digest of the records and their split, whatever the settings of a run; "" if the
+        records were not split by their content.
     metric : str
         "accuracy", "roc_auc" or "mrr".
     space : str
@@ -68,6 +71,7 @@ class Examples(ABC):
     class_names: tuple[str, ...]
     partition_digest: str = ""
     digest: str = ""
+    split_digest: str = ""
     metric: str = "accuracy"
     space: str = ""
 

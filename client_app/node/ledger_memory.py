@@ -55,12 +55,23 @@ REFUSAL = "refusal"
 PRIVACY = "privacy"
 ACCEPTED = "accepted"
 REGROUP = "regroup"
+SPLIT = "split"
+CONFIGURATION = "configuration"
 """Kinds of lines."""
 
 _TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
 
-_PLAIN = ("sums", "exchanges", "regroups", "costs", "heads")
+_PLAIN = (
+    "sums",
+    "exchanges",
+    "regroups",
+    "costs",
+    "heads",
+    "shares",
+    "questions",
+    "configurations",
+)
 """What the memory has in the types of JSON."""
 
 _DAY = len("2026-01-01")
@@ -92,6 +103,12 @@ class Memory:
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
         this node was in.
+    shares : dict of str to list of float
+        By task: shares of training and test records.
+    questions : dict of str to list of str
+        By run: the names of what it has asked last, see `Ledger.admit`.
+    configurations : dict of str to list of str
+        By name of a question: the digests of the configurations that have asked it.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -103,6 +120,9 @@ class Memory:
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
     heads: dict[str, list[Any]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    questions: dict[str, list[str]] = field(default_factory=dict)
+    configurations: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -127,6 +147,14 @@ class Memory:
             self.regroups.append(line["time"])
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
+        elif line["kind"] == SPLIT:
+            self.shares[line["task"]] = line["shares"]
+        elif line["kind"] == CONFIGURATION:
+            self.questions[line["run"]] = line["questions"]
+            for name in line["questions"]:
+                asked = self.configurations.setdefault(name, [])
+                if line["configuration"] not in asked:
+                    asked.append(line["configuration"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 

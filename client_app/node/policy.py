@@ -49,9 +49,10 @@ class Data(Table):
     embedding_key: str | None = Field(default=None, description="a name in quotes")
     classes: Listed[str] | None = Field(default=None, description="a list of names")
     curvature: Rate | None = Field(default=None, lt=0, description="a number below 0")
-    split_seed: int | None = Field(
-        default=None, ge=0, lt=2**31, description="a whole number, 0 or more"
+    train_size: float | None = Field(
+        default=None, gt=0, lt=1, description="a share above 0 and below 1"
     )
+    test_size: float | None = Field(default=None, ge=0, lt=1, description="a share from 0, below 1")
     public: Listed[str] | None = Field(
         default=None, description="a list of names of public data sets"
     )
@@ -75,6 +76,7 @@ class Runs(Table):
     starts: Literal["any"] | Listed[Digest] = Field(
         default=(), description=f'"any", or {DIGESTS} of starting parameters'
     )
+    configurations: int = Field(default=1, ge=1, description="a whole number, 1 or more")
 
 
 class Leaves(Table):
@@ -104,7 +106,7 @@ class Privacy(Table):
     delta: float = Field(default=1e-5, gt=0, lt=0.1, description="a number above 0 and below 0.1")
 
 
-READING = ("label-key", "embedding-key", "classes", "curvature", "split-seed")
+READING = ("label-key", "embedding-key", "classes", "curvature")
 """The keys of [data] for reading a node's own file; those of a run are `points.…`."""
 
 
@@ -115,12 +117,15 @@ class Policy(Table):
     ----------
     data : Data
         `path`: the node's `data-path`. Keys of `READING`: a run with another value is refused; a
-        run with the key at its default gets the node's value. `public`: the public data sets of
-        which the node has a part.
+        run with the key at its default gets the node's value. `train_size`, `test_size`: how the
+        node splits its own data, see `curvfed.client_app.node.own_split`. `public`: the public data
+        sets of which the node has a part.
     runs : Runs
         `methods`: the allowed methods. `keys`: by key of a run, a list of allowed values or a
         range. `lost_state`: as in the node's configuration. `code`: whose code the node runs.
         `starts`: the allowed starting parameters beside those that a run's seed yields.
+        `configurations`: the number of configurations under which the node gives masked sums of one
+        start, and one-shot sums of one state of its data.
     leaves : Leaves
         As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
         computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
@@ -200,9 +205,13 @@ class Policy(Table):
         return config.model_copy(update={"points": config.points.model_copy(update=values)})
 
     def _read_as_agreed(self, config: RunConfig) -> RunConfig:
-        agreed = self.read_as(
-            config.model_copy(update={"points": Points(split_seed=config.points.split_seed)})
-        )
+        agreed = self.read_as(config.model_copy(update={"points": Points()}))
+        if config.points.split_seed is not None:
+            raise ConfigError(
+                f"points.split-seed = {config.points.split_seed}: this node splits its own data by"
+                " a hash of each record, and by no seed",
+                key="own-split",
+            )
         for key in READING:
             name = key.replace("-", "_")
             value = getattr(config.points, name)

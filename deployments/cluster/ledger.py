@@ -129,12 +129,26 @@ def user() -> str:
 
 def _details(line: dict[str, object]) -> str:
     """The details of a line, by its kind."""
-    from curvfed.client_app.node.ledger_memory import ACCEPTED, POINTS, REFUSAL, REGROUP, RUN, SUM
+    from curvfed.client_app.node.ledger_memory import (
+        ACCEPTED,
+        CONFIGURATION,
+        POINTS,
+        REFUSAL,
+        REGROUP,
+        RUN,
+        SPLIT,
+        SUM,
+    )
 
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
         return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
+    if line["kind"] == SPLIT:
+        return f"{line['task']}: shares of training and test records {line['shares']}"
+    if line["kind"] == CONFIGURATION:
+        names = ", ".join(map(str, line["questions"]))  # type: ignore[call-overload]
+        return f"{str(line['configuration'])[:12]} for {names}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
     if line["kind"] == REGROUP:

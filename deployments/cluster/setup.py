@@ -147,7 +147,9 @@ POLICY = """\
 # embedding-key = "X_poincare"
 # classes = ["a", "b"]            # without this line: all classes
 # curvature = -1.0
-# split-seed = 0                  # without this line: that of the run
+# The shares of training and test records; without these lines those of the first run:
+# train-size = 0.75
+# test-size = 0.25
 # public = ["cora", "digits"]     # default, without own data: any named data set, no path
 
 [runs]
@@ -156,6 +158,7 @@ POLICY = """\
 # lost-state = "refuse"           # lost personal parameters: "refuse", "previous", "fresh"
 # code = "installed"              # or "any", or digests of bundles whose own code may run here too
 # starts = []                     # digests of allowed starts from a file (init-from), or "any"
+# configurations = 1              # in how many ways a start, or the data, may be asked for sums
 # A run's "model" of another package, another "secure.clip", and for public data its "data-dir",
 # must be listed in keys.
 

@@ -197,8 +197,12 @@ def _to_score(
     else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         with contextlib.suppress(DataError):  # no client can have such data
-            client_data = ImageDataset(_dataset(run).spec).own(folder)
-            if run.trained_on(client_data.digest, state_path):
+            dataset = _dataset(run)
+            dataset = ImageDataset(dataset.spec).split_by(dataset.record_split)
+            client_data = run.own_data(
+                lambda split: dataset.split_by(split).own(folder), state_path
+            )
+            if client_data is not None:
                 return client_data.test, "the test images"
     if not has_test or raw.roles is None:
         return torch.ones(len(raw.labels), dtype=torch.bool), "all images"

@@ -81,7 +81,8 @@ class Points(Table):
     label_key: str = "label"
     """column of obs with the classes, in an .h5ad file; column of a table"""
     split_seed: int | None = Field(default=None, ge=0, lt=2**31)
-    """seed of the split into training and test points; auto: the run's"""
+    """seed of the split into training and test points; auto: the run's. Refused by real nodes with
+    data of their own"""
     hold_out: Literal["test", "validation"] = "test"
     """the points that score a run: test: the test points; validation: test-size of the training
     points, and the test points are left out, as when `curvfed compare` chooses configurations"""

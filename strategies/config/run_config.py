@@ -32,6 +32,7 @@ from curvfed.strategies.methods import (
 from curvfed.tasks.dataset import Dataset, dataset_class
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import has_users, partitioned_kind
 
 if TYPE_CHECKING:
@@ -264,9 +265,11 @@ def plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def open_dataset(config: RunConfig, task: str) -> Dataset:
-    """The data set of a run with this task; prepared clients are in the user's cache."""
-    return dataset_class(task).of_run(resolve_defaults(config, task), home() / "cache")
+def open_dataset(config: RunConfig, task: str, record_split: RecordSplit | None = None) -> Dataset:
+    """The data set of a run with this task, with a node's own split if it has one; prepared clients
+    are in the user's cache."""
+    dataset = dataset_class(task).of_run(resolve_defaults(config, task), home() / "cache")
+    return dataset.split_by(record_split)
 
 
 SYNONYMS = {

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 from curvfed.tasks.links.ranking import frequent_mrr
+from curvfed.tasks.record_split import record_of
 
 RELATION = "→ "
 """Beginning of the name of a relation among the names that a client states."""
@@ -50,6 +52,23 @@ class RawLinks:
     parts: NDArray[np.int64] | None = None
     history: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def records(self) -> list[bytes]:
+        """The links, by the names of their ends, in alphabetical order, and of their relation: the
+        two directions of a link are one record."""
+        records = []
+        for head, relation, tail in self.triples.tolist():
+            ends = "\0".join(sorted([self.entities[head], self.entities[tail]]))
+            records.append(record_of(ends.encode(), self.relations[relation]))
+        return records
+
+    def context(self) -> bytes:
+        """Which end of each link is the head, as bits in an order of their own."""
+        triples = self.triples.tolist()
+        heads = [self.entities[head] < self.entities[tail] for head, _, tail in triples]
+        pairs = zip(self.records, heads, strict=True)
+        return bytes(is_first for _, is_first in sorted(pairs))
 
 
 def raw_links(

@@ -27,6 +27,7 @@ from curvfed.tasks.links import (
 from curvfed.tasks.links.readers import locate
 from curvfed.tasks.links.wordnet import ROOTS, read_part
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import partitioned_kind
 from curvfed.tasks.sources import LINK_SOURCES
 from curvfed.tasks.stored_files import file_stamps
@@ -72,7 +73,7 @@ class LinkDataset(Dataset):
     spec: LinkSpec
 
     @classmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
         """The links of a run's configuration, which are read anew by each process, or the edges of
         its graphs."""
         keys = run.table("links")
@@ -119,8 +120,13 @@ class LinkDataset(Dataset):
         return self._links(replace(raw, parts=np.zeros(len(raw.triples), np.int64)))
 
     def own_data(self, raw: RawLinks) -> ClientLinks:
-        """A node's own links, split at random or as the files are."""
-        return self._links(raw)
+        """A node's own links, split as the files are, or else by their names or at random."""
+        links = self._links(raw)
+        if self.record_split is None:
+            return links
+        parts = own_parts(raw, self.record_split)
+        digest = self.record_split.digest(raw.records, parts, raw.context())
+        return replace(links, split_digest=digest)
 
     def _stamps(self) -> tuple[Any, ...]:
         return tuple(file_stamps(self.locate().files))
@@ -132,7 +138,7 @@ class LinkDataset(Dataset):
         self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
     ) -> ClientLinks:
         """Those of the links that are held, or all."""
-        parts = split_links(raw, self.spec)
+        parts = split_links(raw, self.spec, self.record_split)
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
         heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
         return ClientLinks.split(
@@ -260,11 +266,24 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
     return np.argsort(walk[1:])
 
 
-def split_links(raw: RawLinks, spec: LinkSpec) -> Integers:
+def own_parts(raw: RawLinks, record_split: RecordSplit) -> Integers:
+    """The part of each link of a node, whether or not a run holds links out: that of the files, or
+    by the names."""
+    if raw.parts is not None:
+        return np.asarray(raw.parts)
+    records = raw.records
+    distinct = list(dict.fromkeys(records))
+    part_of = dict(zip(distinct, record_split.parts(distinct).tolist(), strict=True))
+    return np.array([part_of[record] for record in records])
+
+
+def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None = None) -> Integers:
     """The part of each link: 0 training, 1 validation, 2 test. The two directions of a link are in
     one part."""
     if spec.train_size == 1:
         return np.zeros(len(raw.triples), np.int64)
+    if record_split is not None:
+        return own_parts(raw, record_split)
     if raw.parts is not None:
         return np.asarray(raw.parts)
     low, high = np.sort(raw.triples[:, ::2], axis=1).T

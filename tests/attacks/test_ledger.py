@@ -136,6 +136,7 @@ def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
             run(tmp_path, name.replace(" ", "-"), nodes=nodes[:3], **SUMMED | settings)
     assert len(observer.sums) == 1
     monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
+    monkeypatch.setattr(Ledger, "admit", lambda *_: None)
     run(tmp_path, "unguarded", nodes=nodes[:3], **SUMMED | LATER["another method"])
     assert observer.error(observer.sums[0], 3) > 0.1
     assert observer.error(observer.difference(), 3) < 1e-6  # the attack is real
@@ -167,13 +168,12 @@ def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, obser
 
 
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path, monkeypatch):
-    """The hulls that only the first sum has were those of the node that was away; another seed
-    changes few others."""
+    """The hulls that only the first sum has were those of the node that was away."""
     nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
     run(tmp_path, "all", nodes=nodes, **QUICK)
     lying(monkeypatch)
     with pytest.raises(RoundError, match=OTHERS):
-        run(tmp_path, "three", nodes=nodes[:3], seed=1, **QUICK)
+        run(tmp_path, "three", nodes=nodes[:3], **QUICK)
 
 
 def graphs_of(*trained: int) -> list[dict[str, Any]]:
@@ -240,14 +240,23 @@ def test_points_of_former_data_do_not_count(tmp_path):
         ledger.reveal("three", {"d"}, {"c", "d"}, 0.5)
 
 
-def test_runs_with_other_splits_end_at_the_limit(tmp_path):
+OTHER_HULLS: list[dict[str, Any]] = [
+    {},
+    {"points__hold_out": "validation"},
+    {"hull__epsilon": 0.1},
+    {"points__hold_out": "validation", "hull__epsilon": 0.1},
+]
+
+
+def test_runs_with_other_hulls_end_at_the_limit(tmp_path):
     nodes = nodes_of(
-        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.11}
+        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.12}
     )
+    nodes = with_policy(tmp_path, nodes, "[runs]\nconfigurations = 9\n")
     done = 0
-    for seed in range(4):
-        with suppress(RoundError):
-            run(tmp_path, str(seed), nodes=nodes, points__split_seed=seed, **QUICK)
+    for number, settings in enumerate(OTHER_HULLS):
+        with suppress(RoundError, ConfigError):
+            run(tmp_path, str(number), nodes=nodes, **QUICK | settings)
             done += 1
     assert 1 <= done < 4
 

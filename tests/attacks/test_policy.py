@@ -110,8 +110,8 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     """A run that names no column gets the node's, and one that names the node's is let in; a third
     is not."""
     text = (
-        '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\nsplit-seed ='
-        " 3\n[leaves]\nhull-max-share = 1.0\n"
+        '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\ntest-size ='
+        " 0.3\n[leaves]\nhull-max-share = 1.0\n"
     )
     open_nodes = nodes_of(
         tmp_path / "nodes", [patients(seed).replace("label", "kind") for seed in range(3)]
@@ -119,10 +119,11 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     nodes = with_policy(tmp_path, open_nodes, text.replace('"label"', '"kind"'))
     found = hull_run(tmp_path, nodes=nodes)
     assert found.described["clients"][0]["class_names"] == ["kind 0", "kind 1"]
-    named = hull_run(tmp_path, "named", nodes=nodes, points__label_key="kind", points__split_seed=3)
+    named = hull_run(tmp_path, "named", nodes=nodes, points__label_key="kind", test_size=0.3)
     assert arrays_of(named)["bins"].tolist() == arrays_of(found)["bins"].tolist()
     assert "points.label-key" in refusal(tmp_path / "b", nodes, points__label_key="patient")
     assert "points.split-seed = 4" in refusal(tmp_path / "c", nodes, points__split_seed=4)
+    assert "test-size = 0.2: this node splits" in refusal(tmp_path / "d", nodes, test_size=0.2)
 
 
 @pytest.mark.parametrize(
