@@ -17,6 +17,8 @@ SIMILAR = 0.6
 MOST_SIMILAR = 20
 """Maximum number of similar names that are compared letter by letter."""
 
+WORD_BREAK = re.compile(r"[-_./ ]")
+
 MOST_LISTED = 5
 """Largest number of known names that an error lists."""
 
@@ -129,7 +131,9 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
     written = name.lower()
     spelled = {candidate.lower(): candidate for candidate in names}
     similar = difflib.get_close_matches(written, spelled, n=MOST_SIMILAR, cutoff=SIMILAR)
-    return [spelled[candidate] for candidate in similar if _is_near(written, candidate)]
+    near = [candidate for candidate in similar if _is_near(written, candidate)]
+    near = near or [word for word in WORD_BREAK.split(written) if word in spelled]
+    return [spelled[candidate] for candidate in near]
 
 
 def _is_near(written: str, candidate: str) -> bool:
@@ -140,7 +144,7 @@ def _is_near(written: str, candidate: str) -> bool:
         if kind != "equal"
     )
     shorter, longer = sorted((written, candidate), key=len)
-    is_part = longer.startswith(shorter) or shorter in re.split(r"[-_./ ]", longer)
+    is_part = longer.startswith(shorter) or shorter in WORD_BREAK.split(longer)
     return is_part or errors <= max(2, len(written) // LETTERS_PER_ERROR)
 
 

@@ -27,12 +27,13 @@ def test_names_are_near_by_their_own_letters(name, near):
         ("rounds", ["num-rounds"]),
         ("hull.eps", ["hull.epsilon"]),
         ("sched", ["schedule"]),
+        ("links-poincare", ["links"]),
         ("quite", []),
         ("num-clientele", []),
     ],
 )
 def test_a_part_of_a_name_is_near(name, near):
-    keys = ["num-rounds", "hull.epsilon", "schedule", "dp.unit", "min-client-size"]
+    keys = ["num-rounds", "hull.epsilon", "schedule", "dp.unit", "links", "min-client-size"]
     assert near_names(name, keys) == near
 
 
