@@ -411,6 +411,22 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     )
 
 
+def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
+    scores = {"one": [0.5, 0.6, 0.7], "one at 0": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]}
+    level = {"is_rival": False}
+    rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
+    curvature, use, _ = results.answers(rows, "data")
+    equal = "Is it the curvature? one has the same score as itself at curvature 0 in every run."
+    assert curvature == equal
+    assert use == "Should I use it? one is above the best rival less (10.0 in every run)."
+    columns = [results.DIFFERENCE, results.CURVATURE]
+    assert [results._points(rows[0], keys) for keys in columns] == ["", "same in every run"]
+    (best,) = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")
+    assert best.endswith(
+        "10.0 points above less, the next (in every run, so that there is no interval)."
+    )
+
+
 def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
     clear = {"one": 0.9 + noise, "two": 0.8 + noise[::-1] / 10, "three": 0.5 + noise}
