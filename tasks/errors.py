@@ -105,7 +105,10 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
     elif isinstance(error, csv.Error):
         reason = "a quote is not closed, or a letter follows the closing one"
     elif isinstance(error, UnicodeDecodeError):
-        reason = "its text is in another encoding than UTF-8, such as cp1252 of Windows: save it as UTF-8"
+        reason = (
+            "its text is in another encoding than UTF-8, such as cp1252 of Windows: save it as"
+            " UTF-8"
+        )
     else:
         reason = f"it is damaged, or not a valid {expected}"
     return DataError(
