@@ -253,6 +253,16 @@ def test_a_quote_that_is_not_closed_takes_no_lines_into_a_class(tmp_path, end):
         read(path)
 
 
+@pytest.mark.parametrize("header", ["", "a,b,c\n"])
+def test_decimal_classes_are_told_to_need_a_name(header, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}0.1,-0.2,0.5\n0.3,0.4,1.5\n")
+    with refuses("no-column", "Decimal numbers", "points.label-key to that name"):
+        read(path)
+    path.write_text("a,b,c\n0.1,-0.2,0.5\n0.3,0.4,1.5\n")
+    assert read(path, label_key="c").class_names == ("0.5", "1.5")
+
+
 def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("x,y,label\n0.1,0.2,a\n0.1,0.2,M\u00fcller".encode("cp1252"))
