@@ -18,6 +18,7 @@ from curvfed.server_app.sinks import check_sinks
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import build_model, encoder, model_spec
+from curvfed.strategies.config.checks import check_path
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -191,6 +192,7 @@ def assign_data(nodes: list[dict[str, Any]], data: Sequence[object], config: Run
     """
     for place, item in enumerate(data):
         if isinstance(item, str | os.PathLike):
+            check_path(f"data[{place}]", os.fspath(item))
             if not Path(item).expanduser().exists():
                 raise DataError(
                     f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"

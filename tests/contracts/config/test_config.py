@@ -219,7 +219,8 @@ def test_names_of_runs_and_devices_and_lists_have_a_form(key, wrong):
 
 @pytest.mark.parametrize("key", ["dataset", "data-dir", "results-dir", "test-data"])
 @pytest.mark.parametrize(
-    "path", ["a\0b.pt", "~nobody-of-this-name/x.pt", "x" * 5000 + ".pt", "loop/x.pt", "loop"]
+    "path",
+    ["a\0b.pt", "~nobody-of-this-name/x.pt", "x" * 5000 + ".pt", "loop/x.pt", "loop", "\udce9.pt"],
 )
 def test_what_can_be_no_path_is_refused(key, path, tmp_path, monkeypatch):
     (tmp_path / "loop").symlink_to("loop")
