@@ -193,6 +193,15 @@ def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(
     assert not (own_home / "curvfed" / "comparisons").exists()
 
 
+def test_links_of_which_none_is_scored_are_refused_before_they_are_tuned(tmp_path, capsys):
+    table = tmp_path / "tree.tsv"
+    table.write_text("head\ttail\nb\ta\nc\ta\nd\tb\nd\ta\ne\tb\ne\ta\nf\tc\nf\ta\n")
+    words = [f"dataset={table}", "num-supernodes=2", "methods=links,links-inner"]
+    assert main(["compare", *words, "--results", str(tmp_path / "results")]) == 2
+    assert "no client trains both entities of a test link" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
 # --- Choice
 # -----------------------------------------------------------------------------------------------------------
 
