@@ -293,9 +293,8 @@ def nearest_key(key: str, keys: Collection[str]) -> str:
     """The synonym of an unknown key, or the key with the closest spelling; empty if none is
     near."""
     spelled = kebab(key.lower())
-    synonym = SYNONYMS.get(spelled, spelled)
-    if synonym in keys:
-        return synonym
+    if spelled in SYNONYMS or spelled in keys:
+        return SYNONYMS.get(spelled, spelled)
     return next(iter(near_names(spelled, keys)), "")
 
 

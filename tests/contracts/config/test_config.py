@@ -246,6 +246,7 @@ def test_what_can_be_no_path_is_refused(key, path, tmp_path, monkeypatch):
         ("points.curvatur", "points.curvature"),
         ("secure.treshold", "secure.threshold"),
         ("secure-sums", "secure-sum"),
+        ("num-clients", "num-supernodes"),
     ],
 )
 def test_unknown_key_names_the_nearest(key, nearest):
