@@ -407,6 +407,18 @@ def test_keys_with_a_slash(h5ad):
     assert named(raw) == CLASSES.tolist()
 
 
+@pytest.mark.parametrize("compression", ["Zstd", "LZ4", "Blosc2"])
+def test_entries_that_hdf5plugin_compresses_are_read_with_it(compression, h5ad):
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    import h5py
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        options = getattr(hdf5plugin, compression)()
+        file["obsm"].create_dataset("packed", data=POINTS / 2, chunks=POINTS.shape, **options)
+    assert (read(path, embedding_key="packed", label_key="cell").points == POINTS / 2).all()
+
+
 def test_an_entry_that_cannot_be_read_is_named(h5ad):
     import h5py
     import pandas
