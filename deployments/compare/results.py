@@ -349,7 +349,7 @@ def _print_table(table: Table, console: Console) -> None:
     printed = PrintedTable("method", *table.columns)
     printed.columns[0].no_wrap = True
     for (name, _), cells in table.rows:
-        printed.add_row(name, *(cell.text for cell in cells))
+        printed.add_row(*map(escape, [name, *(cell.text for cell in cells)]))
     console.print(printed)
     for (name, words), _ in table.rows:
         if words:
