@@ -117,16 +117,16 @@ def _print_tables(folder: ServerFolder) -> None:
         rows.append((node["name"] or "–", node["node-id"], node["status"], since or ""))
     print_rows(("node", "id", "", "since"), rows)
     names = registry.read_names(folder, registry.RUNS)
-    rows = []
+    run_rows = []
     for run in runs[:LAST_RUNS]:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
         notes = _warnings(directory) or details
-        rows.append((directory.name, state, run["pending-at"], took, notes))
-    if rows:
-        print_rows(("run", "", "started", "took", ""), rows)
+        run_rows.append((directory.name, state, run["pending-at"], took, notes))
+    if run_rows:
+        print_rows(("run", "", "started", "took", ""), run_rows)
 
 
 def _warnings(directory: Path) -> str:
