@@ -211,9 +211,10 @@ class OneShotRun(Run):
             sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures
-            if points.test is not None:
-                self.metrics |= trivial_figures(points.test.labels)
-            self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
+            trivial = trivial_figures(points.test.labels) if points.test is not None else {}
+            self.metrics |= trivial
+            if evaluation.accuracy is not None:
+                self.state.scored = {"last": [evaluation.accuracy], "figures": trivial}
             self.is_scored = True
         self.warn()
         metadata = {

@@ -10,6 +10,9 @@ frequent class, and the most frequent tails of links."""
 
 TRIVIAL = tuple(TRIVIAL_OF.values())
 
+GLOBAL_TRIVIAL = "global_majority_accuracy"
+"""The name of the score of the most frequent class of the server's test data."""
+
 GUESSES = {"roc_auc": 0.5}
 """By the data's metric, the score of a guess."""
 

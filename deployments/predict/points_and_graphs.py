@@ -25,6 +25,7 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.run_config import open_dataset
+from curvfed.strategies.hull.classifier import cost_words
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
@@ -46,8 +47,8 @@ CLASSIFIERS = {
     "logistic": "logistic on tangent vectors",
     "plane": "multinomial on x and y",
     "lorentz": "multinomial on Lorentz coordinates",
-    "depth": "median depth in hulls",
-    "quadratic": "quadratic in tangent vectors",
+    "depth": "median depth in the clients' hulls",
+    "quadratic": "quadratic in tangent vectors, by the clients' moments",
 }
 
 
@@ -103,8 +104,9 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
     classifier = classifier_of(run)
     summands = server_class(run.config).summands
-    kind = CLASSIFIERS[classifier.kind]
-    notes = {"model": f"global, {kind}, C = {classifier.c:g}, trained on the clients' {summands}"}
+    cost = cost_words(classifier.kind, classifier.c)
+    training = f"{cost}, trained on the clients' {summands}" if cost else ""
+    notes = {"model": f"global, {CLASSIFIERS[classifier.kind]}{training}"}
     names = list(filter(None, run.groups))
     unnamed = len(run.groups) - len(names)
     if unnamed:

@@ -100,19 +100,22 @@ def check_paths(config: RunConfig) -> None:
 
 
 def check_path(key: str, path: str) -> None:
-    """Refuse a path that cannot exist.
+    """Refuse a path that cannot exist, or whose name no file of a run can hold.
 
     Raises
     ------
     ConfigError
     """
     try:
+        path.encode()
         Path(path).expanduser().stat()
     # no such user; an impossible name; not there
     except (RuntimeError, ValueError, OSError) as error:
         if getattr(error, "errno", None) not in (errno.ELOOP, errno.ENAMETOOLONG, None):
             return
         reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
+        if isinstance(error, UnicodeEncodeError):
+            reason = "its bytes are not UTF-8; rename it"
         shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
         what = "a name or a path" if key == "dataset" else "a path"
         raise ConfigError(

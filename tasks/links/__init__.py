@@ -22,7 +22,8 @@ from curvfed.tasks.record_split import record_of
 RELATION = "→ "
 """Beginning of the name of a relation among the names that a client states."""
 
-UNFIT = ("num_test_unranked", "num_test_reversed")
+NUM_UNRANKED = "num_test_unranked"
+UNFIT = (NUM_UNRANKED, "num_test_reversed")
 """The numbers of a client's test links with an entity that none of its training links has, and of
 those that are training links in the other direction."""
 

@@ -159,6 +159,12 @@ def _lacks(path: Path, group: str, key: str, present: Any) -> DataError:
 
 COLUMNS = "two columns of coordinates and one of classes"
 
+DECIMAL_CLASSES = (
+    ". Decimal numbers are not guessed to be classes: if those of the last column are, name it in"
+    " the first line, and set points.label-key to that name"
+)
+"""A hint for a table whose last column holds decimal numbers."""
+
 AXES = ("x", "y", "z")
 """The names of columns of coordinates."""
 
@@ -201,7 +207,7 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     first = body[0]
     label = _label_column(header, body, label_key)
     if label is None and not bare:
-        raise _unlabelled(path, header or [""] * width, label_key)
+        raise _unlabelled(path, header or [""] * width, label_key, first[1][-1])
     columns = _coordinate_columns(path, header, first, label)
     ignored = [
         name
@@ -244,13 +250,14 @@ def _label_column(header: list[str], body: list[Line], label_key: str) -> int | 
     return None if is_coordinate or has_decimals else last
 
 
-def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
+def _unlabelled(path: Path, header: list[str], label_key: str, last_cell: str) -> DataError:
     names = [name for name in header if name]
     columns_listed = ", ".join(names[:20])
     columns = f"; its columns are {columns_listed}" if columns_listed else ""
+    hint = DECIMAL_CLASSES if _number(last_cell) % 1 > 0 else ""
     return DataError(
         f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
-        f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers",
+        f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers{hint}",
         columns_listed,
         key="no-column",
     )
