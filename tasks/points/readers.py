@@ -254,7 +254,7 @@ def _unlabelled(path: Path, header: list[str], label_key: str, last_cell: str) -
     names = [name for name in header if name]
     columns_listed = ", ".join(names[:20])
     columns = f"; its columns are {columns_listed}" if columns_listed else ""
-    hint = DECIMAL_CLASSES if _number(last_cell) % 1 > 0 else ""
+    hint = DECIMAL_CLASSES if number_in(last_cell) % 1 > 0 else ""
     return DataError(
         f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
         f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers{hint}",
