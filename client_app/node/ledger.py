@@ -41,6 +41,11 @@ REFUSALS_PER_DAY = 1000
 """Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
 holds."""
 
+RUNS_PER_DAY = 1000
+SUMS_PER_DAY = 100_000
+"""Maximum number of runs, and of secure sums, that the node begins on a day: each is a line of its
+ledger, whatever becomes of it."""
+
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
 
@@ -49,10 +54,25 @@ class Ledger(LedgerFile):
     """The lines of one node, and the rules that they decide."""
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
-        """Record a run and its keys, once."""
+        """Record a run and its keys, once.
+
+        Raises
+        ------
+        ConfigError
+            If the node has begun `RUNS_PER_DAY` runs today.
+        """
         with self.locked() as file:
             if run not in self.memory.runs:
+                self._check_number(RUN, RUNS_PER_DAY, "runs")
                 self.write(file, RUN, run=run, **settings)
+
+    def _check_number(self, kind: str, limit: int, words: str) -> None:
+        """Refuse another line of a kind if today has as many as the limit."""
+        if self.memory.number_on(time_now(), kind) >= limit:
+            raise ConfigError(
+                f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
+                key="too-many-today",
+            )
 
     def refuse(self, reason: str, run: str, phase: str, round: int) -> None:
         """Record a refusal: equal ones of a run once a day, and up to `REFUSALS_PER_DAY`."""
@@ -81,8 +101,14 @@ class Ledger(LedgerFile):
         this node's own, and of the peer's as `recorded_heads` gives it.
 
         After the sum the peers can tell a ledger that knows of it from one that does not.
+
+        Raises
+        ------
+        ConfigError
+            If the node has begun `SUMS_PER_DAY` sums today.
         """
         with self.locked() as file:
+            self._check_number(BEGUN, SUMS_PER_DAY, "secure sums")
             self.write(file, BEGUN, run=session.run, phase=session.phase, round=session.round)
             own = stated_head(self.head.size, self.head.digest)
         return {peer: own + head for peer, head in recorded.items()}

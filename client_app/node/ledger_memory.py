@@ -59,6 +59,9 @@ REGROUP = "regroup"
 _TEXT_SETS = ("runs", "sessions", "points", "refusals")
 """The sets of str in the memory."""
 
+_PLAIN = ("day", "numbers", "regroups", "costs", "heads")
+"""The parts of the memory that JSON has as they are."""
+
 _DAY = len("2026-01-01")
 
 _OF_COSTS = ("run", "reply", "unit", "phase", *Release._fields)
@@ -75,6 +78,10 @@ class Memory:
         Runs that asked, sums that the node signed, points that its hulls revealed.
     refusals : set of str
         The day and a hash of each refusal on the last day that has one.
+    day : str
+        The day of the last line.
+    numbers : dict of str to int
+        By kind, the number of lines of that day.
     cohorts : set of tuple of int
         The nodes of each sum since the last change of the group.
     regroups : list of str
@@ -90,6 +97,8 @@ class Memory:
     sessions: set[str] = field(default_factory=set)
     points: set[str] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
+    day: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
     cohorts: set[tuple[int, ...]] = field(default_factory=set)
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
@@ -97,7 +106,13 @@ class Memory:
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
-        if line["kind"] == RUN:
+        kind = line["kind"]
+        number = self.number_on(line["time"], kind)
+        if self.day != line["time"][:_DAY]:
+            self.day = line["time"][:_DAY]
+            self.numbers = {}
+        self.numbers[kind] = number + 1
+        if kind == RUN:
             self.runs.add(line["run"])
         elif line["kind"] == SUM:
             self.sessions.add(line["session"])
@@ -118,6 +133,10 @@ class Memory:
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 
+    def number_on(self, time: str, kind: str) -> int:
+        """Number of lines of a kind on the day of a time, if that is the last day."""
+        return self.numbers.get(kind, 0) if time[:_DAY] == self.day else 0
+
     def num_answered(self, run: str, phase: str) -> int:
         """Number of private replies of a run in a phase; a line that names no phase is of any."""
         costs = [cost for cost in self.costs if cost["run"] == run]
@@ -130,14 +149,14 @@ class Memory:
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in _TEXT_SETS}
-        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
+        others = {name: getattr(self, name) for name in _PLAIN}
         return {**sets, "cohorts": sorted(self.cohorts), **others}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
         sets: dict[str, Any] = {name: set(fields[name]) for name in _TEXT_SETS}
-        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
+        others = {name: fields[name] for name in _PLAIN}
         return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
 
 

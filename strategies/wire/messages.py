@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.checks import MessageError, check_texts
 
 DESCRIBE = "describe"
 START = "curvature"
@@ -275,7 +275,12 @@ def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:
 
 
 def build_dataclass(kind: type[T], record: Mapping[str, Any]) -> T:
-    """A dataclass from the entries of a record, with checked types."""
+    """A dataclass from the entries of a record, with checked types and texts.
+
+    Raises
+    ------
+    MessageError
+    """
     values: dict[str, Any] = {}
     for item in fields(kind):  # type: ignore[arg-type]
         value = record.get(item.name)
@@ -285,9 +290,13 @@ def build_dataclass(kind: type[T], record: Mapping[str, Any]) -> T:
                 type(element) is element_type for element in value
             ):
                 raise MessageError(f'"{item.name}" is not a list of {words}', key="type")
+            if element_type is str:
+                check_texts(value)
             values[item.name] = tuple(value)
         elif item.type in (bool, int, float, str):
             values[item.name] = entry(record, item.name, item.type)
+            if item.type is str:
+                check_texts([values[item.name]])
         else:
             values[item.name] = value
     return kind(**values)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app_runs import real_nodes, run
+from app_runs import asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, nodes_of
@@ -408,6 +408,40 @@ def test_the_ledger_names_runs_sums_and_refusals(tmp_path, monkeypatch):
     }
     assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
     assert all("reason" in one for one in lines if one["kind"] == "refusal")
+
+
+def test_names_of_runs_fill_no_disk(tmp_path, monkeypatch):
+    """A server's describe with a run of 10^6 characters was a line of 1 MB, and the refusal of
+    another such message another one; nothing bounded their number."""
+    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
+    path = Path(node["state-path"]) / "ledger-00000.jsonl"
+    settings = {"method": "fedavg", "dataset": "own"}
+    error, _ = asked(node, settings, "describe", "query.describe", run=10**6 * "x")
+    assert "has 1000000 characters; allowed are up to 200" in error
+    assert not path.exists()
+    errors = set()
+    for number in range(40):
+        ledger_file._checked.clear()  # each message may reach a new process
+        error, _ = asked(node, settings, "describe", "query.describe", run=f"run-{number}")
+        errors.add(error)
+    assert errors == {"", "this node has begun 20 runs today, as many as it begins on a day (UTC)"}
+    lines = Ledger(path).lines()
+    assert sum(line["kind"] == "run" for line in lines) == 20
+    assert path.stat().st_size < 30_000
+    asked(node, settings, "describe", "query.describe", run="run-0")  # a known run goes on
+    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    assert asked(node, settings, "describe", "query.describe", run="next-day") == ("", [])
+
+
+def test_sums_that_are_only_begun_fill_no_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "SUMS_PER_DAY", 20)
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    session = Session("run", "train", 1, 2**61 - 1, 5, (0, 1, 2))
+    for _ in range(20):
+        ledger.begin(session, {})
+    with refuses("too-many-today", "20 secure sums", error=ConfigError):
+        ledger.begin(session, {})
 
 
 def test_refusals_fill_no_disk(tmp_path, monkeypatch):

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_runs import Recorder, all_bytes, array_names, real_nodes, run
-from flwr.app import Context, Message, RecordDict
+from app_runs import Recorder, all_bytes, asked, real_nodes, run
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
 from policies import with_policy
 
-from curvfed.client_app.app import OF_ROUNDS, app, check_phase
+from curvfed.client_app.app import OF_ROUNDS, check_phase
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node, is_real
@@ -24,13 +23,10 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.discriminant import DiscriminantServer
-from curvfed.strategies.wire.codec import encode_arrays, encode_request
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Facts, Header, Request
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -341,21 +337,6 @@ def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
     assert {name for name, mode in modes.items() if mode != 0o600} == set()
     folders = [found.path, *(path for path in found.path.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
-
-
-def asked(
-    node: dict[str, Any], settings: dict[str, Any], phase: str, message_type: str
-) -> tuple[str, list[str]]:
-    """What a node answers to a message that a lying server makes by hand: the error, and names of
-    arrays."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-    facts = Facts("nodes", 8, ("0", "1"))
-    request = Request(Header("run", phase, 1), 0, facts, encode_arrays({}))
-    message = Message(encode_request(request), 1, message_type)
-    reply = app(message, Context(1, 1, node, RecordDict(), defaults() | settings))
-    return str(reply.content["header"]["error"]), sorted(array_names(reply.content))
 
 
 FORGED = [
