@@ -187,7 +187,26 @@ CONDITIONS: dict[str, Callable[[Client], bool]] = {
 """Phases that belong only to some runs of a method."""
 
 
-def check_phase(phase: str, message_type: str, client: Client, phases: Collection[str]) -> None:
+INTERVALS = {
+    CALIBRATE: "calibration_every",
+    CCVR: "calibration_every",
+    FINE_TUNE: "fine_tune_every",
+    EVALUATE: "evaluate_every",
+}
+"""Phases after the last round, and the key of the interval in rounds at which they come besides."""
+
+
+def _is_due(config: RunConfig, phase: str, round: int) -> bool:
+    """Whether the run's configuration has this phase after this round."""
+    if phase not in INTERVALS or config.may_stop_early or round == config.num_rounds:
+        return True
+    interval = getattr(config, INTERVALS[phase])
+    return bool(interval and round % interval == 0)
+
+
+def check_phase(
+    phase: str, message_type: str, client: Client, phases: Collection[str], round: int
+) -> None:
     """Refuse a message by its phase, before its handler runs.
 
     Parameters
@@ -197,12 +216,13 @@ def check_phase(phase: str, message_type: str, client: Client, phases: Collectio
     client : Client
     phases : collection of str
         Those that the client's method has.
+    round : int
 
     Raises
     ------
     ConfigError
-        If the phase does not belong to the run, or a node that takes part in secure sums alone
-        would send an unmasked reply.
+        If the phase does not belong to the run or to the round, or a node that takes part in secure
+        sums alone would send an unmasked reply.
     """
     if (
         MESSAGE_TYPES.get(phase) != message_type
@@ -212,6 +232,12 @@ def check_phase(phase: str, message_type: str, client: Client, phases: Collectio
         raise ConfigError(
             f'a message {message_type} of phase "{phase}" is no part of a run of method ='
             f' "{client.config.method}"',
+            key="phase",
+        )
+    if not client.method.is_one_shot and not _is_due(client.config, phase, round):
+        raise ConfigError(
+            f'phase "{phase}" of round {round} is not due in a run of num-rounds ='
+            f" {client.config.num_rounds}",
             key="phase",
         )
     is_open = phase in TARGETS and not is_masked(client.config, phase)
@@ -241,7 +267,7 @@ def _answer(message: Message, context: Context) -> Message:
         with own_settings(), memory_errors(config, node):
             client = get_client(config, header.run, node)
             handlers = OF_ONE_SHOT if client.method.is_one_shot else OF_ROUNDS
-            check_phase(header.phase, message.metadata.message_type, client, handlers)
+            check_phase(header.phase, message.metadata.message_type, client, handlers, header.round)
             # Replies to earlier messages have reported what was restored for them.
             client.restored = None
             handler = handlers[header.phase]

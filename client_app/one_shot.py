@@ -13,6 +13,7 @@ from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
+from curvfed.client_app.start import SUMMED, check_model
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.base.statistics import Statistics
@@ -51,6 +52,8 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
             key="sum-size",
         )
     statistics = half.contribution(session.num_asked, received.order_numbers)
+    if client.node.is_real:
+        client.files.notes.write(SUMMED, [request.header.round])
     if vectors.modulus:
         (vector,) = statistics.arrays.values()
         return masked(client, request, state, vector)
@@ -75,7 +78,9 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
 
 
 def _score(client: Client, request: Request) -> rounds.Contribution:
-    scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
+    received = decode_arrays(request.arrays)
+    check_model(client, received)
+    scores, arrays = _half(client, request).evaluate(received)
     return rounds.Contribution(arrays, 0, scores, received={})
 
 

@@ -13,16 +13,14 @@ from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import has_small_class
-from curvfed.client_app.node.policy import ANY
-from curvfed.geometry.arrays import Array, Floats
+from curvfed.client_app.start import TRAINED, check_start
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics
-from curvfed.strategies.config.build_method import initial_aggregation
-from curvfed.strategies.config.masked import is_masked, start_digest
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Facts, Request
-from curvfed.tasks.errors import SafeError
+from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 
 if TYPE_CHECKING:
     from curvfed.client_app.private_rounds import PrivateRounds
@@ -103,6 +101,8 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
             fields |= _confusion(client, request, contribution.scored)
     if request.header.phase == TRAIN:
         client.commit(request.header.round, base=request.stamp)
+        if client.node.is_real:
+            client.files.notes.write(TRAINED, [1])
     return fields
 
 
@@ -262,73 +262,3 @@ def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, 
     if not counts or has_small_class(class_sizes, client.node):
         return {}
     return {"parts": {CONFUSION: counts}}
-
-
-CLOSE = 1e-2
-"""Allowed distance from the seeded parameters, as a share of the array's largest entry: processors
-and versions of torch draw slightly different numbers, and the wire may round them."""
-
-
-def check_start(client: Client, request: Request, received: Arrays) -> None:
-    """Refuse a run that starts from other parameters than its seed yields, unless the policy allows
-    these. Parameters that have been trained cannot be checked.
-
-    Parameters
-    ----------
-    client : Client
-    request : Request
-    received : dict of str to array
-        Its parameters in full precision.
-
-    Raises
-    ------
-    ConfigError
-        Names the digest of the start, and the line of the policy that would allow it.
-    """
-    header = request.header
-    # A run without rounds never trains, whatever round its messages name.
-    is_start = 0 in (header.round, client.config.num_rounds) or (
-        header.round == 1 and header.phase == TRAIN
-    )
-    rules = client.node.rules
-    if not is_start or rules is None or rules.runs.starts == ANY:
-        return
-    if _is_seeded(client, request.required_facts, received):
-        return
-    digest = start_digest(received)
-    if digest not in rules.runs.starts:
-        raise ConfigError(
-            "this run does not start from the parameters that its configuration and its seed yield"
-            f" here, but from others (init-from), which could be made to reveal single records:"
-            f' [runs] starts = ["{digest}"] in this node\'s policy.toml would allow them',
-            key="other-start",
-        )
-
-
-def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:
-    # Other methods send every client the same at first; those that couple clients need two.
-    partitions = facts.partitions or (client.partition, client.partition + 1)
-    try:
-        aggregation = initial_aggregation(client.config, facts, partitions)
-    except SafeError:  # the server's half of another package's method is not installed here
-        return False
-    seeded = aggregation.sent_to(client.partition)
-    if seeded.keys() != received.keys():
-        return False
-    for name, array in seeded.items():
-        if not _is_close(received[name], array, may_be_scaled=name not in client.tensors):
-            return False
-    return True
-
-
-def _is_close(received: Array, seeded: Array, may_be_scaled: bool) -> bool:
-    """Whether an array is the seeded one, or a multiple: what a method sends beside the model, such
-    as a coupling of models, can depend on the number of clients."""
-    if received.shape != seeded.shape:
-        return False
-    actual = received.astype(np.float64).ravel()
-    expected = seeded.astype(np.float64).ravel()
-    if may_be_scaled and (square := expected @ expected):
-        expected = expected * (actual @ expected / square)
-    allowed = CLOSE * np.abs(expected).max(initial=0)
-    return bool((np.abs(actual - expected) <= allowed).all())

@@ -62,6 +62,9 @@ class Runs(Table):
     after losing personal parameters."""
 
     methods: Listed[str] | None = Field(default=None, description="a list of names of methods")
+    calibrations: Listed[str] | None = Field(
+        default=None, description="a list of values of the run's key calibration"
+    )
     keys: Annotated[dict[str, Listed[Scalar] | Range], AfterValidator(_check_keys)] = Field(
         default={},
         description='"key of a run" = a list of its allowed values, or { min = …, max = … }',
@@ -118,9 +121,10 @@ class Policy(Table):
         run with the key at its default gets the node's value. `public`: the public data sets of
         which the node has a part.
     runs : Runs
-        `methods`: the allowed methods. `keys`: by key of a run, a list of allowed values or a
-        range. `lost_state`: as in the node's configuration. `code`: whose code the node runs.
-        `starts`: the allowed starting parameters beside those that a run's seed yields.
+        `methods`: the allowed methods, each with its own calibration. `calibrations`: the others;
+        without a line all, and beside `methods` none. `keys`: by key of a run, a list of allowed
+        values or a range. `lost_state`: as in the node's configuration. `code`: whose code the node
+        runs. `starts`: the allowed starting parameters beside those that a run's seed yields.
     leaves : Leaves
         As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
         computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
@@ -154,6 +158,7 @@ class Policy(Table):
         """
         if self.runs.methods is not None and config.method not in self.runs.methods:
             raise _refused("method", config.method, f"[runs] methods = {_toml(self.runs.methods)}")
+        self._check_calibration(config.calibration)
         values = flatten(config)
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
@@ -183,6 +188,16 @@ class Policy(Table):
         if config.data_dir:
             self._check_listed("data-dir", config.data_dir, "[a folder]")
         return config
+
+    def _check_calibration(self, asked: str | None) -> None:
+        """Refuse a calibration that is not the method's own, unless the policy names it."""
+        listed = self.runs.calibrations
+        if listed is None and self.runs.methods is not None:
+            listed = ()
+        if asked is None or asked == "none" or listed is None or asked in listed:
+            return
+        line = f"calibrations = {_toml([*listed, asked])}"
+        raise _refused("calibration", asked, f"[runs] needs the line {line}")
 
     def _check_listed(self, key: str, value: Scalar, line: str) -> None:
         """Refuse the value of a key that [runs] keys must allow explicitly."""

@@ -152,6 +152,7 @@ POLICY = """\
 
 [runs]
 # methods = ["hull", "fedavg"]    # without this line: all
+# calibrations = ["ffc"]          # without this line: all, but none beside a line methods
 # keys = { "local-epochs" = [1, 2], "hull.epsilon" = { min = 0.01 } }
 # lost-state = "refuse"           # lost personal parameters: "refuse", "previous", "fresh"
 # code = "installed"              # or "any", or digests of bundles whose own code may run here too
