@@ -22,6 +22,7 @@ from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
+from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
@@ -37,6 +38,7 @@ from curvfed.strategies.wire.messages import (
     EVALUATE,
     FINE_TUNE,
     FORGET,
+    HOLDERS,
     HULLS,
     KEYS,
     MEASURE,
@@ -79,6 +81,7 @@ def describe(client: Client) -> Description:
         partition_digest=data.partition_digest,
         num_partitions=_num_partitions(client),
         group=client.group if client.config.is_masked else (),
+        min_holders=client.node.min_holders if client.config.is_masked else 0,
         statistics=_statistics(client),
     )
 
@@ -150,6 +153,7 @@ OF_EVERY_RUN: dict[str, Handler] = {
     CONFIRM: _step("secure", "confirm"),
     UNMASK: _step("secure", "unmask"),
     FORGET: _step("secure", "forget"),
+    HOLDERS: _step("holders", "count"),
 }
 OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
     START: _answer_start,
@@ -173,6 +177,7 @@ def _calibrates(client: Client, phase: str) -> bool:
 
 
 CONDITIONS: dict[str, Callable[[Client], bool]] = {
+    HOLDERS: lambda client: sums_by_name(client.config),
     START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
     TRAIN: lambda client: client.config.num_rounds > 0,
     EVALUATE: lambda client: not client.is_private,

@@ -40,6 +40,7 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
     received, complaint = receive_shares(client, request, state)
     if complaint:
         return complaint
+    client.learn_holders(request)
     session = member_of(request, state).state.session
     half = _half(client, request)
     vectors = half.vectors(session.num_asked)
@@ -70,6 +71,11 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
     )
 
 
+def held(client: Client, request: Request) -> set[str]:
+    """The names of the classes that the client contributes to."""
+    return _half(client, request).held()
+
+
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the model."""
     if not is_masked(client.config, request.header.phase):
@@ -96,7 +102,7 @@ def _half(client: Client, request: Request) -> OneShotClient:
         data=client.data,
         partition=client.partition,
         owns_data=node.owns_data,
-        min_class_size=node.min_class_size,
+        leaving=client.leaving,
         max_share=node.hull_max_share,
         reveal=reveal,
     )

@@ -117,7 +117,7 @@ def train(client: Client, request: Request) -> Contribution:
     if client.private_rounds is not None:
         return _train_privately(client, request, client.private_rounds)
     started = time.perf_counter()
-    received = _prepare(client, request)
+    received = prepare(client, request)
     learner = client.learner
     before = client.scores()
     trained = client.fit(request.header.round)
@@ -147,13 +147,13 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
     basis = private.basis(request)
     arrays = private.stored_reply(number, basis)
     if arrays is None:
-        received = _prepare(client, request)
+        received = prepare(client, request)
         client.fit(number)
         arrays = client.learner.share()
         client.commit(number, base=request.stamp)
         private.store_reply(number, basis, arrays)
     else:
-        received = _prepare(client, request, stamp=number)
+        received = prepare(client, request, stamp=number)
     figures: dict[str, float] = {}
     if client.task.num_examples:
         private.pay(number, arrays)
@@ -163,7 +163,7 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
 
 def evaluate(client: Client, request: Request) -> Contribution:
     """Score the shared parameters received with the client's personal ones."""
-    received = _prepare(client, request)
+    received = prepare(client, request)
     figures = client.scores() | _curvature(client)
     return Contribution({}, 0, figures, received=received, scored=client.learner.scored)
 
@@ -171,7 +171,7 @@ def evaluate(client: Client, request: Request) -> Contribution:
 def fine_tune(client: Client, request: Request) -> Contribution:
     """Train a personal model from the shared parameters received. Only its scores are sent."""
     started = time.perf_counter()
-    received = _prepare(client, request)
+    received = prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
     tuned = client.learner.tuned
@@ -185,7 +185,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
-    _prepare(client, request)
+    prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)
     calibration = client.config.calibrator
     bound = calibration.bound if calibration else 0.0
@@ -217,10 +217,10 @@ def class_sums(client: Client, phase: str) -> tuple[Floats, int]:
             " share-statistics or secure-sum",
             key="private-statistics",
         )
-    return calibration.of_client(client.model, client.task, client.node.min_class_size)
+    return calibration.of_client(client.model, client.task, client.leaving)
 
 
-def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
+def prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
     """Prepare the client for the message.
 
     Parameters
@@ -233,6 +233,7 @@ def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arra
     dict of str to array
         The shared parameters received.
     """
+    client.learn_holders(request)
     client.prepare(request.required_facts, request.stamp if stamp is None else stamp)
     received = decode_arrays(request.arrays, client.precision)
     check_start(client, request, received)

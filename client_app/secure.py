@@ -159,6 +159,7 @@ def masked(
         client.fixed_arrays,
         request.required_facts,
         client.requested,
+        request.holders,
     )
     masked_input = member.mask_input(vector, basis, has_noise=has_noise)
     _store(member, state)

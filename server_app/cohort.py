@@ -104,6 +104,10 @@ class Cohort(ABC):
         self.run = run
 
     @abstractmethod
+    def begin(self) -> None:
+        """Ask what the questions of a new run need to be asked."""
+
+    @abstractmethod
     def ask(self, question: Question) -> Answer:
         """Send the model to some clients and collect what they contribute.
 
@@ -214,6 +218,7 @@ class Cohort(ABC):
                 arrays=records[id(model)],
                 fixed=ArrayRecord() if client in run.state.fixed_holders else fixed,
                 parts=parts.get(client, {}),
+                holders=run.holders_of(client),
             )
         return requests
 
@@ -241,6 +246,9 @@ class Cohort(ABC):
 
 class OpenCohort(Cohort):
     """The server sees each client's contribution."""
+
+    def begin(self) -> None:
+        """Nothing."""
 
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""

@@ -97,6 +97,7 @@ class Sums(Table):
     contributors: int = Field(default=3, ge=2, description="a whole number, 2 or more")
     weight_share: float = Field(default=0.5, gt=0, le=1, description="a share above 0, up to 1")
     others_examples: int = Field(default=10, ge=0, description="a whole number, 0 or more")
+    min_holders: int | None = Field(default=None, ge=1, description="a whole number, 1 or more")
     regroups_per_quarter: int = Field(default=1, ge=0, description="a whole number, 0 or more")
 
 
@@ -132,6 +133,8 @@ class Policy(Table):
         `contributors`: the minimum number of nodes in a sum. `regroups_per_quarter`: how often the
         node's group may change in 90 days. `weight_share`: the largest share of the examples of a
         sum that this node's may be. `others_examples`: the minimum number of the others' together.
+        `min_holders`: what is computed from a class or an entity that fewer members have stays at
+        the node; without a line 3, or all members of a smaller group.
     privacy : Privacy
         `max_epsilon` at `delta`: what all private runs together may cost. With it the node takes
         part in private runs alone.

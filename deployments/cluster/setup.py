@@ -170,6 +170,7 @@ POLICY = """\
 # contributors = 3                # minimum number of nodes in a secure sum
 # weight-share = 0.5              # the largest share of a sum's examples that the node may have
 # others-examples = 10            # minimum number of examples of all other nodes together
+# min-holders = 3                 # what fewer members have stays here: classes, entities of links
 # regroups-per-quarter = 1        # how often its members may change: `curvfed cluster regroup`
 
 [privacy]

@@ -19,6 +19,7 @@ from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.privacy_noise import CLIP, honest_shares, split_clip
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.checks import check_groups
+from curvfed.strategies.config.holders import COUNT_MODULUS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import basis_of
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.config.secure_phases import (
@@ -34,7 +35,7 @@ from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
+from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Parts, Reply
 
 SumGroup = Callable[..., tuple[Answer, NDArray[np.uint64]]]
 """Sums a vector of each client of a group: `secure_sum`, given all but the group, the modulus and
@@ -94,16 +95,81 @@ class MaskedCohort(Cohort):
         run = self.run
         header = run.header(question.phase, question.round)
         sent = run.model.sent_to(0)
-        sum_group = partial(
-            secure_sum,
-            partial(self._run_step, question),
-            header,
-            sums=self._sums,
-            basis=basis_of(sent, run.fixed, run.federation.facts, run.requested),
-        )
+        sum_group = self._summation(question, header, sent)
         if question.residues is not None:
             return self._sum_residues(header, question.clients, question.residues, sum_group)
         return self._sum_numbers(header, question, sent, sum_group)
+
+    def begin(self) -> None:
+        """See `count_holders`."""
+        self.count_holders(list(self.run.federation.nodes), self._number_of_groups)
+
+    def count_holders(self, clients: Sequence[int], number: int) -> None:
+        """Count the members of each group that contribute to each class or entity, in a run whose
+        sums have something of single ones.
+
+        Raises
+        ------
+        RoundError
+            If too few members stay to the end.
+        """
+        run = self.run
+        names = run.federation.facts.class_names
+        described = run.federation.descriptions
+        asked = run.config.secure.min_holders or 0
+        is_needed = asked != 1 or any(described[client].min_holders != 1 for client in clients)
+        if not (is_needed and names and sums_by_name(run.config)):
+            return
+        question = Question(HOLDERS, 0, clients, is_recorded=True)
+        header = run.header(HOLDERS)
+        sum_group = self._summation(question, header, run.model.sent_to(0))
+        phases = []
+        reasons = []
+        for group in self._groups(header, clients, number):
+            try:
+                phase, counts = sum_group(group, COUNT_MODULUS, len(names))
+            except SecureSumError as error:
+                reasons.append(str(error))
+                continue
+            phases.append(phase)
+            minima = [asked, *(described[member].min_holders for member in phase.replies)]
+            needed = max(holders_needed(minimum, len(phase.replies)) for minimum in minima)
+            counts = np.minimum(counts, needed)
+            few = int((counts < needed).sum())
+            if few:
+                log.info(
+                    "fewer than %d members of a sum have %d of %d classes or entities: what is"
+                    " computed from these stays at the clients",
+                    needed,
+                    few,
+                    len(names),
+                )
+            run.state.holders.append(
+                {"clients": list(group), "counts": counts.tolist(), "needed": needed}
+            )
+        self._joined(header, phases, reasons)
+
+    @property
+    def _number_of_groups(self) -> int:
+        """As `groups` takes it."""
+        return 0 if self._sums.keys.fixed_groups else 1
+
+    def _summation(self, question: Question, header: Header, sent: Arrays) -> SumGroup:
+        """The sum of a question over a group."""
+        run = self.run
+
+        def sum_group(
+            group: Sequence[int], modulus: int, length: int, **options: int
+        ) -> tuple[Answer, NDArray[np.uint64]]:
+            facts = run.federation.facts
+            holders = run.holders_of(group[0])
+            basis = basis_of(sent, run.fixed, facts, run.requested, holders)
+            ask = partial(self._run_step, question)
+            return secure_sum(
+                ask, header, group, modulus, length, self._sums, basis=basis, **options
+            )
+
+        return sum_group
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """All clients, if there are any to score: a sum has figures for all or for none."""
@@ -130,7 +196,7 @@ class MaskedCohort(Cohort):
         phases = []
         reasons = []
         excess = 0.0
-        for group in self._groups(header, question.clients, 0 if sums.keys.fixed_groups else 1):
+        for group in self._groups(header, question.clients, self._number_of_groups):
             try:
                 phase, group_sum = sum_group(group, SUM_PRIME, length, num_encoded=number)
             except SecureSumError as error:

@@ -111,6 +111,10 @@ class Secure(Table):
     member is left out of the round. It protects over many rounds and runs, where different cohorts
     together reveal more than each one; auto: for real nodes, which sum in no other way, and not in
     a simulation"""
+    min_holders: int | None = Field(default=None, ge=1)
+    """minimum number of members of a sum that have a class or an entity of links; with fewer what
+    is computed from it stays at these clients; auto: 3, or all members of a smaller group. A node's
+    policy can set a higher minimum"""
     clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
     """maximum norm of a client's update in a secure average; longer updates are shortened to it,
     and the log reports them"""

@@ -19,28 +19,36 @@ from curvfed.strategies.wire.messages import (
     CCVR,
     EVALUATE,
     FINE_TUNE,
+    HOLDERS,
     HULLS,
     TRAIN,
     Facts,
+    Holders,
 )
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
-TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
+TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
 """Phases whose replies can be masked, in their order within a round."""
 
 
 def is_masked(run: RunKeys, phase: str) -> bool:
     """Whether the server sees only the sum of the replies of this phase."""
-    return phase in TARGETS and (run.secure_sum or phase == HULLS)
+    return phase in TARGETS and (run.secure_sum or phase in (HOLDERS, HULLS))
 
 
 ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
 
-def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> "Basis":
+def basis_of(
+    arrays: Arrays,
+    fixed: Arrays,
+    facts: Facts,
+    config: RunConfig,
+    holders: Holders | None = None,
+) -> "Basis":
     """The basis of a vector.
 
     Parameters
@@ -53,13 +61,15 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> 
     config : RunConfig
         As the run was started with: before missing values are resolved and before a node decides
         how its own data are read.
+    holders : Holders, optional
+        As the server states them.
     """
     from curvfed.strategies.secure_sum.messages import Basis
 
     parameters = sha256(_digest_of(arrays) + _digest_of(fixed)).digest()
     return Basis(
         parameters=parameters,
-        facts=_digest(vars(facts)),
+        facts=_digest(vars(facts) | ({} if holders is None else {"holders": vars(holders)})),
         configuration=_configuration(config),
         code=code_digest(),
     )

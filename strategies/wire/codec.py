@@ -32,6 +32,7 @@ from curvfed.strategies.wire.messages import (
     Description,
     Facts,
     Header,
+    Holders,
     Parts,
     Reply,
     Request,
@@ -49,6 +50,7 @@ _FIXED = "fixed"
 _METRICS = "metrics"
 _BODY = "body"
 _PARTS = "parts"
+_HOLDERS = "holders"
 
 _NUMPY = "numpy.ndarray"
 _PREFIX = 10  # bytes of NumPy's magic text, the version and the header's length
@@ -227,6 +229,8 @@ def encode_request(request: Request) -> RecordDict:
         content[_FIXED] = request.fixed
     if request.parts:
         content[_PARTS] = ConfigRecord(dict(request.parts))
+    if request.holders is not None:
+        content[_HOLDERS] = ConfigRecord(tuples_to_lists(vars(request.holders)))
     return content
 
 
@@ -244,6 +248,9 @@ def decode_request(content: RecordDict) -> Request:
         record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
     )
     check_texts([*arrays, *fixed])
+    holders = None
+    if _HOLDERS in content:
+        holders = build_dataclass(Holders, config_of(content, _HOLDERS))
     return Request(
         build_dataclass(Header, header),
         entry(header, "stamp", int),
@@ -251,6 +258,7 @@ def decode_request(content: RecordDict) -> Request:
         arrays,
         fixed,
         _parts(content),
+        holders,
     )
 
 

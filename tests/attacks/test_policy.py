@@ -203,7 +203,7 @@ def of_one_cell(tmp_path):
 def test_a_class_of_one_cell_stays_at_home(line, of_one_cell, tmp_path):
     """Without a least size the published model has the cell to the bin, as a corner of its class."""
     nodes, cell = of_one_cell
-    chosen = with_policy(tmp_path, nodes, f"[leaves]\n{line}")
+    chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
     found = hull_run(tmp_path, nodes=chosen, hull__classifier="depth")
     distance = np.linalg.norm(found.model["corners"] - cell, axis=1).min()
     assert (distance < 3e-3) == bool(line)
@@ -213,7 +213,7 @@ def test_a_class_of_one_cell_stays_at_home(line, of_one_cell, tmp_path):
 def test_moments_of_one_cell_stay_at_home(line, of_one_cell, tmp_path, monkeypatch):
     """The sums of a class that one client has alone are that client's: of one cell, the cell."""
     nodes, cell = of_one_cell
-    chosen = with_policy(tmp_path, nodes, f"[leaves]\n{line}")
+    chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
     sums = []
     learn = DiscriminantServer.learn
     monkeypatch.setattr(
@@ -221,7 +221,8 @@ def test_moments_of_one_cell_stay_at_home(line, of_one_cell, tmp_path, monkeypat
         "learn",
         lambda half, total: sums.append(total.arrays["sums"]) or learn(half, total),
     )
-    run(tmp_path, nodes=chosen, method="discriminant", discriminant__kind="lda")
+    settings: dict[str, Any] = {"discriminant__kind": "lda", "secure__min_holders": 1}
+    run(tmp_path, nodes=chosen, method="discriminant", **settings)
     count, *tangent = sums[0].reshape(3, 6)[2, :3]
     norm = np.linalg.norm(cell)
     expected = np.arctanh(norm) * cell / norm
