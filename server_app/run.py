@@ -39,7 +39,7 @@ from curvfed.strategies.wire.messages import (
 from curvfed.tasks.code_digest import model_digest
 from curvfed.tasks.errors import KeyedError
 
-WITHIN_ROUND = (HOLDERS, TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
+WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HOLDERS, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 

@@ -120,18 +120,22 @@ class MaskedCohort(Cohort):
         is_needed = asked != 1 or any(described[client].min_holders != 1 for client in clients)
         if not (is_needed and names and sums_by_name(run.config)):
             return
-        question = Question(HOLDERS, 0, clients, is_recorded=True)
+        is_one_shot = run.config.row.is_one_shot
+        question = Question(HOLDERS, 0, clients, is_recorded=is_one_shot)
         header = run.header(HOLDERS)
         sum_group = self._summation(question, header, run.model.sent_to(0))
         phases = []
         reasons = []
         for group in self._groups(header, clients, number):
+            started = time.monotonic()
             try:
                 phase, counts = sum_group(group, COUNT_MODULUS, len(names))
             except SecureSumError as error:
                 reasons.append(str(error))
                 continue
             phases.append(phase)
+            if not is_one_shot:
+                self.record(phase, started, in_round=False)
             minima = [asked, *(described[member].min_holders for member in phase.replies)]
             needed = max(holders_needed(minimum, len(phase.replies)) for minimum in minima)
             counts = np.minimum(counts, needed)
