@@ -162,7 +162,9 @@ class Client:
     @property
     def group(self) -> tuple[int, ...]:
         """The partitions with which a real node is summed; none in a simulation."""
-        return self.ledger.group(self.partition, self.roster) if self.ledger else ()
+        if self.ledger is None or self.node.rules is None:
+            return ()
+        return self.ledger.group(self.partition, self.roster, self.node.rules.sums.group_size)
 
     def contributes(self, target: str) -> bool:
         """Whether this client takes part in sums of phase `target`: a simulated one if it has

@@ -28,6 +28,7 @@ from curvfed.client_app.node.ledger_memory import (
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
 from curvfed.strategies.secure_sum import Session
@@ -148,9 +149,11 @@ class Ledger(LedgerFile):
         if shorter:
             raise PeerError(shorter)
 
-    def group(self, partition: int, roster: Collection[int] | None) -> tuple[int, ...]:
-        """The nodes that this node is summed with: its group in the roster, else those of its first
-        sum; itself alone if it has neither.
+    def group(
+        self, partition: int, roster: Collection[int] | None, size: int = GROUP_SIZE
+    ) -> tuple[int, ...]:
+        """The nodes that this node is summed with: its group in the roster, of at least this size,
+        else those of its first sum; itself alone if it has neither.
 
         Raises
         ------
@@ -160,7 +163,7 @@ class Ledger(LedgerFile):
         if roster is None:
             with self.locked():
                 return min(self.memory.cohorts, default=(partition,))
-        for group in groups(roster):
+        for group in groups(roster, size=size):
             if partition in group:
                 return tuple(group)
         raise ConfigError(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
-from curvfed.strategies.base.shared_tables import Points, Secure
+from curvfed.strategies.base.shared_tables import GROUP_SIZE, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.tasks import plugins
@@ -94,6 +94,7 @@ class Leaves(Table):
 class Sums(Table):
     """[sums]: the secure sums that the node takes part in, and how often its group may change."""
 
+    group_size: int = Field(default=GROUP_SIZE, ge=2, description="a whole number, 2 or more")
     contributors: int = Field(default=3, ge=2, description="a whole number, 2 or more")
     weight_share: float = Field(default=0.5, gt=0, le=1, description="a share above 0, up to 1")
     others_examples: int = Field(default=10, ge=0, description="a whole number, 0 or more")
@@ -130,6 +131,7 @@ class Policy(Table):
         As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
         computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
     sums : Sums
+        `group_size`: the smallest size of the groups into which the roster is divided.
         `contributors`: the minimum number of nodes in a sum. `regroups_per_quarter`: how often the
         node's group may change in 90 days. `weight_share`: the largest share of the examples of a
         sum that this node's may be. `others_examples`: the minimum number of the others' together.

@@ -41,6 +41,11 @@ NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flow
 """The strategies that use only the mean of the clients' parameters."""
 
 
+GROUP_SIZE = 5
+"""Default of the smallest size of a group of a secure sum: with the server, all members but one can
+compute what the last one sent."""
+
+
 class Images(Table):
     """Keys of image data and networks."""
 

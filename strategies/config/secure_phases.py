@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Secure
+from curvfed.strategies.base.shared_tables import GROUP_SIZE, Secure
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import SecureSumError
@@ -84,15 +84,17 @@ class Opening(Message):
         )
 
 
-def groups(clients: Collection[int], number: int = 0) -> list[list[int]]:
+def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) -> list[list[int]]:
     """Divide the clients into groups of about equal size, in ascending order of partitions.
 
     Parameters
     ----------
     number : int
-        The number of groups; 0 for groups of 5 to 9, and one group of up to 9 clients.
+        The number of groups; 0 for groups of `size` and more.
+    size : int
+        The smallest size of a group; fewer than twice as many clients are one group.
     """
-    number = number or (len(clients) // 5 if len(clients) > 9 else 1)
+    number = number or max(len(clients) // size, 1)
     return [group.tolist() for group in np.array_split(sorted(clients), number)]
 
 

@@ -304,15 +304,24 @@ def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys, monkeypa
     assert "from [[0, 1, 2, 3]] to those of the next sum, by " in capsys.readouterr().out
 
 
-@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.randoms())
+@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.integers(2, 20), st.randoms())
 @examples(200)
-def test_a_roster_divides_its_nodes(roster: set[int], rng: Random):
+def test_a_roster_divides_its_nodes(roster: set[int], size: int, rng: Random):
     """Every node finds the same groups, whatever the order of its files."""
     shuffled = sorted(roster, key=lambda _: rng.random())
-    divided = groups(shuffled)
+    divided = groups(shuffled, size=size)
     assert sorted(node for group in divided for node in group) == sorted(roster)
-    assert divided == groups(sorted(roster))
-    assert all(5 <= len(group) <= 9 for group in divided) or len(divided) == 1
+    assert divided == groups(sorted(roster), size=size)
+    assert all(size <= len(group) < 2 * size for group in divided) or len(divided) == 1
+
+
+def test_a_policy_makes_groups_larger(tmp_path):
+    """Of 100 nodes, 4 colluders sufficed."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    roster = range(100)
+    assert len(ledger.group(7, roster)) == 5
+    policy = Policy.model_validate({"sums": {"group-size": 20}})
+    assert ledger.group(7, roster, policy.sums.group_size) == tuple(range(20))
 
 
 @given(st.data())

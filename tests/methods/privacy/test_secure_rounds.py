@@ -399,6 +399,8 @@ def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
 def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missing(tmp_path):
     assert list(map(len, groups(range(9)))) == [9]
     assert list(map(len, groups(range(23)))) == [6, 6, 6, 5]
+    assert list(map(len, groups(range(23), size=12))) == [23]
+    assert list(map(len, groups(range(24), size=12))) == [12, 12]
 
     def gone(request, handle):
         reply = handle(request)
