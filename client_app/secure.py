@@ -207,6 +207,7 @@ def masked(
         request.required_facts,
         client.requested,
         request.stamp,
+        request.holders,
     )
     if client.ledger is not None:
         if (has_noise or is_drawn) and client.ledger.was_in(opened.session):

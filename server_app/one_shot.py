@@ -101,6 +101,7 @@ class OneShotRun(Run):
         if half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None
+        cohort.count_holders(clients, half.num_groups(len(clients)))
         question = Question(HULLS, PROTOCOL, clients, is_recorded=True)
         if isinstance(half, ResidueServer):
             question = replace(question, residues=half)
@@ -232,10 +233,13 @@ class OneShotRun(Run):
     def _evaluate(self, template: Arrays, cohort: MaskedCohort) -> Arrays:
         """Ask the clients for scores of the model, singly or as a secure sum; the sums of their
         arrays."""
+        described = self.federation.descriptions
+        # A real node scores the model of a sum that it is in.
+        scoring = [p for p in described if p in self.summed or not described[p].group]
         question = Question(
             EVALUATE,
             EVALUATION,
-            list(self.federation.nodes),
+            scoring,
             template,
             check=lambda scored: self.half.check_evaluation(scored.arrays),
             is_recorded=True,

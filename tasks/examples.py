@@ -149,6 +149,12 @@ class Examples(ABC):
         frequent = torch.bincount(train_labels).argmax()
         return {"majority_accuracy": float((test_labels == frequent).double().mean())}
 
+    def held(self, minimum: int) -> set[str]:
+        """The names of the classes with at least this number of training examples, 1 or more."""
+        sizes = torch.bincount(self.labels[self.train], minlength=len(self.class_names))
+        names = zip(self.class_names, sizes.tolist(), strict=True)
+        return {name for name, size in names if size >= minimum}
+
     @abstractmethod
     def bytes_on(self, device: torch.device) -> int:
         """Bytes that a task needs on a device beside these data in main memory."""

@@ -30,6 +30,7 @@ from curvfed.client_app.node.ledger_memory import (
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.masked import sum_number
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
@@ -47,6 +48,9 @@ REFUSALS_PER_DAY = 1000
 """Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
 holds."""
 
+RUNS_PER_DAY = 1000
+"""Maximum number of runs that the node begins on a day: each is a line of its ledger."""
+
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
 
@@ -55,9 +59,16 @@ class Ledger(LedgerFile):
     """The lines of one node, and the rules that they decide."""
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
-        """Record a run and its keys, once."""
+        """Record a run and its keys, once.
+
+        Raises
+        ------
+        ConfigError
+            If the node has begun `RUNS_PER_DAY` runs today.
+        """
         with self.locked() as file:
             if run not in self.memory.runs:
+                self._check_number(RUN, RUNS_PER_DAY, "runs")
                 self.write(file, RUN, run=run, **settings)
 
     def shares(self, task: str) -> tuple[float, ...]:
@@ -131,6 +142,14 @@ class Ledger(LedgerFile):
                     file, CONFIGURATION, run=run, questions=names, configuration=configuration
                 )
 
+    def _check_number(self, kind: str, limit: int, words: str) -> None:
+        """Refuse another line of a kind if today has as many as the limit."""
+        if self.memory.number_on(time_now(), kind) >= limit:
+            raise ConfigError(
+                f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
+                key="too-many-today",
+            )
+
     def refuse(self, reason: str, run: str, phase: str, round: int) -> None:
         """Record a refusal: equal ones of a run once a day, and up to `REFUSALS_PER_DAY`."""
         reason = reason[:LONGEST_REASON]
@@ -162,17 +181,11 @@ class Ledger(LedgerFile):
 
         Raises
         ------
-        SecureSumError
-            If keys were exchanged `EXCHANGES_PER_DAY` times on this day: a server can ask for more
-            than a disk holds.
+        ConfigError
+            If the node has exchanged keys `EXCHANGES_PER_DAY` times today.
         """
         with self.locked() as file:
-            if self.memory.exchanges_like(time_now()) >= EXCHANGES_PER_DAY:
-                raise SecureSumError(
-                    f"this node has exchanged keys {EXCHANGES_PER_DAY} times today, the most that"
-                    " it does on a day",
-                    key="too-many-exchanges",
-                )
+            self._check_number(BEGUN, EXCHANGES_PER_DAY, "exchanges of keys")
             self.write(file, BEGUN, run=run)
             own = stated_head(self.head.size, self.head.digest)
         return {peer: own + head for peer, head in recorded.items()}
@@ -212,9 +225,11 @@ class Ledger(LedgerFile):
         if shorter:
             raise PeerError(shorter)
 
-    def group(self, partition: int, roster: Collection[int] | None) -> tuple[int, ...]:
-        """The nodes that this node is summed with: its group in the roster, else those of its first
-        sum; itself alone if it has neither.
+    def group(
+        self, partition: int, roster: Collection[int] | None, size: int = GROUP_SIZE
+    ) -> tuple[int, ...]:
+        """The nodes that this node is summed with: its group in the roster, of at least this size,
+        else those of its first sum; itself alone if it has neither.
 
         Raises
         ------
@@ -224,7 +239,7 @@ class Ledger(LedgerFile):
         if roster is None:
             with self.locked():
                 return min(self.memory.cohorts, default=(partition,))
-        for group in groups(roster):
+        for group in groups(roster, size=size):
             if partition in group:
                 return tuple(group)
         raise ConfigError(

@@ -64,7 +64,8 @@ _TEXT_SETS = ("runs", "points", "refusals")
 
 _PLAIN = (
     "sums",
-    "exchanges",
+    "day",
+    "numbers",
     "regroups",
     "costs",
     "heads",
@@ -90,10 +91,12 @@ class Memory:
         Runs that asked, points that its hulls revealed.
     sums : dict of str to dict
         By run, the number and the digest of each sum that the node was in.
-    exchanges : list
-        The last day with an exchange of keys, and the number of exchanges on it.
     refusals : set of str
         The day and a hash of each refusal on the last day that has one.
+    day : str
+        The day of the last line.
+    numbers : dict of str to int
+        By kind, the number of lines of that day.
     cohorts : set of tuple of int
         The nodes of each sum since the last change of the group.
     regroups : list of str
@@ -113,9 +116,10 @@ class Memory:
 
     runs: set[str] = field(default_factory=set)
     sums: dict[str, dict[str, str]] = field(default_factory=dict)
-    exchanges: list[Any] = field(default_factory=lambda: ["", 0])
     points: set[str] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
+    day: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
     cohorts: set[tuple[int, ...]] = field(default_factory=set)
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
@@ -126,7 +130,13 @@ class Memory:
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
-        if line["kind"] == RUN:
+        kind = line["kind"]
+        number = self.number_on(line["time"], kind)
+        if self.day != line["time"][:_DAY]:
+            self.day = line["time"][:_DAY]
+            self.numbers = {}
+        self.numbers[kind] = number + 1
+        if kind == RUN:
             self.runs.add(line["run"])
         elif line["kind"] == SUM:
             number = sum_number(line["phase"], line["round"])
@@ -135,8 +145,6 @@ class Memory:
             for peer, head in line["heads"].items():
                 # Of two sums at the same time, the first in the ledger may have begun later.
                 self.heads[peer] = max(head, self.heads.get(peer, head))
-        elif line["kind"] == BEGUN:
-            self.exchanges = [line["time"][:_DAY], self.exchanges_like(line["time"]) + 1]
         elif line["kind"] == REFUSAL:
             name = refusal_name(line)
             self.refusals = {*self.refusals_like(name), name}
@@ -158,15 +166,14 @@ class Memory:
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 
+    def number_on(self, time: str, kind: str) -> int:
+        """Number of lines of a kind on the day of a time, if that is the last day."""
+        return self.numbers.get(kind, 0) if time[:_DAY] == self.day else 0
+
     def num_answered(self, run: str, phase: str) -> int:
         """Number of private replies of a run in a phase; a line that names no phase is of any."""
         costs = [cost for cost in self.costs if cost["run"] == run]
         return sum(cost.get("phase", phase) == phase for cost in costs)
-
-    def exchanges_like(self, time: str) -> int:
-        """The number of exchanges of keys on the day of a time."""
-        day, number = self.exchanges
-        return int(number) if day == time[:_DAY] else 0
 
     def refusals_like(self, name: str) -> set[str]:
         """The refusals of the same day."""

@@ -182,7 +182,10 @@ def regroup(
     settings = Node.read(read_config(node_config, folder.policy))
     ledger = ledger_of(settings)
     roster = read_roster(settings)
-    group = () if roster is None else ledger.group(settings.partition, roster)
+    sums = (settings.rules or Policy()).sums
+    group: tuple[int, ...] = ()
+    if roster is not None:
+        group = ledger.group(settings.partition, roster, sums.group_size)
     former = []
     if ledger.path.exists():
         check_owner(ledger.path)
@@ -193,9 +196,8 @@ def regroup(
     print(_warning(former, group))
     if not yes:
         typer.confirm("Change the group?", abort=True)
-    limit = (settings.rules or Policy()).sums.regroups_per_quarter
     try:
-        ledger.regroup(limit, former=former, group=group, by=user())
+        ledger.regroup(sums.regroups_per_quarter, former=former, group=group, by=user())
     except ConfigError as error:
         raise ClusterError(str(error), key=error.kind) from None
     print(f"{ledger.path}: recorded; the next sum is over the new group")

@@ -245,6 +245,15 @@ class ClientLinks(Examples):
         """
         self.numbered(class_names)
 
+    def held(self, minimum: int) -> set[str]:
+        """The names of the entities and relations of the training links, whatever their number."""
+        entities, relations = split_names(self.class_names)
+        ends = torch.unique(torch.cat([self.heads[self.train], self.labels[self.train]]))
+        numbers = torch.unique(self.relations[self.train])
+        return {entities[row] for row in ends.tolist()} | {
+            f"{RELATION}{relations[row]}" for row in numbers.tolist()
+        }
+
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the numbers."""
         return 6 * self.labels.nbytes

@@ -95,6 +95,12 @@ class ClientPoints:
         frequent = np.bincount(self.train_labels).argmax()
         return {"majority_accuracy": float((self.test_labels == frequent).mean())}
 
+    def held(self, minimum: int) -> set[str]:
+        """See `Examples`."""
+        sizes = np.bincount(self.train_labels, minlength=len(self.class_names))
+        names = zip(self.class_names, sizes.tolist(), strict=True)
+        return {name for name, size in names if size >= minimum}
+
     def check_test(self, shape: str, class_names: object) -> None:
         """Accept test points of any classes; a class that no client has is scored as wrong."""
 

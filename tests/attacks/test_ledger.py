@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app_runs import real_nodes, run
+from app_runs import asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, nodes_of
@@ -317,15 +317,24 @@ def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys, monkeypa
     assert "from [[0, 1, 2, 3]] to those of the next sum, by " in capsys.readouterr().out
 
 
-@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.randoms())
+@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.integers(2, 20), st.randoms())
 @examples(200)
-def test_a_roster_divides_its_nodes(roster: set[int], rng: Random):
+def test_a_roster_divides_its_nodes(roster: set[int], size: int, rng: Random):
     """Every node finds the same groups, whatever the order of its files."""
     shuffled = sorted(roster, key=lambda _: rng.random())
-    divided = groups(shuffled)
+    divided = groups(shuffled, size=size)
     assert sorted(node for group in divided for node in group) == sorted(roster)
-    assert divided == groups(sorted(roster))
-    assert all(5 <= len(group) <= 9 for group in divided) or len(divided) == 1
+    assert divided == groups(sorted(roster), size=size)
+    assert all(size <= len(group) < 2 * size for group in divided) or len(divided) == 1
+
+
+def test_a_policy_makes_groups_larger(tmp_path):
+    """Of 100 nodes, 4 colluders sufficed."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    roster = range(100)
+    assert len(ledger.group(7, roster)) == 5
+    policy = Policy.model_validate({"sums": {"group-size": 20}})
+    assert ledger.group(7, roster, policy.sums.group_size) == tuple(range(20))
 
 
 @given(st.data())
@@ -448,15 +457,37 @@ def test_the_sums_of_a_run_come_in_order(tmp_path):
     ledger.note_sum(replace(what, run="b"), BASIS, "", group, {})
 
 
+def test_names_of_runs_fill_no_disk(tmp_path, monkeypatch):
+    """A server's describe with a run of 10^6 characters was a line of 1 MB, and the refusal of
+    another such message another one; nothing bounded their number."""
+    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
+    path = Path(node["state-path"]) / "ledger-00000.jsonl"
+    settings = {"method": "fedavg", "dataset": "own"}
+    error, _ = asked(node, settings, "describe", "query.describe", run=10**6 * "x")
+    assert "has 1000000 characters; allowed are up to 200" in error
+    assert not path.exists()
+    errors = set()
+    for number in range(40):
+        ledger_file._checked.clear()  # each message may reach a new process
+        error, _ = asked(node, settings, "describe", "query.describe", run=f"run-{number}")
+        errors.add(error)
+    assert errors == {"", "this node has begun 20 runs today, as many as it begins on a day (UTC)"}
+    lines = Ledger(path).lines()
+    assert sum(line["kind"] == "run" for line in lines) == 20
+    assert path.stat().st_size < 30_000
+    asked(node, settings, "describe", "query.describe", run="run-0")  # a known run goes on
+    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    assert asked(node, settings, "describe", "query.describe", run="next-day") == ("", [])
+
+
 def test_exchanges_of_keys_fill_no_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger_module, "EXCHANGES_PER_DAY", 20)
     ledger = Ledger(tmp_path / "ledger.jsonl")
     for _ in range(20):
         ledger.begin("run", {})
-    with refuses("too-many-exchanges", error=SecureSumError):
+    with refuses("too-many-today", "20 exchanges of keys", error=ConfigError):
         ledger.begin("run", {})
-    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
-    ledger.begin("run", {})
 
 
 def test_refusals_fill_no_disk(tmp_path, monkeypatch):
