@@ -58,6 +58,9 @@ def sums(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
     return seen
 
 
+LOOSE = "[sums]\nmin-holders = 1\n[runs]\nconfigurations = 2\n"
+
+
 def taxonomies(folder: Path) -> list[dict[str, Any]]:
     """Real nodes with links between common entities, and some between entities of their own."""
     folder.mkdir()
@@ -88,7 +91,7 @@ def test_rows_of_entities_that_one_node_alone_has_stay_there(tmp_path, sums):
         assert not arrays[f"{ROWS}entities"][single].any()
         assert not arrays[f"{COUNTS}entities"][single].any()
         assert arrays[f"{COUNTS}entities"].any()
-    loose = with_policy(tmp_path, nodes, "[sums]\nmin-holders = 1\n")
+    loose = with_policy(tmp_path, nodes, LOOSE)
     sums.clear()
     run(tmp_path, "loose", nodes=loose, secure__min_holders=1, **LINKS)
     assert (sums[0][f"{COUNTS}entities"][single] != 0).sum() > 12
@@ -119,7 +122,9 @@ def test_kept_rows_are_resumed_to_the_bit(tmp_path):
     run(tmp_path, "parts", num_rounds=2, **settings)
     again = run(tmp_path, "parts", num_rounds=4, resume=True, **settings)
     assert again.model_bytes == whole.model_bytes
-    assert [row["phase"] for row in again.rounds] == [row["phase"] for row in whole.rounds]
+    phases = [row["phase"] for row in whole.rounds]
+    # A resumed run exchanges keys again.
+    assert [row["phase"] for row in again.rounds] == [*phases[:5], "keys", "agree", *phases[5:]]
     for client in range(3):
         expected = whole.personal(client)
         assert any(name.startswith(f"parameter/{HOME}") for name in expected)
@@ -160,7 +165,7 @@ def test_the_hull_of_a_class_that_one_node_alone_has_stays_there(tmp_path):
     nodes = hospitals(tmp_path / "nodes")
     done = run(tmp_path, nodes=nodes, method="hull", dataset="own", points__classes="")
     assert done.summary["metrics"]["hull_count"] == 9
-    loose = with_policy(tmp_path, nodes, "[sums]\nmin-holders = 1\n")
+    loose = with_policy(tmp_path, nodes, LOOSE)
     done = run(tmp_path, "loose", nodes=loose, method="hull", dataset="own", secure__min_holders=1)
     assert done.summary["metrics"]["hull_count"] == 10
     assert arrays_of(done)["bins"].size

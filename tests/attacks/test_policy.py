@@ -512,7 +512,7 @@ WRONG = {
         "line 2: [sums] contributors = 0; allowed is a whole number, 2 or more"
     ),
     "[sums]\n\nneighbors = 3": (
-        'line 3: there is no "neighbors"; allowed are contributors, weight-share'
+        'line 3: there is no "neighbors"; allowed are group-size, contributors'
     ),
     '[runs]\nkeys = { "local-epoch" = [1] }': (
         'line 2: [runs] keys = {"local-epoch": [1]}; allowed is "key of a run" ='
