@@ -15,7 +15,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PrototypeHead, SphereHead, unit
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.task import Batch, Task, predictions
+from curvfed.tasks.task import Batch, Task, filled_up, predictions
 
 Objective = Callable[[ImageNet, Tensor, Tensor], Tensor]
 """(model, images (n, c, h, w), labels (n,)) -> the mean loss over the batch, of shape (); n ≥ 1."""
@@ -194,12 +194,18 @@ class ImageTask(Task):
                     layer.eval()
         shuffled = permutation(self.num_examples, self.labels.device)
         for positions in torch.split(shuffled, self._sizes):
-            yield self.batch_of(positions)
+            numbers = self.parts["train"][positions]
+            yield Batch(self._batch(numbers, self._augment), self.labels[numbers])
 
-    def batch_of(self, positions: Tensor) -> Batch:
-        """The training images at these positions among the training images."""
-        numbers = self.parts["train"][positions.to(self.labels.device)]
-        return Batch(self._batch(numbers, self._augment), self.labels[numbers])
+    def batches_of(self, positions: Tensor, size: int) -> Iterator[Batch]:
+        """The training images at these positions among the training images, in batches of `size`,
+        the last one filled up; see `IndependentExamples`."""
+        chosen = self.parts["train"][positions.to(self.labels.device)]
+        for start in range(0, len(chosen), size):
+            numbers = chosen[start : start + size]
+            images = self._batch(filled_up(numbers, size), self._augment)
+            rows = torch.arange(len(numbers), device=numbers.device)
+            yield Batch(images, self.labels[numbers], rows)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The local objective of a batch."""
