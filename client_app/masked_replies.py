@@ -94,8 +94,8 @@ def _with_noise(
     """The residues plus this client's share of the noise, of these variances for a noise multiplier
     of 1."""
     config = client.config
-    check_enough_clients(config, session.num_asked)
     members = len(session.clients)
+    check_enough_clients(config, members)
     factor = sum_noise(config, session.phase) * encoding.scale
     scaled = variances * (factor**2 / privacy_noise.honest_shares(members, session.needed))
     values = steps[: variances.size]  # weight and figures, which follow, are 0 or public

@@ -63,8 +63,8 @@ class MaskedCohort(Cohort):
         ConfigError
             If there are fewer than two, or the threshold does not fit their number.
         """
-        check_enough_clients(self.run.config, len(clients))
         for group in self.groups(clients, 1):
+            check_enough_clients(self.run.config, len(group))
             if len(group) == 2:
                 log.warning("2 clients: each of them can compute the other's vector from the sum")
             try:

@@ -135,7 +135,7 @@ class Privacy(Table):
     """with dp.unit = client: dp.clip is only the first, and then follows this quantile of the
     lengths of the updates, at 5% of the budget; auto: dp.clip stays"""
     force: bool = False
-    """allow dp.unit = client with fewer than 100 clients in a round"""
+    """allow dp.unit = client with fewer than 100 clients in a sum"""
 
 
 class MLflow(Table):
