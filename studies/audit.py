@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -42,6 +42,7 @@ from curvfed.strategies.config.privacy import sum_noise
 from curvfed.strategies.config.secure_phases import client_vector, sum_encoding
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
 from curvfed.strategies.wire.messages import HULLS, Facts
+from curvfed.tasks.task import IndependentExamples
 
 MEMBERS = 5
 """Members of a sum, of whom one tells its noise."""
@@ -197,8 +198,8 @@ def _score(
     """The logarithm of the likelihood ratio, up to a constant and a factor."""
     total = 0.0
     for first, second, reply in zip(plain, replies, released, strict=True):
-        total += (second.exact - first.exact) @ (reply.draw() - first.exact)
-    return float(total / (distance or 1.0))
+        total += float((second.exact - first.exact) @ (reply.draw() - first.exact))
+    return total / (distance or 1.0)
 
 
 def replies_of(keys: Mapping[str, Any], path: Path, folder: Path) -> list[Reply]:
@@ -261,7 +262,7 @@ def _masked(client: Client, phase: str, values: Floats, variances: Floats, bound
     steps = encoding.encode(client_vector(values, 0, {}, bound))
     nothing = encoding.encode(client_vector(0 * values, 0, {}, bound))
     deviations = np.sqrt(variances) * sum_noise(client.config, phase)
-    session = SimpleNamespace(
+    session: Any = SimpleNamespace(
         clients=tuple(range(MEMBERS)),
         needed=MEMBERS,
         num_asked=MEMBERS,
@@ -269,12 +270,10 @@ def _masked(client: Client, phase: str, values: Floats, variances: Floats, bound
         round=0,
         modulus=SUM_PRIME,
     )
-    request = SimpleNamespace(header=SimpleNamespace(phase=phase, round=0))
+    request: Any = SimpleNamespace(header=SimpleNamespace(phase=phase, round=0))
 
     def noisy(vector: Any) -> Any:
-        return masked_replies._with_noise(  # type: ignore[arg-type]
-            client, request, variances, vector, encoding, session
-        )
+        return masked_replies._with_noise(client, request, variances, vector, encoding, session)
 
     def draw() -> Floats:
         total = noisy(steps)
@@ -298,7 +297,8 @@ def _round(client: Client) -> Reply:
     unit = private.noise * private.clip
     client.model.train()
     gradients = ExampleGradients(client.model, client.learner.loss)
-    batches = client.task.batches_of(torch.arange(number), gradients.batch_size(number, 1.0))
+    examples = cast(IndependentExamples, client.task)
+    batches = examples.batches_of(torch.arange(number), gradients.batch_size(number, 1.0))
     sums = clipped_sum(gradients, batches, private.clip)
     exact = np.concatenate([sums[f"model.{name}"].numpy().ravel() for name in names]) / unit
 
@@ -321,9 +321,9 @@ def lower_bound(seen: Separation, confidence: float) -> float:
     thresholds = np.unique(np.quantile(chosen, np.linspace(0, 1, 201)))
     first = replace(seen, without=seen.without[:half], beside=seen.beside[:half])
     second = replace(seen, without=seen.without[half:], beside=seen.beside[half:])
-    cases = [(cut, is_above) for cut in thresholds for is_above in (True, False)]
-    best = max(cases, key=lambda case: _refuted(first, *case, confidence))
-    return max(0.0, _refuted(second, *best, confidence))
+    cases = [(float(cut), is_above) for cut in thresholds for is_above in (True, False)]
+    cut, is_above = max(cases, key=lambda case: _refuted(first, case[0], case[1], confidence))
+    return max(0.0, _refuted(second, cut, is_above, confidence))
 
 
 def _refuted(seen: Separation, cut: float, is_above: bool, confidence: float) -> float:
@@ -368,7 +368,7 @@ def write_points(folder: Path, record: int | None, has_parts: bool) -> Path:
         labels = np.append(labels, "c")
         test = np.append(test, False)
     path = folder.parent / f"{folder.name}.npz"
-    arrays = {"data": points, "label": labels}
+    arrays: dict[str, Any] = {"data": points, "label": labels}
     if has_parts:
         arrays = {
             "x_train": points[~test],

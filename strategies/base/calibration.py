@@ -23,6 +23,9 @@ SLACK = 1 + 1e-9
 GRID = 2.0**-12
 """Step of features in differentially private sums: sums of their products are exact in float64."""
 
+BATCH = 64
+"""Images of a batch whose features are in such sums."""
+
 MAX_REACH = 16.0
 """Maximum length of such features: 2^20 products of them are below 2^53 steps."""
 
@@ -122,7 +125,7 @@ class Calibration(ABC):
         (n, l), shortened to `reach`."""
         from curvfed.tasks.images.client_task import classifier_inputs
 
-        features, labels = classifier_inputs(model, task)
+        features, labels = classifier_inputs(model, task, 0 if reach is None else BATCH)
         is_large = in_large_classes(labels.numpy(), min_class_size)
         features = features[is_large]
         classes, dim = model.get_parameter(f"{HEAD}weight").shape

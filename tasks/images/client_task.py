@@ -218,17 +218,24 @@ class ImageTask(Task):
             pixels = crop_and_flip(pixels)
         return pixels.to(torch.float32, memory_format=self._layout).sub_(self._mean).div_(self._std)
 
-    def features(self, model: nn.Module, role: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
+    def features(
+        self, model: nn.Module, role: str = "train", size: int = 0
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Features (b, d), float32, and labels (b,) of the "train", "val", "test" or of "all"
-        images in batches, in evaluation mode."""
+        images in batches, in evaluation mode.
+
+        With a size, all batches are filled up to it: an image's features are then the same to the
+        bit, whatever other images there are.
+        """
         model.eval()
         chosen = torch.arange(len(self.labels)) if role == ALL else self.parts[role]
-        for numbers in torch.split(chosen.to(self.labels.device), EVALUATION_BATCH):
+        for numbers in torch.split(chosen.to(self.labels.device), size or EVALUATION_BATCH):
             if len(numbers):  # torch splits an empty tensor into one empty chunk
+                images = self._batch(filled_up(numbers, size or len(numbers)))
                 # A head cannot train on tensors of inference mode.
                 with torch.no_grad():
-                    features = cast(ImageNet, model).features(self._batch(numbers))
-                yield features, self.labels[numbers]
+                    features = cast(ImageNet, model).features(images)
+                yield features[: len(numbers)], self.labels[numbers]
 
     def logits(self, model: nn.Module, role: str = ALL) -> Tensor:
         """Logits (n, C) of the "train", "val", "test" or of all images, in evaluation mode and
@@ -316,8 +323,9 @@ def crop_and_flip(images: Tensor) -> Tensor:
     return torch.where(flipped, cropped.flip(3), cropped)
 
 
-def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
-    """Inputs of the classifier (n, l) and labels (n,) for all training images.
+def classifier_inputs(model: nn.Module, task: Task, size: int = 0) -> tuple[Tensor, Tensor]:
+    """Inputs of the classifier (n, l) and labels (n,) for all training images, in batches as
+    `ImageTask.features`.
 
     Raises
     ------
@@ -328,7 +336,9 @@ def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
         raise DataError(
             "the data are not images; only classifiers of images are calibrated", key="no-images"
         )
-    batches = [(features.cpu(), labels.cpu()) for features, labels in task.features(model)]
+    batches = [
+        (features.cpu(), labels.cpu()) for features, labels in task.features(model, size=size)
+    ]
     dim = model.get_parameter("head.weight").shape[1]
     features = torch.cat([torch.empty(0, dim), *(features for features, _ in batches)])
     labels = torch.cat([torch.empty(0, dtype=torch.int64), *(labels for _, labels in batches)])
