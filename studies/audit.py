@@ -1,8 +1,8 @@
 """A lower bound on ε from many releases of a node whose data differ by one record.
 
-    python -m studies.audit > docs/measured/audit.md
+    python -m studies.audit [--only WORD …] > docs/measured/audit.md
 
-writes the page; half an hour. A node with data of its own reads and splits them as in a run, once
+writes the page, or the rows that have all the words; half an hour. A node with data of its own reads and splits them as in a run, once
 with a record and once without it, and releases its reply again and again. An attacker who knows all
 other records, and all noise but that of the honest members, tells the two apart by the likelihood
 ratio. What is true of ε-privacy bounds the shares of its right and wrong answers (Jagielski et al.,
@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -111,18 +112,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Make the releases and print the page."""
     parser = argparse.ArgumentParser(prog="python -m studies.audit", description=__doc__)
     parser.add_argument("--releases", type=int, default=RELEASES)
-    number = parser.parse_args(arguments).releases
-    print(PAGE.format(number=number, confidence=f"{100 * CONFIDENCE:g}"))
-    for name in RUNS:
-        for split, is_given in SPLITS.items():
-            for epsilon in EPSILONS:
-                print(name, split, epsilon, file=sys.stderr, flush=True)
-                with tempfile.TemporaryDirectory() as folder:
-                    seen = separation(name, epsilon, number, Path(folder), is_given)
-                figures = [bound(seen, CONFIDENCE) for bound in (lower_bound, normal_bound)]
-                figures.append(exact_epsilon(seen.distance))
-                cells = [name, split, f"{epsilon:g}", *(f"{figure:.2f}" for figure in figures)]
-                print(f"| {' | '.join(cells)} |", flush=True)
+    parser.add_argument("--only", nargs="+", default=[], metavar="WORD")
+    options = parser.parse_args(arguments)
+    print(PAGE.format(number=options.releases, confidence=f"{100 * CONFIDENCE:g}"))
+    for split, name, epsilon in product(SPLITS, RUNS, EPSILONS):
+        label = f"{name} | {split} | {epsilon:g}"
+        if not all(word in label for word in options.only):
+            continue
+        print(label, file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            seen = separation(name, epsilon, options.releases, Path(folder), SPLITS[split])
+        figures = [bound(seen, CONFIDENCE) for bound in (lower_bound, normal_bound)]
+        figures.append(exact_epsilon(seen.distance))
+        cells = [label, *(f"{figure:.2f}" for figure in figures)]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 PAGE = """\
