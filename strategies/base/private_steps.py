@@ -77,6 +77,9 @@ MAX_NUMBERS = 2**23
 BLOCK = 2**18
 """Numbers of them in float64 at a time: 2 MB."""
 
+RESERVED = 33_500_000
+"""Bytes that are allocated and freed once: glibc then keeps what a step frees for the next one."""
+
 MAX_EXAMPLES = 256
 """Maximum number of examples whose gradients are computed together."""
 
@@ -121,6 +124,7 @@ class PrivateSteps:
         A step divides by the expected number of examples. Without an example it adds noise alone.
         """
         model.train()
+        torch.empty(RESERVED, dtype=torch.uint8)
         gradients = ExampleGradients(model, loss)
         expected = self.rate * task.num_examples
         size = gradients.batch_size(task.num_examples, self.rate)
