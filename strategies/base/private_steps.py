@@ -158,7 +158,7 @@ def clipped_sum(
     finite counts as 0: an example must not decide whether the sum is finite.
     """
     sums = {
-        name: torch.zeros_like(value, dtype=torch.float64)
+        name: torch.zeros(value.shape, dtype=torch.float64, device=value.device)
         for name, value in gradients.parameters.items()
     }
     memory = torch.empty(BLOCK, dtype=torch.float64, device=gradients.device)

@@ -88,6 +88,16 @@ def test_a_block_of_columns_at_a_time_changes_nothing(monkeypatch):
         assert torch.allclose(value, columns[name], rtol=1e-9, atol=1e-15)
 
 
+def test_parameters_may_lie_in_memory_in_any_order():
+    """As those of convolutions do on a GPU."""
+    model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
+    rows = clipped_sum(ExampleGradients(model, function), [batch], 0.1)
+    model.to(memory_format=torch.channels_last)
+    columns = clipped_sum(ExampleGradients(model, function), [batch], 0.1)
+    for name, value in rows.items():
+        assert torch.allclose(value, columns[name], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("number", "rate", "size"),
     [(600, 1.0, 200), (100, 1.0, 100), (450, 128 / 450, 148), (10, 1e-9, 1), (0, 1.0, 1)],
