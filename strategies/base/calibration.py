@@ -23,6 +23,9 @@ SLACK = 1 + 1e-9
 GRID = 2.0**-12
 """Step of features in differentially private sums: sums of their products are exact in float64."""
 
+BATCH = 64
+"""Images of a batch whose features are in such sums."""
+
 MAX_REACH = 16.0
 """Maximum length of such features: 2^20 products of them are below 2^53 steps."""
 
@@ -122,7 +125,7 @@ class Calibration(ABC):
         (n, l), shortened to `reach`."""
         from curvfed.tasks.images.client_task import classifier_inputs
 
-        features, labels = classifier_inputs(model, task)
+        features, labels = classifier_inputs(model, task, 0 if reach is None else BATCH)
         leaves = (leaving or Leaving()).examples(labels.numpy())
         features = features[leaves]
         classes, dim = model.get_parameter(f"{HEAD}weight").shape
@@ -208,8 +211,10 @@ def check_products(products: Floats, noise: float = 0.0) -> None:
 def on_grid(features: ArrayLike, reach: float) -> Floats:
     """Features (n, l) shortened to a length of at most `reach`, and each entry to a multiple of
     `GRID`, towards 0, which makes nothing longer. The sums of their products are then exact: an
-    example changes them by its own products alone, in whatever order they are added."""
-    z = np.clip(np.asarray(features, np.float64), -1e100, 1e100)  # whose squares are finite
+    example changes them by its own products alone, in whatever order they are added. An entry that
+    is no number counts as 0: an example must not decide whether the sums are finite."""
+    numbers = np.nan_to_num(np.asarray(features, np.float64), posinf=np.inf, neginf=-np.inf)
+    z = np.clip(numbers, -1e100, 1e100)  # whose squares are finite
     lengths = np.linalg.norm(z, axis=1, keepdims=True)
     # The last factor is more than the rounding of all the lengths and squares.
     short = z * np.minimum(1, reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40))

@@ -135,7 +135,7 @@ class Privacy(Table):
     """the privacy loss of the whole run at most; auto: none, without dp.unit"""
     delta: Rate = Field(default=1e-5, gt=0, lt=0.1)
     """the probability with which the loss may be larger; far below 1 / number of units"""
-    clip: Rate = Field(default=1.0, gt=0)
+    clip: Rate = Field(default=1.0, ge=1e-6, le=1e6)
     """maximum norm of what one unit adds, the gradient of an example or the update of a client, or
     the features of an example in sums; longer ones are shortened to it, and the noise is
     proportional to it"""
@@ -143,7 +143,7 @@ class Privacy(Table):
     """with dp.unit = client: dp.clip is only the first, and then follows this quantile of the
     lengths of the updates, at 5% of the budget; auto: dp.clip stays"""
     force: bool = False
-    """allow dp.unit = client with fewer than 100 clients in a round"""
+    """allow dp.unit = client with fewer than 100 clients in a sum"""
 
 
 class MLflow(Table):

@@ -201,10 +201,10 @@ def test_what_no_noise_hides_is_refused_with_the_reason(unit, keys, reason):
 
 
 def test_few_clients_are_refused_with_the_reason(tmp_path):
-    with pytest.raises(ConfigError, match=r"3 clients in a round.*allowed are 100 or more"):
+    with pytest.raises(ConfigError, match=r"3 clients in a sum.*allowed are 100 or more"):
         run(tmp_path, clients=3, **ROUNDS | {"dp__force": False})
     pairs = ["method=fedavg", "secure-sum=true", "dp.unit=client", "dp.epsilon=1"]
-    with pytest.raises(ConfigError, match=r"10 clients in a round"):
+    with pytest.raises(ConfigError, match=r"10 clients in a sum"):
         read_request(pairs)
 
 

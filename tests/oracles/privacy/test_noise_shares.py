@@ -2,11 +2,13 @@
 
 import math
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from curvfed.client_app import masked_replies
 from curvfed.strategies.base.privacy_noise import (
     add_exact,
     add_rounded,
@@ -14,6 +16,8 @@ from curvfed.strategies.base.privacy_noise import (
     honest_shares,
 )
 from curvfed.strategies.base.private_steps import Noise
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint, add
 
 DRAWS = 4000
@@ -74,3 +78,15 @@ def test_rounded_noise_is_normal():
     signed = FixedPoint(1.0, 1, SUM_PRIME)
     numbers = signed.decode(sums) * signed.scale
     assert stats.kstest(numbers / 2.0**30, "norm").pvalue > 0.01
+
+
+@pytest.mark.parametrize("members", [5, 99])
+def test_enough_clients_are_the_members_of_the_sum_whatever_a_message_states(members):
+    """With a message that stated 100 clients, five shared a noise that outweighs their mean."""
+    keys = {"method": "fedavg", "secure-sum": True, "dp.unit": "client", "dp.epsilon": 1.0}
+    session = SimpleNamespace(clients=tuple(range(members)), num_asked=100)
+    client = SimpleNamespace(config=parse(keys))
+    with pytest.raises(ConfigError, match=f"{members} clients in a sum: .* 100 or more"):
+        masked_replies._with_noise(
+            client, None, np.ones(1), np.zeros(1, np.uint64), FixedPoint(1.0, 1, SUM_PRIME), session
+        )
