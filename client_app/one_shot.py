@@ -14,6 +14,7 @@ from curvfed.client_app.masked_replies import mask_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.secure import OpenSum, masked, open_sum, stored_answer
+from curvfed.client_app.start import SUMMED, check_model
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.config.one_shot import client_half
@@ -49,6 +50,7 @@ def _masked_vector(
 ) -> dict[str, Any]:
     if not client.is_private:
         check_class_sizes(client.data, client.node)
+    client.learn_holders(request)
     session = opened.session
     members = len(session.clients)
     half = _half(client, request)
@@ -62,6 +64,8 @@ def _masked_vector(
             key="sum-size",
         )
     statistics = half.contribution(members, opened.order_numbers)
+    if client.node.is_real:
+        client.files.notes.write(SUMMED, [request.header.round])
     if vectors.modulus:
         (vector,) = statistics.arrays.values()
         return masked(client, request, state, opened, vector, is_drawn=True)
@@ -71,13 +75,20 @@ def _masked_vector(
     return mask_contribution(contribution, client, request, state, opened)
 
 
+def held(client: Client, request: Request) -> set[str]:
+    """The names of the classes that the client contributes to."""
+    return _half(client, request).held()
+
+
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the model."""
     return rounds.contribute(_score, client, request, state)
 
 
 def _score(client: Client, request: Request) -> Contribution:
-    scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
+    received = decode_arrays(request.arrays)
+    check_model(client, received)
+    scores, arrays = _half(client, request).evaluate(received)
     return Contribution(arrays, 0, scores, received={})
 
 
@@ -93,7 +104,7 @@ def _half(client: Client, request: Request) -> OneShotClient:
         data=client.data,
         partition=client.partition,
         owns_data=node.owns_data,
-        min_class_size=node.min_class_size,
+        leaving=client.leaving,
         max_share=node.hull_max_share,
         reveal=reveal,
     )

@@ -12,16 +12,14 @@ from torch import Tensor, nn
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, Work
 from curvfed.client_app.data import check_class_sizes, has_small_class
-from curvfed.client_app.node.policy import ANY
-from curvfed.geometry.arrays import Array, Floats
+from curvfed.client_app.start import TRAINED, check_start
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
-from curvfed.strategies.config.build_method import initial_aggregation
-from curvfed.strategies.config.masked import is_masked, start_digest
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Facts, Request
-from curvfed.tasks.errors import SafeError
+from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 
 if TYPE_CHECKING:
     from curvfed.client_app.private_rounds import PrivateRounds
@@ -64,6 +62,8 @@ def _work(work: Work, client: Client, request: Request) -> Contribution:
     contribution = work(client, request)
     if request.header.phase == TRAIN:
         client.commit(request.header.round, base=request.stamp)
+        if client.node.is_real:
+            client.files.notes.write(TRAINED, [1])
     return contribution
 
 
@@ -78,7 +78,7 @@ def train(client: Client, request: Request) -> Contribution:
     if client.private_rounds is not None:
         return _train_privately(client, request, client.private_rounds)
     started = time.perf_counter()
-    received = _prepare(client, request)
+    received = prepare(client, request)
     learner = client.learner
     before = client.scores()
     trained = client.fit(request.header.round)
@@ -108,13 +108,13 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
     basis = private.basis(request)
     arrays = private.stored_reply(number, basis)
     if arrays is None:
-        received = _prepare(client, request)
+        received = prepare(client, request)
         client.fit(number)
         arrays = client.learner.share()
         client.commit(number, base=request.stamp)
         private.store_reply(number, basis, arrays)
     else:
-        received = _prepare(client, request, stamp=number)
+        received = prepare(client, request, stamp=number)
     figures: dict[str, float] = {}
     if client.task.num_examples:
         private.pay(number, arrays)
@@ -124,7 +124,7 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
 
 def evaluate(client: Client, request: Request) -> Contribution:
     """Score the shared parameters received with the client's personal ones."""
-    received = _prepare(client, request)
+    received = prepare(client, request)
     figures = client.scores() | _curvature(client)
     return Contribution({}, 0, figures, received=received, scored=client.learner.scored)
 
@@ -132,7 +132,7 @@ def evaluate(client: Client, request: Request) -> Contribution:
 def fine_tune(client: Client, request: Request) -> Contribution:
     """Train a personal model from the shared parameters received. Only its scores are sent."""
     started = time.perf_counter()
-    received = _prepare(client, request)
+    received = prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
     tuned = client.learner.tuned
@@ -148,7 +148,7 @@ def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
     if not client.is_private:
         check_class_sizes(client.data, client.node)
-    _prepare(client, request)
+    prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)
     calibration = client.config.calibrator
     bound = calibration.bound if calibration else 0.0
@@ -180,10 +180,10 @@ def class_sums(client: Client, phase: str) -> tuple[Floats, int]:
             " share-statistics or secure-sum",
             key="private-statistics",
         )
-    return calibration.of_client(client.model, client.task, client.node.min_class_size)
+    return calibration.of_client(client.model, client.task, client.leaving)
 
 
-def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
+def prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
     """Prepare the client for the message.
 
     Parameters
@@ -196,6 +196,7 @@ def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arra
     dict of str to array
         The shared parameters received.
     """
+    client.learn_holders(request)
     client.prepare(request.required_facts, request.stamp if stamp is None else stamp)
     received = decode_arrays(request.arrays, client.precision)
     check_start(client, request, received)
@@ -225,73 +226,3 @@ def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, 
     if not counts or has_small_class(class_sizes, client.node):
         return {}
     return {"parts": {CONFUSION: counts}}
-
-
-CLOSE = 1e-2
-"""Allowed distance from the seeded parameters, as a share of the array's largest entry: processors
-and versions of torch draw slightly different numbers, and the wire may round them."""
-
-
-def check_start(client: Client, request: Request, received: Arrays) -> None:
-    """Refuse a run that starts from other parameters than its seed yields, unless the policy allows
-    these. Parameters that have been trained cannot be checked.
-
-    Parameters
-    ----------
-    client : Client
-    request : Request
-    received : dict of str to array
-        Its parameters in full precision.
-
-    Raises
-    ------
-    ConfigError
-        Names the digest of the start, and the line of the policy that would allow it.
-    """
-    header = request.header
-    # A run without rounds never trains, whatever round its messages name.
-    is_start = 0 in (header.round, client.config.num_rounds) or (
-        header.round == 1 and header.phase == TRAIN
-    )
-    rules = client.node.rules
-    if not is_start or rules is None or rules.runs.starts == ANY:
-        return
-    if _is_seeded(client, request.required_facts, received):
-        return
-    digest = start_digest(received)
-    if digest not in rules.runs.starts:
-        raise ConfigError(
-            "this run does not start from the parameters that its configuration and its seed yield"
-            f" here, but from others (init-from), which could be made to reveal single records:"
-            f' [runs] starts = ["{digest}"] in this node\'s policy.toml would allow them',
-            key="other-start",
-        )
-
-
-def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:
-    # Other methods send every client the same at first; those that couple clients need two.
-    partitions = facts.partitions or (client.partition, client.partition + 1)
-    try:
-        aggregation = initial_aggregation(client.config, facts, partitions)
-    except SafeError:  # the server's half of another package's method is not installed here
-        return False
-    seeded = aggregation.sent_to(client.partition)
-    if seeded.keys() != received.keys():
-        return False
-    for name, array in seeded.items():
-        if not _is_close(received[name], array, may_be_scaled=name not in client.tensors):
-            return False
-    return True
-
-
-def _is_close(received: Array, seeded: Array, may_be_scaled: bool) -> bool:
-    """Whether an array is the seeded one, or a multiple: what a method sends beside the model, such
-    as a coupling of models, can depend on the number of clients."""
-    if received.shape != seeded.shape:
-        return False
-    actual = received.astype(np.float64).ravel()
-    expected = seeded.astype(np.float64).ravel()
-    if may_be_scaled and (square := expected @ expected):
-        expected = expected * (actual @ expected / square)
-    allowed = CLOSE * np.abs(expected).max(initial=0)
-    return bool((np.abs(actual - expected) <= allowed).all())

@@ -84,7 +84,7 @@ def agree(client: Client, request: Request, state: RecordDict) -> Answer:
         statements = client.ledger.begin(request.header.run, member.statements)
     order_number = _order_number(client) if client.config.row.sums_only else b""
     member = member.model_copy(
-        update={"statements": statements, "note": order_number, "split": client.digest}
+        update={"statements": statements, "note": order_number, "split": client.data_state}
     )
     texts = {peer: statements[peer] + number + order_number for peer in member.group.members}
     encrypted = member.write(texts)
@@ -207,6 +207,7 @@ def masked(
         request.required_facts,
         client.requested,
         request.stamp,
+        request.holders,
     )
     if client.ledger is not None:
         if (has_noise or is_drawn) and client.ledger.was_in(opened.session):
@@ -235,7 +236,7 @@ def _send(
     session = opened.session
     member = opened.member
     if client.ledger is not None:
-        client.ledger.note_sum(session, basis, client.digest, client.group, opened.heads)
+        client.ledger.note_sum(session, basis, client.data_state, client.group, opened.heads)
         if has_noise:
             from curvfed.client_app.private_rounds import pay_for_sum
 
@@ -317,7 +318,7 @@ def _stored(client: Client, request: Request, state: RecordDict) -> Member | Non
     member = Member.from_parts(dict(stored))
     if member.group.run != request.header.run or member.me != client.partition:
         return None
-    if member.keys and member.split != client.digest:
+    if member.keys and member.split != client.data_state:
         return None
     return member
 

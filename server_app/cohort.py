@@ -104,6 +104,10 @@ class Cohort(ABC):
         self.run = run
 
     @abstractmethod
+    def begin(self) -> None:
+        """Ask what the questions of a new run need to be asked."""
+
+    @abstractmethod
     def ask(self, question: Question) -> Answer:
         """Send the model to some clients and collect what they contribute.
 
@@ -225,6 +229,7 @@ class Cohort(ABC):
                 arrays=records[id(model)],
                 fixed=ArrayRecord() if client in run.state.fixed_holders else fixed,
                 parts=parts.get(client, {}),
+                holders=run.holders_of(client),
             )
         return requests
 
@@ -252,6 +257,9 @@ class Cohort(ABC):
 
 class OpenCohort(Cohort):
     """The server sees each client's contribution."""
+
+    def begin(self) -> None:
+        """Nothing."""
 
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""

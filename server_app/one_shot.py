@@ -101,6 +101,7 @@ class OneShotRun(Run):
         if half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None
+        cohort.count_holders(clients, half.num_groups(len(clients)))
         question = Question(HULLS, PROTOCOL, clients, is_recorded=True)
         if isinstance(half, ResidueServer):
             question = replace(question, residues=half)
@@ -211,9 +212,10 @@ class OneShotRun(Run):
             sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures
-            if points.test is not None:
-                self.metrics |= trivial_figures(points.test.labels)
-            self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
+            trivial = trivial_figures(points.test.labels) if points.test is not None else {}
+            self.metrics |= trivial
+            if evaluation.accuracy is not None:
+                self.state.scored = {"last": [evaluation.accuracy], "figures": trivial}
             self.is_scored = True
         self.warn()
         metadata = {
@@ -231,10 +233,13 @@ class OneShotRun(Run):
     def _evaluate(self, template: Arrays, cohort: MaskedCohort) -> Arrays:
         """Ask the clients for scores of the model, singly or as a secure sum; the sums of their
         arrays."""
+        described = self.federation.descriptions
+        # A real node scores the model of a sum that it is in.
+        scoring = [p for p in described if p in self.summed or not described[p].group]
         question = Question(
             EVALUATE,
             EVALUATION,
-            list(self.federation.nodes),
+            scoring,
             template,
             check=lambda scored: self.half.check_evaluation(scored.arrays),
             is_recorded=True,

@@ -12,14 +12,16 @@ from hashlib import sha256
 from typing import Any
 
 from curvfed.client_app.node import Node
-from curvfed.client_app.node.ledger_file import LedgerFile, time_now
+from curvfed.client_app.node.ledger_file import LedgerFile, ledger_path, time_now
 from curvfed.client_app.node.ledger_memory import (
     BEGUN,
+    CONFIGURATION,
     POINTS,
     PRIVACY,
     REFUSAL,
     REGROUP,
     RUN,
+    SPLIT,
     SUM,
     head_in,
     refusal_name,
@@ -28,6 +30,7 @@ from curvfed.client_app.node.ledger_memory import (
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.masked import sum_number
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
@@ -45,6 +48,9 @@ REFUSALS_PER_DAY = 1000
 """Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
 holds."""
 
+RUNS_PER_DAY = 1000
+"""Maximum number of runs that the node begins on a day: each is a line of its ledger."""
+
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
 
@@ -53,10 +59,96 @@ class Ledger(LedgerFile):
     """The lines of one node, and the rules that they decide."""
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
-        """Record a run and its keys, once."""
+        """Record a run and its keys, once.
+
+        Raises
+        ------
+        ConfigError
+            If the node has begun `RUNS_PER_DAY` runs today.
+        """
         with self.locked() as file:
             if run not in self.memory.runs:
+                self._check_number(RUN, RUNS_PER_DAY, "runs")
                 self.write(file, RUN, run=run, **settings)
+
+    def shares(self, task: str) -> tuple[float, ...]:
+        """The shares of training and test records of a task, as recorded last; empty before."""
+        with self.locked():
+            return tuple(self.memory.shares.get(task, ()))
+
+    def keep_shares(self, task: str, shares: tuple[float, ...], before: tuple[float, ...]) -> None:
+        """Record the shares of a task, if they are others than `before`.
+
+        Raises
+        ------
+        ConfigError
+            If another run has recorded others in the meantime.
+        """
+        with self.locked() as file:
+            recorded = tuple(self.memory.shares.get(task, ()))
+            if recorded not in (before, shares):
+                raise ConfigError(
+                    f"this node splits its own data by train-size = {recorded[0]:g} and test-size ="
+                    f" {recorded[1]:g}, of a run that has just begun",
+                    key="own-split",
+                )
+            if recorded != shares:
+                self.write(file, SPLIT, task=task, shares=list(shares))
+
+    def has_asked(self, run: str) -> bool:
+        """Whether `admit` knows what a run asks."""
+        with self.locked():
+            return run in self.memory.questions
+
+    def admit(self, run: str, questions: Mapping[str, str], configuration: str, limit: int) -> None:
+        """Record the configuration under which a run asks, before the answer leaves; once.
+
+        Two sums over the same nodes, from the same start or data but under two configurations, can
+        reveal single nodes, or single records.
+
+        Parameters
+        ----------
+        run : str
+        questions : mapping of str to str
+            The names of what the run asks, such as the digest of its start, each with words for
+            it. Empty: those that the run has asked before.
+        configuration : str
+            Digest of all that shapes the answer.
+        limit : int
+            Maximum number of configurations for each name.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        with self.locked() as file:
+            names = list(questions) or self.memory.questions[run]
+            configurations = self.memory.configurations
+            for name in names:
+                asked = configurations.get(name, [])
+                if configuration not in asked and len(asked) >= limit:
+                    words = questions.get(name, "what this run asks")
+                    raise SecureSumError(
+                        f"this node has given masked sums from {words} under {len(asked)} other"
+                        f" configuration{'s' * (len(asked) > 1)}; together they can reveal what"
+                        " each sum hides: allowed are the same keys, another seed for a run of"
+                        f" rounds, or more than [runs] configurations = {limit} in this node's"
+                        " policy",
+                        key="configurations",
+                    )
+            is_known = all(configuration in configurations.get(name, []) for name in names)
+            if not is_known or self.memory.questions.get(run) != names:
+                self.write(
+                    file, CONFIGURATION, run=run, questions=names, configuration=configuration
+                )
+
+    def _check_number(self, kind: str, limit: int, words: str) -> None:
+        """Refuse another line of a kind if today has as many as the limit."""
+        if self.memory.number_on(time_now(), kind) >= limit:
+            raise ConfigError(
+                f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
+                key="too-many-today",
+            )
 
     def refuse(self, reason: str, run: str, phase: str, round: int) -> None:
         """Record a refusal: equal ones of a run once a day, and up to `REFUSALS_PER_DAY`."""
@@ -89,17 +181,11 @@ class Ledger(LedgerFile):
 
         Raises
         ------
-        SecureSumError
-            If keys were exchanged `EXCHANGES_PER_DAY` times on this day: a server can ask for more
-            than a disk holds.
+        ConfigError
+            If the node has exchanged keys `EXCHANGES_PER_DAY` times today.
         """
         with self.locked() as file:
-            if self.memory.exchanges_like(time_now()) >= EXCHANGES_PER_DAY:
-                raise SecureSumError(
-                    f"this node has exchanged keys {EXCHANGES_PER_DAY} times today, the most that"
-                    " it does on a day",
-                    key="too-many-exchanges",
-                )
+            self._check_number(BEGUN, EXCHANGES_PER_DAY, "exchanges of keys")
             self.write(file, BEGUN, run=run)
             own = stated_head(self.head.size, self.head.digest)
         return {peer: own + head for peer, head in recorded.items()}
@@ -139,9 +225,11 @@ class Ledger(LedgerFile):
         if shorter:
             raise PeerError(shorter)
 
-    def group(self, partition: int, roster: Collection[int] | None) -> tuple[int, ...]:
-        """The nodes that this node is summed with: its group in the roster, else those of its first
-        sum; itself alone if it has neither.
+    def group(
+        self, partition: int, roster: Collection[int] | None, size: int = GROUP_SIZE
+    ) -> tuple[int, ...]:
+        """The nodes that this node is summed with: its group in the roster, of at least this size,
+        else those of its first sum; itself alone if it has neither.
 
         Raises
         ------
@@ -151,7 +239,7 @@ class Ledger(LedgerFile):
         if roster is None:
             with self.locked():
                 return min(self.memory.cohorts, default=(partition,))
-        for group in groups(roster):
+        for group in groups(roster, size=size):
             if partition in group:
                 return tuple(group)
         raise ConfigError(
@@ -413,7 +501,7 @@ def ledger_of(node: Node) -> Ledger:
     Its anchor is beside the signing key; without one, or if nothing can be written there, in the
     home of the user or in the `state-path`.
     """
-    path = node.state_root / f"ledger-{node.partition:05d}.jsonl"
+    path = ledger_path(node)
     name = sha256(str(node.signing_key or path).encode()).hexdigest()[:16]
     anchors = [home() / "ledgers" / f"{name}.anchor", path.with_suffix(".anchor")]
     if node.signing_key:

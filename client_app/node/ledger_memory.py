@@ -55,12 +55,24 @@ REFUSAL = "refusal"
 PRIVACY = "privacy"
 ACCEPTED = "accepted"
 REGROUP = "regroup"
+SPLIT = "split"
+CONFIGURATION = "configuration"
 """Kinds of lines."""
 
 _TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
 
-_PLAIN = ("sums", "exchanges", "regroups", "costs", "heads")
+_PLAIN = (
+    "sums",
+    "day",
+    "numbers",
+    "regroups",
+    "costs",
+    "heads",
+    "shares",
+    "questions",
+    "configurations",
+)
 """What the memory has in the types of JSON."""
 
 _DAY = len("2026-01-01")
@@ -79,10 +91,12 @@ class Memory:
         Runs that asked, points that its hulls revealed.
     sums : dict of str to dict
         By run, the number and the digest of each sum that the node was in.
-    exchanges : list
-        The last day with an exchange of keys, and the number of exchanges on it.
     refusals : set of str
         The day and a hash of each refusal on the last day that has one.
+    day : str
+        The day of the last line.
+    numbers : dict of str to int
+        By kind, the number of lines of that day.
     cohorts : set of tuple of int
         The nodes of each sum since the last change of the group.
     regroups : list of str
@@ -92,21 +106,37 @@ class Memory:
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
         this node was in.
+    shares : dict of str to list of float
+        By task: shares of training and test records.
+    questions : dict of str to list of str
+        By run: the names of what it has asked last, see `Ledger.admit`.
+    configurations : dict of str to list of str
+        By name of a question: the digests of the configurations that have asked it.
     """
 
     runs: set[str] = field(default_factory=set)
     sums: dict[str, dict[str, str]] = field(default_factory=dict)
-    exchanges: list[Any] = field(default_factory=lambda: ["", 0])
     points: set[str] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
+    day: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
     cohorts: set[tuple[int, ...]] = field(default_factory=set)
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
     heads: dict[str, list[Any]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    questions: dict[str, list[str]] = field(default_factory=dict)
+    configurations: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
-        if line["kind"] == RUN:
+        kind = line["kind"]
+        number = self.number_on(line["time"], kind)
+        if self.day != line["time"][:_DAY]:
+            self.day = line["time"][:_DAY]
+            self.numbers = {}
+        self.numbers[kind] = number + 1
+        if kind == RUN:
             self.runs.add(line["run"])
         elif line["kind"] == SUM:
             number = sum_number(line["phase"], line["round"])
@@ -115,8 +145,6 @@ class Memory:
             for peer, head in line["heads"].items():
                 # Of two sums at the same time, the first in the ledger may have begun later.
                 self.heads[peer] = max(head, self.heads.get(peer, head))
-        elif line["kind"] == BEGUN:
-            self.exchanges = [line["time"][:_DAY], self.exchanges_like(line["time"]) + 1]
         elif line["kind"] == REFUSAL:
             name = refusal_name(line)
             self.refusals = {*self.refusals_like(name), name}
@@ -127,18 +155,25 @@ class Memory:
             self.regroups.append(line["time"])
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
+        elif line["kind"] == SPLIT:
+            self.shares[line["task"]] = line["shares"]
+        elif line["kind"] == CONFIGURATION:
+            self.questions[line["run"]] = line["questions"]
+            for name in line["questions"]:
+                asked = self.configurations.setdefault(name, [])
+                if line["configuration"] not in asked:
+                    asked.append(line["configuration"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
+
+    def number_on(self, time: str, kind: str) -> int:
+        """Number of lines of a kind on the day of a time, if that is the last day."""
+        return self.numbers.get(kind, 0) if time[:_DAY] == self.day else 0
 
     def num_answered(self, run: str, phase: str) -> int:
         """Number of private replies of a run in a phase; a line that names no phase is of any."""
         costs = [cost for cost in self.costs if cost["run"] == run]
         return sum(cost.get("phase", phase) == phase for cost in costs)
-
-    def exchanges_like(self, time: str) -> int:
-        """The number of exchanges of keys on the day of a time."""
-        day, number = self.exchanges
-        return int(number) if day == time[:_DAY] else 0
 
     def refusals_like(self, name: str) -> set[str]:
         """The refusals of the same day."""

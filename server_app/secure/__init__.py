@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.privacy import check_enough_clients
 from curvfed.strategies.config.run_config import RunConfig
@@ -21,12 +22,11 @@ UNSIGNED = (
 
 
 def group_size(config: RunConfig, number: int) -> int:
-    """The least size of the groups in which this number of simulated clients is summed; 0 for the
-    sizes of `groups`. Noise that hides single clients or records is added to each sum, so that
-    private runs have one."""
+    """The least size of the groups in which this number of simulated clients is summed. Noise that
+    hides single clients or records is added to each sum, so that private runs have one."""
     if config.secure.group_size is None and config.dp.unit != "none":
         return number
-    return config.secure.group_size or 0
+    return config.secure.group_size or GROUP_SIZE
 
 
 def complete_groups(

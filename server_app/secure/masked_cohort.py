@@ -17,6 +17,7 @@ from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.privacy_noise import CLIP, honest_shares, split_clip
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.checks import check_groups
+from curvfed.strategies.config.holders import COUNT_MODULUS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import basis_of
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.config.secure_phases import (
@@ -37,7 +38,7 @@ from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues
 from curvfed.strategies.secure_sum.messages import Basis, MaskedInput
 from curvfed.strategies.secure_sum.server import SumOfGroup
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
+from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Parts, Reply
 
 EXCHANGES = 3
 """Maximum number of exchanges of keys in a phase. Each follows the restart of a member."""
@@ -123,6 +124,57 @@ class MaskedCohort(Cohort):
         if reasons:
             self.run.notes["incomplete"] = f"left out of the secure sums: {'; '.join(reasons)}"
         return [tuple(group) for group in complete]
+
+    def begin(self) -> None:
+        """See `count_holders`."""
+        self.count_holders(list(self.run.federation.nodes), 0)
+
+    def count_holders(self, clients: Sequence[int], number: int) -> None:
+        """Count the members of each group that contribute to each class or entity, in a run whose
+        sums have something of single ones.
+
+        Parameters
+        ----------
+        clients : sequence of int
+        number : int
+            As `groups` takes it.
+
+        Raises
+        ------
+        RoundError
+            If no group has a sum.
+        """
+        run = self.run
+        names = run.federation.facts.class_names
+        described = run.federation.descriptions
+        asked = run.config.secure.min_holders or 0
+        is_needed = asked != 1 or any(described[client].min_holders != 1 for client in clients)
+        if not (is_needed and names and sums_by_name(run.config)):
+            return
+        started = time.monotonic()
+        is_one_shot = run.config.row.is_one_shot
+        question = Question(HOLDERS, 0, clients, is_recorded=is_one_shot)
+        sizes = dict.fromkeys(self._groups(question, number), (COUNT_MODULUS, len(names)))
+        summed = self._sum(question, run.model.sent_to(0), sizes)
+        if not is_one_shot:
+            self.record(summed.answer, started, in_round=False)
+        for group, counts in summed.sums.items():
+            minima = [asked, *(described[member].min_holders for member in group)]
+            needed = max(holders_needed(minimum, len(group)) for minimum in minima)
+            capped = np.minimum(counts, needed)
+            few = int((capped < needed).sum())
+            if few:
+                log.info(
+                    "fewer than %d members of a sum have %d of %d classes or entities: what is"
+                    " computed from these stays at the clients",
+                    needed,
+                    few,
+                    len(names),
+                )
+            run.state.holders.append(
+                {"clients": list(group), "counts": capped.tolist(), "needed": needed}
+            )
+        self._answer(question, summed.answer, summed.failed)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """All clients, if there are any to score: a sum has figures for all or for none."""
@@ -269,7 +321,9 @@ class MaskedCohort(Cohort):
         """What the vectors of a group must be computed from; its members have equal states."""
         run = self.run
         stamp = run.state.stamps.get(group[0], 0)
-        return basis_of(sent, run.fixed, run.federation.facts, run.requested, stamp)
+        facts = run.federation.facts
+        holders = run.holders_of(group[0])
+        return basis_of(sent, run.fixed, facts, run.requested, stamp, holders)
 
     def _session(self, header: Header, group: Sequence[int], size: Sizes) -> Session:
         modulus, length = size

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.base.statistics import HEAD, Arrays, in_large_classes
+from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving
 from curvfed.tasks.errors import SafeError
 
 SLACK = 1 + 1e-9
@@ -96,9 +96,9 @@ class Calibration(ABC):
         it."""
         return self.max_length
 
-    def of_client(self, model: Any, task: Any, min_class_size: int) -> tuple[Floats, int]:
+    def of_client(self, model: Any, task: Any, leaving: Leaving) -> tuple[Floats, int]:
         """A client's sums over the classifier inputs of its training images, without those of
-        smaller classes, and the number of images that are counted.
+        classes that stay, and the number of images that are counted.
 
         Differentially private sums have all classes, since an image must not add or remove others,
         and say alone how many images they count: 0 here.
@@ -111,23 +111,23 @@ class Calibration(ABC):
         if self.is_private:
             total, _ = self.collect(model, task, reach=self.reach)
             return total.pack(), 0
-        total, features = self.collect(model, task, min_class_size)
+        total, features = self.collect(model, task, leaving)
         return total.pack(), self.num_counted(features)
 
     @classmethod
     def collect(
-        cls, model: Any, task: Any, min_class_size: int = 1, reach: float | None = None
+        cls, model: Any, task: Any, leaving: Leaving | None = None, reach: float | None = None
     ) -> tuple[Any, Any]:
-        """The sums over the training images, without those of smaller classes, and the features
+        """The sums over the training images, without those of classes that stay, and the features
         (n, l), shortened to `reach`."""
         from curvfed.tasks.images.client_task import classifier_inputs
 
         features, labels = classifier_inputs(model, task)
-        is_large = in_large_classes(labels.numpy(), min_class_size)
-        features = features[is_large]
+        leaves = (leaving or Leaving()).examples(labels.numpy())
+        features = features[leaves]
         classes, dim = model.get_parameter(f"{HEAD}weight").shape
         total = cls.sums.zeros(dim, classes)
-        total.add(features if reach is None else on_grid(features, reach), labels[is_large])
+        total.add(features if reach is None else on_grid(features, reach), labels[leaves])
         return total, features
 
     @abstractmethod

@@ -41,6 +41,11 @@ NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flow
 """The strategies that use only the mean of the clients' parameters."""
 
 
+GROUP_SIZE = 5
+"""Default of the smallest size of a group of a secure sum: with the server, all members but one can
+compute what the last one sent."""
+
+
 class Images(Table):
     """Keys of image data and networks."""
 
@@ -81,7 +86,8 @@ class Points(Table):
     label_key: str = "label"
     """column of obs with the classes, in an .h5ad file; column of a table"""
     split_seed: int | None = Field(default=None, ge=0, lt=2**31)
-    """seed of the split into training and test points; auto: the run's"""
+    """seed of the split into training and test points; auto: the run's. Refused by real nodes with
+    data of their own"""
     hold_out: Literal["test", "validation"] = "test"
     """the points that score a run: test: the test points; validation: test-size of the training
     points, and the test points are left out, as when `curvfed compare` chooses configurations"""
@@ -109,6 +115,10 @@ class Secure(Table):
     """seconds for which a sum waits for members that are away; then the round ends without their
     group, or the run stops if there is no other
     """
+    min_holders: int | None = Field(default=None, ge=1)
+    """minimum number of members of a sum that have a class or an entity of links; with fewer what
+    is computed from it stays at these clients; auto: 3, or all members of a smaller group. A node's
+    policy can set a higher minimum"""
     clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
     """maximum norm of a client's update in a secure average; longer updates are shortened to it,
     and the log reports them"""

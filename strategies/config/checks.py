@@ -21,7 +21,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import READ_AS
 from curvfed.tasks.kinds import KINDS, tasks_as
 from curvfed.tasks.link_tables import LINKS
-from curvfed.tasks.registry import GENERATED, OWN, partitioned_kind, tasks_of
+from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
 BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
@@ -100,19 +100,22 @@ def check_paths(config: RunConfig) -> None:
 
 
 def check_path(key: str, path: str) -> None:
-    """Refuse a path that cannot exist.
+    """Refuse a path that cannot exist, or whose name no file of a run can hold.
 
     Raises
     ------
     ConfigError
     """
     try:
+        path.encode()
         Path(path).expanduser().stat()
     # no such user; an impossible name; not there
     except (RuntimeError, ValueError, OSError) as error:
         if getattr(error, "errno", None) not in (errno.ELOOP, errno.ENAMETOOLONG, None):
             return
         reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
+        if isinstance(error, UnicodeEncodeError):
+            reason = "its bytes are not UTF-8; rename it"
         shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
         what = "a name or a path" if key == "dataset" else "a path"
         raise ConfigError(
@@ -130,7 +133,7 @@ def check_data(config: RunConfig) -> None:
     possible = method.tasks if config.dataset in GENERATED else tasks
     _check_model(config, tasks, possible)
     check_partition(config, tasks, possible)
-    task = next(task for task in tasks if task in method.tasks)
+    task = tasks[0]
     resolved = resolve_defaults(config, task)
     if (
         resolved.aggregation == "flower:QFedAvg"
@@ -186,20 +189,18 @@ def _tasks(config: RunConfig) -> Sequence[str]:
     method = config.row
     tasks = tasks_as(tasks_of_dataset(config.dataset, config.data_path), method.tasks)
     if not set(tasks) & set(method.tasks):
-        verb = "holds"
-        note = ""
-        if Path(config.dataset).suffix:
-            verb = "is read as"
-            note = f"; {READ_AS}"
+        decision = decision_of(config.dataset, config.data_path)
+        reason = f" ({decision.reason})" if decision else ""
+        note = f"; {READ_AS}" if decision and Path(config.dataset).suffix else ""
         if not any(KINDS[task].has_classes for task in method.tasks):
             note = f"; {LINKS}, or a data set of one graph"
         raise ConfigError(
-            f'dataset = "{config.dataset}" {verb} {" or ".join(tasks)}, but method ='
+            f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
             f" these, or another method{note}",
             key="dataset-with-method",
         )
-    return method.tasks if config.dataset.lower() == OWN else tasks
+    return tasks
 
 
 def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:

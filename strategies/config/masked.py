@@ -19,15 +19,17 @@ from curvfed.strategies.wire.messages import (
     CCVR,
     EVALUATE,
     FINE_TUNE,
+    HOLDERS,
     HULLS,
     TRAIN,
     Facts,
+    Holders,
 )
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
-TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
+TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
 """Phases whose replies can be masked, in their order within a round."""
 
 
@@ -38,7 +40,7 @@ def sum_number(phase: str, round: int) -> int:
 
 def is_masked(run: RunKeys, phase: str) -> bool:
     """Whether the server sees only the sum of the replies of this phase."""
-    return phase in TARGETS and (run.secure_sum or phase == HULLS)
+    return phase in TARGETS and (run.secure_sum or phase in (HOLDERS, HULLS))
 
 
 OF_THE_SERVER = frozenset(
@@ -75,7 +77,14 @@ HARMLESS = {
 sending some members others."""
 
 
-def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig, stamp: int) -> "Basis":
+def basis_of(
+    arrays: Arrays,
+    fixed: Arrays,
+    facts: Facts,
+    config: RunConfig,
+    stamp: int,
+    holders: Holders | None = None,
+) -> "Basis":
     """The basis of a vector.
 
     Parameters
@@ -90,13 +99,15 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig, sta
         how its own data are read.
     stamp : int
         The round of the personal state that the server asks for.
+    holders : Holders, optional
+        As the server states them.
     """
     from curvfed.strategies.secure_sum.messages import Basis
 
     parameters = sha256(_digest_of(arrays) + _digest_of(fixed)).digest()
     return Basis(
         parameters=parameters,
-        facts=_digest(vars(facts)),
+        facts=_digest(vars(facts) | ({} if holders is None else {"holders": vars(holders)})),
         configuration=_configuration(config),
         code=code_digest(),
         state=sha256(f"round {stamp}".encode()).digest(),

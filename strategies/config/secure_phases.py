@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import SecureSumError
@@ -59,26 +60,17 @@ class Opening(BytesByPartition):
         )
 
 
-LEAST = 5
-MOST = 9
-"""The sizes of the groups in which many clients are summed."""
-
-
-def groups(clients: Collection[int], number: int = 0, size: int = 0) -> list[list[int]]:
+def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) -> list[list[int]]:
     """Divide the clients into groups of about equal size, in ascending order of partitions.
 
     Parameters
     ----------
     number : int
-        The number of groups; 0 for the number that follows from their size.
+        The number of groups; 0 for groups of `size` and more.
     size : int
-        The least number of clients in a group, if there are so many; 0 for groups of 5 to 9, and
-        one group of up to 9 clients.
+        The smallest size of a group; fewer than twice as many clients are one group.
     """
-    if not number:
-        least = size or LEAST
-        is_one = len(clients) < 2 * least if size else len(clients) <= MOST
-        number = 1 if is_one else len(clients) // least
+    number = number or max(len(clients) // size, 1)
     return [group.tolist() for group in np.array_split(sorted(clients), number)]
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app_runs import real_nodes, run
+from app_runs import asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, nodes_of
@@ -136,6 +136,7 @@ def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
             run(tmp_path, name.replace(" ", "-"), nodes=nodes[:3], **SUMMED | settings)
     assert len(observer.sums) == 1
     monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
+    monkeypatch.setattr(Ledger, "admit", lambda *_: None)
     run(tmp_path, "unguarded", nodes=nodes[:3], **SUMMED | LATER["another method"])
     assert observer.error(observer.sums[0], 3) > 0.1
     assert observer.error(observer.difference(), 3) < 1e-6  # the attack is real
@@ -167,13 +168,12 @@ def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, obser
 
 
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path, monkeypatch):
-    """The hulls that only the first sum has were those of the node that was away; another seed
-    changes few others."""
+    """The hulls that only the first sum has were those of the node that was away."""
     nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
     run(tmp_path, "all", nodes=nodes, **QUICK)
     lying(monkeypatch)
     with pytest.raises(RoundError, match=OTHERS):
-        run(tmp_path, "three", nodes=nodes[:3], seed=1, **QUICK)
+        run(tmp_path, "three", nodes=nodes[:3], **QUICK)
 
 
 def graphs_of(*trained: int) -> list[dict[str, Any]]:
@@ -240,14 +240,23 @@ def test_points_of_former_data_do_not_count(tmp_path):
         ledger.reveal("three", {"d"}, {"c", "d"}, 0.5)
 
 
-def test_runs_with_other_splits_end_at_the_limit(tmp_path):
+OTHER_HULLS: list[dict[str, Any]] = [
+    {},
+    {"points__hold_out": "validation"},
+    {"hull__epsilon": 0.1},
+    {"points__hold_out": "validation", "hull__epsilon": 0.1},
+]
+
+
+def test_runs_with_other_hulls_end_at_the_limit(tmp_path):
     nodes = nodes_of(
-        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.11}
+        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.12}
     )
+    nodes = with_policy(tmp_path, nodes, "[runs]\nconfigurations = 9\n")
     done = 0
-    for seed in range(4):
-        with suppress(RoundError):
-            run(tmp_path, str(seed), nodes=nodes, points__split_seed=seed, **QUICK)
+    for number, settings in enumerate(OTHER_HULLS):
+        with suppress(RoundError, ConfigError):
+            run(tmp_path, str(number), nodes=nodes, **QUICK | settings)
             done += 1
     assert 1 <= done < 4
 
@@ -308,15 +317,24 @@ def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys, monkeypa
     assert "from [[0, 1, 2, 3]] to those of the next sum, by " in capsys.readouterr().out
 
 
-@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.randoms())
+@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.integers(2, 20), st.randoms())
 @examples(200)
-def test_a_roster_divides_its_nodes(roster: set[int], rng: Random):
+def test_a_roster_divides_its_nodes(roster: set[int], size: int, rng: Random):
     """Every node finds the same groups, whatever the order of its files."""
     shuffled = sorted(roster, key=lambda _: rng.random())
-    divided = groups(shuffled)
+    divided = groups(shuffled, size=size)
     assert sorted(node for group in divided for node in group) == sorted(roster)
-    assert divided == groups(sorted(roster))
-    assert all(5 <= len(group) <= 9 for group in divided) or len(divided) == 1
+    assert divided == groups(sorted(roster), size=size)
+    assert all(size <= len(group) < 2 * size for group in divided) or len(divided) == 1
+
+
+def test_a_policy_makes_groups_larger(tmp_path):
+    """Of 100 nodes, 4 colluders sufficed."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    roster = range(100)
+    assert len(ledger.group(7, roster)) == 5
+    policy = Policy.model_validate({"sums": {"group-size": 20}})
+    assert ledger.group(7, roster, policy.sums.group_size) == tuple(range(20))
 
 
 @given(st.data())
@@ -439,15 +457,37 @@ def test_the_sums_of_a_run_come_in_order(tmp_path):
     ledger.note_sum(replace(what, run="b"), BASIS, "", group, {})
 
 
+def test_names_of_runs_fill_no_disk(tmp_path, monkeypatch):
+    """A server's describe with a run of 10^6 characters was a line of 1 MB, and the refusal of
+    another such message another one; nothing bounded their number."""
+    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
+    path = Path(node["state-path"]) / "ledger-00000.jsonl"
+    settings = {"method": "fedavg", "dataset": "own"}
+    error, _ = asked(node, settings, "describe", "query.describe", run=10**6 * "x")
+    assert "has 1000000 characters; allowed are up to 200" in error
+    assert not path.exists()
+    errors = set()
+    for number in range(40):
+        ledger_file._checked.clear()  # each message may reach a new process
+        error, _ = asked(node, settings, "describe", "query.describe", run=f"run-{number}")
+        errors.add(error)
+    assert errors == {"", "this node has begun 20 runs today, as many as it begins on a day (UTC)"}
+    lines = Ledger(path).lines()
+    assert sum(line["kind"] == "run" for line in lines) == 20
+    assert path.stat().st_size < 30_000
+    asked(node, settings, "describe", "query.describe", run="run-0")  # a known run goes on
+    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    assert asked(node, settings, "describe", "query.describe", run="next-day") == ("", [])
+
+
 def test_exchanges_of_keys_fill_no_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(ledger_module, "EXCHANGES_PER_DAY", 20)
     ledger = Ledger(tmp_path / "ledger.jsonl")
     for _ in range(20):
         ledger.begin("run", {})
-    with refuses("too-many-exchanges", error=SecureSumError):
+    with refuses("too-many-today", "20 exchanges of keys", error=ConfigError):
         ledger.begin("run", {})
-    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
-    ledger.begin("run", {})
 
 
 def test_refusals_fill_no_disk(tmp_path, monkeypatch):

@@ -26,6 +26,7 @@ QUICK = {
     "hull__c": 1000.0,
     "hull__classifier": "svm",
     "hull__cap": 128,
+    "secure__min_holders": 1,  # nothing is counted before the sum
 }
 PHASES = ("measure", "keys", "agree", "hulls", "evaluate")
 """After the meeting, in order."""

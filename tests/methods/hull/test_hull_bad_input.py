@@ -27,7 +27,10 @@ from curvfed.strategies.wire.exchange import FederationError
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""
 
-TINY = "[sums]\ncontributors = 2\nothers-examples = 0\n[leaves]\nhull-min-class-size = 1\n"
+TINY = (
+    "[sums]\ncontributors = 2\nothers-examples = 0\nmin-holders = 1\n"
+    "[leaves]\nhull-min-class-size = 1\n"
+)
 """The policy of nodes whose classes have less than five points."""
 
 

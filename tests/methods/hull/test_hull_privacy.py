@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from app_runs import Recorder, all_bytes, partition_of, value_names
 from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, parts_of, training
+from policies import with_policy
 from scipy import stats
 
 import curvfed.client_app.secure
@@ -42,6 +43,10 @@ PARTS = {
         {"modulus", "length", "partitions", "values"},
         {"checksum", *Basis.model_fields},
     ),
+    "holders": (
+        {"modulus", "length", "partitions", "values"},
+        {"checksum", *Basis.model_fields},
+    ),
     "evaluate": (set(), set()),
 }
 """What travels in the two ways besides header and facts: nothing else can hide a secret."""
@@ -54,10 +59,12 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
     for phase, (asked, told) in PARTS.items():
         arrays = (
             {"arrays.*"} if phase == "evaluate" else set(),
-            {"arrays.*"} if phase in ("hulls", "evaluate") else set(),
+            {"arrays.*"} if phase in ("holders", "hulls", "evaluate") else set(),
         )
+        count = {"holders.needed", "holders.counts"} if phase in ("hulls", "evaluate") else set()
         for request in recorder.requests(phase):
-            assert value_names(request) == ASKED | {f"parts.{name}" for name in asked} | arrays[0]
+            parts = {f"parts.{name}" for name in asked}
+            assert value_names(request) == ASKED | count | parts | arrays[0]
         for reply in recorder.replies(phase):
             own = {"metrics.score"} if phase == "evaluate" else set()
             assert value_names(reply) == TOLD | {f"parts.{name}" for name in told} | arrays[1] | own
@@ -110,7 +117,11 @@ def test_data_sets_with_one_sum_look_alike(tmp_path):
     parts, seen = [blobs("02", 30), blobs("24", 5, seed=1), blobs("40", 9, seed=2)], []
     for name, order in (("one", (0, 1, 2)), ("two", (1, 2, 0))):
         recorder = Recorder()
-        nodes = nodes_of(tmp_path / f"nodes-{name}", [parts[number] for number in order])
+        nodes = with_policy(
+            tmp_path,
+            nodes_of(tmp_path / f"nodes-{name}", [parts[number] for number in order]),
+            "[sums]\nmin-holders = 1\n",
+        )
         run = hull_run(tmp_path, name, nodes=nodes, intercept=recorder, **DENSE)
         seen.append((run, masked(recorder)))
     (one, first), (two, second) = seen

@@ -209,7 +209,9 @@ def test_real_nodes_with_other_classes_and_a_test_file(curvature, tmp_path):
     np.savez(tmp_path / "test.npz", **blobs("024", seed=9, radius=radius))
     recorder = Recorder()
     nodes = with_policy(
-        tmp_path, nodes_of(tmp_path / "nodes", parts), f"[data]\ncurvature = {curvature}\n"
+        tmp_path,
+        nodes_of(tmp_path / "nodes", parts),
+        f"[data]\ncurvature = {curvature}\n[sums]\nmin-holders = 1\n",
     )
     run = hull_run(
         tmp_path,

@@ -52,7 +52,7 @@ def fail(*arguments: Any, **named: Any) -> None:
 def nodes_for(settings: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
     if settings is QUICK:
         return nodes_of(folder, [blobs("02", seed=number) for number in range(CLIENTS)])
-    return real_nodes(folder, [user_fields(40, seed=number) for number in range(CLIENTS)])
+    return real_nodes(folder, [user_fields(120, seed=number) for number in range(CLIENTS)])
 
 
 def written(folder: Path) -> bytes:
@@ -252,7 +252,7 @@ def test_places_of_a_node_are_told_by_their_keys(given, tmp_path, monkeypatch, c
     """Also where they were given relative to the folder that the node was started in, or to a home
     that there is not."""
     monkeypatch.chdir(tmp_path)
-    nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}/state"}]
+    nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}-state"}]
     with pytest.raises(
         FederationError, match="no file data-path; expected a torch_geometric"
     ) as caught:
