@@ -47,7 +47,7 @@ from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
 
-PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
+PAGE = Path(__file__).parents[3] / "docs" / "values.md"
 SECRET = "patient 4711 has diagnosis F32"
 SHARED = {"fedala": "parameter/own/"}
 """Beginning of the names of what a client keeps of its last reply: it is shared, and no secret."""
