@@ -34,7 +34,7 @@ from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import Site
 from curvfed.strategies.base.privacy_accountant import whole_epsilon
 from curvfed.strategies.base.private_steps import ExampleGradients, clipped_sum
-from curvfed.strategies.base.statistics import HEAD
+from curvfed.strategies.base.statistics import HEAD, Leaving
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import fixed_head, model_spec
 from curvfed.strategies.config.one_shot import client_half
@@ -240,7 +240,7 @@ def client_with(keys: Mapping[str, Any], path: Path, folder: Path) -> Client:
 
 def _one_shot(client: Client) -> Reply:
     node = client.node
-    site = Site(client.data, 0, True, node.min_class_size, 1.0, lambda points, own: None)
+    site = Site(client.data, 0, True, Leaving(node.min_class_size), 1.0, lambda points, own: None)
     half = client_half(client.config, client.data.class_names, site)
     vectors = half.vectors(MEMBERS)
     values = half.contribution(MEMBERS, {}).flatten()
@@ -267,8 +267,6 @@ def _masked(client: Client, phase: str, values: Floats, variances: Floats, bound
     deviations = np.sqrt(variances) * sum_noise(client.config, phase)
     session: Any = SimpleNamespace(
         clients=tuple(range(MEMBERS)),
-        needed=MEMBERS,
-        num_asked=MEMBERS,
         phase=phase,
         round=0,
         modulus=SUM_PRIME,

@@ -1,16 +1,11 @@
 """Whether releases of neighbours refute a claim of privacy."""
 
-import pytest
 from scipy import stats
 
 from studies.audit import Separation, exact_epsilon, lower_bound, normal_bound
 
 CERTAIN = 1 - 1e-6
 """Confidence of bounds on releases whose noise has no seed."""
-
-BY_NUMBERS = pytest.mark.xfail(
-    strict=True, reason="the split is drawn from the number of records: one changes many others"
-)
 
 
 def check(seen: Separation, epsilon: float) -> None:

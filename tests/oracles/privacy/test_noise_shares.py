@@ -82,9 +82,9 @@ def test_rounded_noise_is_normal():
 
 @pytest.mark.parametrize("members", [5, 99])
 def test_enough_clients_are_the_members_of_the_sum_whatever_a_message_states(members):
-    """With a message that stated 100 clients, five shared a noise that outweighs their mean."""
+    """A message once stated 100 clients, and five shared noise that outweighs their mean."""
     keys = {"method": "fedavg", "secure-sum": True, "dp.unit": "client", "dp.epsilon": 1.0}
-    session = SimpleNamespace(clients=tuple(range(members)), num_asked=100)
+    session = SimpleNamespace(clients=tuple(range(members)))
     client = SimpleNamespace(config=parse(keys))
     with pytest.raises(ConfigError, match=f"{members} clients in a sum: .* 100 or more"):
         masked_replies._with_noise(
