@@ -139,10 +139,12 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
     """The time by which phases end: clients that never answer take none, however busy the machine
     is."""
+    import curvfed.server_app.secure.masked_cohort
     import curvfed.strategies.wire.exchange
 
     clock = PausedClock()
     monkeypatch.setattr(curvfed.strategies.wire.exchange, "time", clock)
+    monkeypatch.setattr(curvfed.server_app.secure.masked_cohort, "time", clock)
     return clock
 
 
