@@ -158,7 +158,7 @@ def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp
         assert len(keys) == 9  # six, and the group of the one that lost its keys again
 
 
-def test_a_member_that_is_away_for_a_while(tmp_path, monkeypatch):
+def test_a_member_that_is_away_for_a_while(tmp_path):
     """Its group waits for it; the numbers are those of a run without the absence."""
     settings = SETTINGS | {"secure__patience": 3600, "clients": 3}
     whole = run(tmp_path, "whole", **settings)
@@ -172,7 +172,6 @@ def test_a_member_that_is_away_for_a_while(tmp_path, monkeypatch):
                 return None
             return handle(request)
 
-        monkeypatch.setattr("curvfed.server_app.secure.masked_cohort.time.sleep", lambda _: None)
         back = run(tmp_path, f"away-{phase}", intercept=intercept, **settings)
         assert not silent
         assert back.model_bytes == whole.model_bytes
