@@ -147,7 +147,7 @@ class MaskedCohort(Cohort):
         run = self.run
         names = run.federation.facts.class_names
         described = run.federation.descriptions
-        asked = run.config.secure.min_holders or 0
+        asked = run.config.secure.min_holders or 1
         is_needed = asked != 1 or any(described[client].min_holders != 1 for client in clients)
         if not (is_needed and names and sums_by_name(run.config)):
             return

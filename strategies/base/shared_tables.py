@@ -117,8 +117,8 @@ class Secure(Table):
     """
     min_holders: int | None = Field(default=None, ge=1)
     """minimum number of members of a sum that have a class or an entity of links; with fewer what
-    is computed from it stays at these clients; auto: 3, or all members of a smaller group. A node's
-    policy can set a higher minimum"""
+    is computed from it stays at these clients; auto: that of the nodes' policies, where the default
+    is 3, or all members of a smaller group; in a simulation 1. The highest counts"""
     clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
     """maximum norm of a client's update in a secure average; longer updates are shortened to it,
     and the log reports them"""

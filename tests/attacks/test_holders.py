@@ -117,7 +117,12 @@ def test_a_node_goes_on_with_its_own_rows(tmp_path):
 
 
 def test_kept_rows_are_resumed_to_the_bit(tmp_path):
-    settings = {"method": "links", "dataset": "balanced-tree", "secure_sum": True}
+    settings = {
+        "method": "links",
+        "dataset": "balanced-tree",
+        "secure_sum": True,
+        "secure__min_holders": 3,
+    }
     whole = run(tmp_path, "whole", num_rounds=4, **settings)
     run(tmp_path, "parts", num_rounds=2, **settings)
     again = run(tmp_path, "parts", num_rounds=4, resume=True, **settings)
@@ -172,6 +177,7 @@ def test_the_hull_of_a_class_that_one_node_alone_has_stays_there(tmp_path):
 
 
 SMALL: dict[str, Any] = {
+    "secure__min_holders": 3,
     "dataset": "digits",
     "partition": "dirichlet",
     "alpha": 0.3,

@@ -44,7 +44,7 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["dataset=digits"], "holds images, but curvfed curvature measures graphs"),
+        (["dataset=digits"], "is read as images, but curvfed curvature measures graphs"),
         (["dataset=digits", "method=fedavg"], "the data are images"),
         (["dataset=trees", "--dimensions", "two"], "allowed are whole numbers"),
         (["dataset=trees", "--dimensions", "0"], "allowed are whole numbers"),

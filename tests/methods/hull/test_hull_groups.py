@@ -9,6 +9,7 @@ import pytest
 from app_runs import Fault, forged
 from errors import refuses
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
+from policies import with_policy
 
 from curvfed.client_app import one_shot
 from curvfed.server_app.directory.array_files import HullFile
@@ -89,6 +90,12 @@ def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch,
     assert "1 clients are left out: they sent no convex hull" in caplog.text
 
 
+def open_nodes(folder, parts):
+    """Nodes whose classes leave them also where one node alone has them."""
+    policy = "[sums]\ncontributors = 2\nothers-examples = 0\nmin-holders = 1\n"
+    return with_policy(folder, nodes_of(folder, parts), policy)
+
+
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
 def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
     """Three classes, one of which a single node has; another node has switched two names by
@@ -98,7 +105,7 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
     for name in ("y_train", "y_test"):
         parts[3][name] = switched[np.searchsorted(["0", "2"], parts[3][name])]
     run = hull_run(
-        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), secure_sum=masked, test_data="none"
+        tmp_path, nodes=open_nodes(tmp_path / "nodes", parts), secure_sum=masked, test_data="none"
     )
     stored = arrays_of(run)
     places = [stored["points"][stored["group"] == group].mean(axis=0) for group in range(3)]
@@ -123,7 +130,7 @@ def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):
     np.savez(tmp_path / "test.npz", **test)
     parts = [blobs("024", seed=1), blobs("024", seed=2), blobs("02", seed=3)]
     run = hull_run(
-        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz")
+        tmp_path, nodes=open_nodes(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz")
     )
     assert run.summary["global_accuracy"] > 0.9
     assert sorted(arrays_of(run)["names"]) == ["0", "2", "4"]

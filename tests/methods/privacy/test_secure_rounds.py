@@ -87,7 +87,7 @@ def test_a_run_exchanges_keys_once_and_each_sum_is_one_message(tmp_path):
     """A calibration is no part of what a round costs."""
     found = run(tmp_path, **CALIBRATED | {"num_rounds": 2})
     phases = [row["phase"] for row in found.rounds]
-    assert phases == ["keys", "agree", "holders", "train", "train", "calibrate"]
+    assert phases == ["keys", "agree", "train", "train", "calibrate"]
     for way in ("bytes_up", "bytes_down"):
         sizes = [
             float(row[way]) for row in found.rounds if row["phase"] in ("keys", "agree", "train")
