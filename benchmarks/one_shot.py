@@ -1,10 +1,8 @@
 """Hulls, bins, the decoding of their power sums, and secure sums, against libraries, limits and
 textbook programs."""
 
-import copy
-import statistics
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,18 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from flint import fmpz_mod_ctx, fmpz_mod_poly_ctx, nmod_poly
 from scipy.spatial import ConvexHull
-from secure_sums import Clock, Run, session, vectors
+from secure_sums import BASIS, Run, masked_input, session, vectors
 from textbook import graham_scan, plain_decode, sample
 
 from benchmarks import masked_rounds
-from benchmarks.measure import Call, Pair, Place, Row, seconds
+from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.symbols import SPARE, decode, encode, prime_above
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.secure_sum.server import SumOfGroup
 
 BITS = 24  # of the bins' indices: 10⁷ bins, as ε = 0.01 has within a radius of 0.999
 
@@ -132,81 +131,73 @@ def _polar(points: Any) -> Any:
     return np.hypot(points[:, 0], points[:, 1]), np.arctan2(points[:, 1], points[:, 0])
 
 
-# entries of a vector, but in the sum of a thousand clients
-LENGTH = 2_500
+LENGTH = 10_000
+"""Entries of a vector in a sum."""
+
+SUMMED = 2_500
+"""Entries of a vector in a sum over many members."""
+
+GROUP = 9
 REPEATS = 7
 
 
 def secure_sum(place: Place) -> list[Row]:
-    """Of the size of a hospital network, and of a large one."""
-    few = place.size((50, 4, LENGTH, 34), (6, 1, 10, 4))
-    many = place.size((1_000, 100, 10_000), (6, 1, 10))
-    what = "secure sum of 1,000 clients' 10,000 numbers, a tenth of them gone"
-    recovery = "recovery of a secure sum, 50 clients, 4 gone"
-    parts = "its key agreements and streams alone"
+    """A member's masks against the key agreements and streams alone, and the server's sum against a
+    plain one."""
+    length = place.size(LENGTH, 10)
     return [
-        Row(recovery, parts, partial(_against_its_parts, *few), repeats=REPEATS),
         Row(
-            f"{what}: a client",
-            "50 ms",
-            lambda: (partial(_client, *many), 0.05),
-            1.0,
-            1,
-            is_figure=True,
+            f"masks of a secure sum, a member of {GROUP}",
+            "its key agreements and streams alone",
+            partial(_masks, length),
+            repeats=REPEATS,
         ),
         Row(
-            f"{what}: the server",
-            "30 s",
-            lambda: (partial(_total, *many), 30.0),
-            1.0,
-            REPEATS,
+            f"the server's sum over {GROUP} members",
+            "the vectors added by NumPy",
+            partial(_server_sum, length),
+            repeats=REPEATS,
             is_figure=True,
         ),
         *masked_rounds.rows(place),
     ]
 
 
-@cache
-def _run(clients: int, gone: int, length: int, threshold: int = 0) -> Run:
-    """A sum of which the first clients vanish after their shares went out, ready to be recovered; 0
-    is two thirds."""
-    of = session(clients, modulus=SUM_PRIME, length=length, threshold=threshold)
-    run = Run(of, vectors(of), dict.fromkeys(range(gone), "deliver"))
-    run.clients = {client: Clock(member) for client, member in run.clients.items()}
-    return run.until("unmask")
-
-
-def _client(clients: int, gone: int, length: int) -> Any:
-    members = _run(clients, gone, length).clients
-    return statistics.median(members[client].seconds for client in range(gone, clients))
-
-
-def _total(clients: int, gone: int, length: int) -> float:
-    return seconds(copy.deepcopy(_run(clients, gone, length).server).total)
-
-
-def _against_its_parts(clients: int, gone: int, length: int, threshold: int) -> Pair:
-    """The recovery against the key agreements and ChaCha20 streams that no recovery can do
-    without.
-    """
-    ready = [
-        copy.deepcopy(_run(clients, gone, length, threshold).server) for _ in range(REPEATS + 2)
-    ]
+def _masks(length: int) -> Pair:
+    what = session(GROUP, modulus=SUM_PRIME, length=length)
+    run = Run(what, vectors(what)).agreed()
+    member = run.members[0]
     secret = X25519PrivateKey.generate()
     peer = X25519PrivateKey.generate().public_key().public_bytes_raw()
-    there = clients - gone
     zeros = bytes(8 * length)
 
     def bare() -> None:
-        for _ in range(gone * there):
+        for _ in range(GROUP - 1):
             secret.exchange(X25519PublicKey.from_public_bytes(peer))
-        for _ in range(gone * there + there):
             Cipher(algorithms.ChaCha20(bytes(32), bytes(16)), None).encryptor().update(zeros)
 
-    return lambda: ready.pop().total(), bare
+    return lambda: member.mask(run.values[0], what, BASIS), bare
+
+
+def _server_sum(length: int) -> Pair:
+    what = session(GROUP, modulus=SUM_PRIME, length=length)
+    run = Run(what, vectors(what)).agreed().mask()
+    masked = [vector.astype(object) for vector in run.masked.values()]
+    return run.server.total, lambda: sum(masked) % SUM_PRIME
 
 
 def sum_server(clients: int) -> Any:
-    """All that a server does for one secure sum that a tenth leaves: the clients' messages are
-    there from the start."""
-    return _run(clients, clients // 10, LENGTH).server_again
+    """All that a server does for one secure sum: it checks the members' vectors and adds them."""
+    what = session(clients, modulus=SUM_PRIME, length=SUMMED)
+    sent = {
+        member: (vector, masked_input(vector, what, member, BASIS))
+        for member, vector in vectors(what).items()
+    }
+
+    def total() -> Any:
+        server = SumOfGroup(what, BASIS)
+        for member, (vector, message) in sent.items():
+            server.receive(member, vector, message)
+        return server.total()
+
+    return total

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 from command_runs import command_run, round_overhead, rounds_of
-from local_cluster import cluster, shares
+from local_cluster import cluster, shares, signed
 from one_client import own_graph
 from plain_loop import PlainLoop
 
@@ -26,6 +26,9 @@ from curvfed.strategies.config.parse import parse
 
 CLIENTS = 10
 NODES = 3
+GROUP = 5
+PAIRS = 3
+"""Nodes of a masked round, and pairs of runs, masked and in the open."""
 
 Parts = Callable[[Place], Mapping[str, Sequence[float]]]
 
@@ -117,6 +120,15 @@ def rows(place: Place) -> list[Row]:
             for part, what, *of in RAY
         ),
         _part(place, _by_grpc, grpc, "round", 3.0)._replace(buys=POLLING),
+        Row(
+            f"a round under secure sums by gRPC on loopback, {GROUP} nodes with a roster,"
+            f" {place.graph}",
+            "the same in the open",
+            partial(_masked_rounds, place),
+            1.2,
+            place.size(PAIRS, 1),
+            is_figure=True,
+        ),
         *(
             _part(place, _starts, f"a client's process on a real node: {what}", part, *of)
             for part, what, *of in START
@@ -194,6 +206,37 @@ def _by_grpc(place: Place) -> dict[str, list[float]]:
         if code:
             raise RuntimeError(f"the run ended with status {code}: {output[-500:]}")
         return {"round": [round_overhead(rounds_of(running.results / "run"), workers=NODES)]}
+
+
+def _masked_rounds(place: Place) -> Pair:
+    """Median seconds of a later round of training, masked and in the open, in runs by turns."""
+    seconds: dict[bool, list[float]] = {True: [], False: []}
+    rounds = place.size(5, 2)
+    with tempfile.TemporaryDirectory() as folder:
+        configs = [
+            f'{share} state-path="{Path(folder) / "state" / str(number)}"'
+            for number, share in enumerate(shares(GROUP))
+        ]
+        nodes = signed(Path(folder) / "keys", configs)
+        with cluster(Path(folder) / "cluster", nodes) as running:
+            for name in running.node_configs if place.data else ():
+                _allow_data(running.files.node(name).policy, place)
+            for pair in range(place.size(PAIRS, 1)):
+                for is_masked in (True, False):
+                    settings = _graph(place) | {
+                        "method": "fedavg",
+                        "num-rounds": rounds,
+                        "seed": pair,
+                        "secure-sum": str(is_masked).lower(),
+                        "run-name": f"run-{pair}-{is_masked}",
+                    }
+                    code, output = running.run(*(f"{k}={v}" for k, v in settings.items()))
+                    if code:
+                        raise RuntimeError(f"the run ended with status {code}: {output[-500:]}")
+                    rows = rounds_of(running.results / str(settings["run-name"]))
+                    trained = [float(row["seconds"]) for row in rows if row["phase"] == "train"]
+                    seconds[is_masked].append(statistics.median(trained[1:]))
+    return iter(seconds[True]).__next__, iter(seconds[False]).__next__
 
 
 def _allow_data(policy: Path, place: Place) -> None:

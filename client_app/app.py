@@ -22,6 +22,7 @@ from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
+from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
@@ -30,21 +31,19 @@ from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_request, encode_reply
 from curvfed.strategies.wire.messages import (
+    AGREE,
     CALIBRATE,
     CCVR,
-    CONFIRM,
     DESCRIBE,
     EVALUATE,
     FINE_TUNE,
-    FORGET,
+    HOLDERS,
     HULLS,
     KEYS,
     MEASURE,
     MESSAGE_TYPES,
-    SHARES,
     START,
     TRAIN,
-    UNMASK,
     WAKE_UP,
     Description,
     Header,
@@ -79,6 +78,7 @@ def describe(client: Client) -> Description:
         partition_digest=data.partition_digest,
         num_partitions=_num_partitions(client),
         group=client.group if client.config.is_masked else (),
+        min_holders=client.node.min_holders if client.config.is_masked else 0,
         statistics=_statistics(client),
     )
 
@@ -146,10 +146,8 @@ def _step(module: str, name: str) -> Handler:
 OF_EVERY_RUN: dict[str, Handler] = {
     DESCRIBE: _describe,
     KEYS: _step("secure", "keys"),
-    SHARES: _step("secure", "shares"),
-    CONFIRM: _step("secure", "confirm"),
-    UNMASK: _step("secure", "unmask"),
-    FORGET: _step("secure", "forget"),
+    AGREE: _step("secure", "agree"),
+    HOLDERS: _step("holders", "count"),
 }
 OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
     START: _answer_start,
@@ -173,6 +171,7 @@ def _calibrates(client: Client, phase: str) -> bool:
 
 
 CONDITIONS: dict[str, Callable[[Client], bool]] = {
+    HOLDERS: lambda client: sums_by_name(client.config),
     START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
     TRAIN: lambda client: client.config.num_rounds > 0,
     EVALUATE: lambda client: not client.is_private,
@@ -180,14 +179,32 @@ CONDITIONS: dict[str, Callable[[Client], bool]] = {
     FINE_TUNE: lambda client: client.config.fine_tunes,
     CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
     CCVR: lambda client: _calibrates(client, CCVR),
-    **dict.fromkeys(
-        (KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked
-    ),
+    KEYS: lambda client: client.config.is_masked,
+    AGREE: lambda client: client.config.is_masked,
 }
 """Phases that belong only to some runs of a method."""
 
 
-def check_phase(phase: str, message_type: str, client: Client, phases: Collection[str]) -> None:
+INTERVALS = {
+    CALIBRATE: "calibration_every",
+    CCVR: "calibration_every",
+    FINE_TUNE: "fine_tune_every",
+    EVALUATE: "evaluate_every",
+}
+"""Phases after the last round, and the key of the interval in rounds at which they come besides."""
+
+
+def _is_due(config: RunConfig, phase: str, round: int) -> bool:
+    """Whether the run's configuration has this phase after this round."""
+    if phase not in INTERVALS or config.may_stop_early or round == config.num_rounds:
+        return True
+    interval = getattr(config, INTERVALS[phase])
+    return bool(interval and round % interval == 0)
+
+
+def check_phase(
+    phase: str, message_type: str, client: Client, phases: Collection[str], round: int
+) -> None:
     """Refuse a message by its phase, before its handler runs.
 
     Parameters
@@ -197,12 +214,13 @@ def check_phase(phase: str, message_type: str, client: Client, phases: Collectio
     client : Client
     phases : collection of str
         Those that the client's method has.
+    round : int
 
     Raises
     ------
     ConfigError
-        If the phase does not belong to the run, or a node that takes part in secure sums alone
-        would send an unmasked reply.
+        If the phase does not belong to the run or to the round, or a node that takes part in secure
+        sums alone would send an unmasked reply.
     """
     if (
         MESSAGE_TYPES.get(phase) != message_type
@@ -212,6 +230,12 @@ def check_phase(phase: str, message_type: str, client: Client, phases: Collectio
         raise ConfigError(
             f'a message {message_type} of phase "{phase}" is no part of a run of method ='
             f' "{client.config.method}"',
+            key="phase",
+        )
+    if not client.method.is_one_shot and not _is_due(client.config, phase, round):
+        raise ConfigError(
+            f'phase "{phase}" of round {round} is not due in a run of num-rounds ='
+            f" {client.config.num_rounds}",
             key="phase",
         )
     is_open = phase in TARGETS and not is_masked(client.config, phase)
@@ -241,7 +265,11 @@ def _answer(message: Message, context: Context) -> Message:
         with own_settings(), memory_errors(config, node):
             client = get_client(config, header.run, node)
             handlers = OF_ONE_SHOT if client.method.is_one_shot else OF_ROUNDS
-            check_phase(header.phase, message.metadata.message_type, client, handlers)
+            check_phase(header.phase, message.metadata.message_type, client, handlers, header.round)
+            if client.ledger is not None:
+                from curvfed.client_app.questions import admit
+
+                admit(client, request)
             # Replies to earlier messages have reported what was restored for them.
             client.restored = None
             handler = handlers[header.phase]

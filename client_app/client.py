@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.client_app.data import check_class_sizes, check_fits, load_data, make_task, statistics
+from curvfed.client_app.data import check_fits, load_data, make_task, statistics
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.personal import ClientFiles, state_folder
@@ -16,7 +16,7 @@ from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.private_steps import Noise
-from curvfed.strategies.base.statistics import Arrays, named_state, rounded_names
+from curvfed.strategies.base.statistics import Arrays, Leaving, named_state, rounded_names
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     Trained,
@@ -26,13 +26,15 @@ from curvfed.strategies.base.training import (
     seed_dropout,
 )
 from curvfed.strategies.config.build_method import client_head, is_fixed, learner_class, model_spec
+from curvfed.strategies.config.holders import MIN_HOLDERS, holders_needed, sums_by_name
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.checks import check_arrays
+from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, Facts
+from curvfed.strategies.wire.messages import HOLDERS, Facts, Holders, Request
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.examples import FAR_FEATURES
 
@@ -63,9 +65,11 @@ class Client:
     partition : int
         The node's number in the run.
     ledger : Ledger or None
-        Sums signed and points revealed by a real node; None in a simulation.
+        The sums that a real node was in and the points it revealed; None in a simulation.
     requested : RunConfig
         The run's configuration, before the node's own decisions.
+    holders : Holders or None
+        Of the last message.
     fixed_arrays : dict of str to array
         The fixed parameters, as they were received last.
     digest : str
@@ -77,6 +81,8 @@ class Client:
         Whether the run has `dp.unit`.
     private_rounds : PrivateRounds or None
         With `dp.unit = record`.
+    vectors : Store
+        The last vectors of a real node in secure sums, by the number of the sum.
     shares_statistics : bool
         Whether statistics of the data may leave. Those of a real node's own data leave if the run
         requests them and the node does not refuse.
@@ -116,7 +122,7 @@ class Client:
         if node.signing_key or node.roster:
             self.signing_key = read_signing_key(node)
             self.roster = read_roster(node)
-        self.data = load_data(config, node)
+        self.data = load_data(config, node, self.ledger)
         self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
         self.config = resolve_defaults(config, self.data.task)
         self.device = device_of(config, node)
@@ -129,10 +135,12 @@ class Client:
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
         self.private_rounds = self._private_rounds(Store(folder / "replies"))
+        self.vectors = Store(folder / "sums")
         self.precision = EXACT
         self.restored: int | None = None
         self.fixed_arrays: Arrays = {}
-        self._ready_for: Facts | None = None
+        self.holders: Holders | None = None
+        self._ready_for: tuple[Facts, Holders | None] | None = None
         self._stamp: int | None = None
 
     def _private_rounds(self, replies: Store) -> "PrivateRounds | None":
@@ -147,25 +155,60 @@ class Client:
     @property
     def group(self) -> tuple[int, ...]:
         """The partitions with which a real node is summed; none in a simulation."""
-        return self.ledger.group(self.partition, self.roster) if self.ledger else ()
+        if self.ledger is None or self.node.rules is None:
+            return ()
+        return self.ledger.group(self.partition, self.roster, self.node.rules.sums.group_size)
 
-    def contributes(self, target: str) -> bool:
-        """Whether this client takes part in sums of phase `target`: a simulated one if it has
-        examples for it, a real node always, as its group sums with all its members. Raises as
-        `check_class_sizes`."""
-        if self.is_private:
-            return True  # whether it has examples is hidden
-        if target in (HULLS, CALIBRATE, CCVR):
-            check_class_sizes(self.data, self.node)
-        if self.node.is_real:
-            return True
-        scores = target in (EVALUATE, FINE_TUNE)
-        return bool(self.data.train.any() or (scores and self.data.test.any()))
+    @property
+    def split_digest(self) -> bytes:
+        """The keyed digest of the client's own records and their split; b"" for parts of public
+        data."""
+        return bytes.fromhex(self.data.split_digest)
+
+    @property
+    def data_state(self) -> str:
+        """The digest of the data and, for records of a node's own, of their split."""
+        return self.data.split_digest or self.digest
 
     @property
     def hides_number(self) -> bool:
         """Whether noise on the run's sums hides this client's number of examples too."""
         return self.is_private and self.private_rounds is None
+
+    @property
+    def leaving(self) -> Leaving:
+        """The classes whose figures may leave this client, by the holders that were counted."""
+        minimum = self.node.min_class_size
+        if self.holders is None:
+            return Leaving(minimum)
+        # Before its first sum a node without a roster is alone in its group.
+        members = len(self.group) if len(self.group) > 1 else MIN_HOLDERS
+        needed = max(holders_needed(self.node.min_holders, members), self.holders.needed)
+        return Leaving(minimum, np.array(self.holders.counts, np.int64) < needed)
+
+    def learn_holders(self, request: Request) -> None:
+        """Keep what a message says of the holders of classes or entities.
+
+        Raises
+        ------
+        ConfigError
+            If the run's sums need them, and the members have not been counted.
+        MessageError
+            If there is not one number for each name.
+        """
+        phase = request.header.phase
+        holders = request.holders
+        is_sum = phase != HOLDERS and is_masked(self.config, phase)
+        is_uncounted = holders is None and self.node.min_holders != 1
+        if is_sum and is_uncounted and sums_by_name(self.config):
+            raise ConfigError(
+                "this node sums nothing of single classes or entities before the members that have"
+                " each are counted: [sums] min-holders = 1 in its policy would allow it",
+                key="no-holders",
+            )
+        if holders is not None and len(holders.counts) != len(request.required_facts.class_names):
+            raise MessageError("the holders are not one number for each name", key="holders")
+        self.holders = holders
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set up the model once, and load the personal state of round `stamp`. Later state is
@@ -178,7 +221,7 @@ class Client:
         DataError
             If the data's features or classes are not the federation's.
         """
-        if self._ready_for != facts:
+        if self._ready_for != (facts, self.holders):
             self._set_up(facts)
         if self._stamp != stamp or not self.is_stateful:
             self._restore(stamp)
@@ -228,12 +271,12 @@ class Client:
             noise=self.noise,
             data=self.data,
             private=private,
-            min_class_size=self.node.min_class_size,
+            leaving=self.leaving,
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
-        self._ready_for = facts
+        self._ready_for = (facts, self.holders)
         self._stamp = None
 
     @property
@@ -270,7 +313,7 @@ class Client:
         with torch.no_grad():
             for name, value in self._fresh.items():
                 self.personal[name].copy_(value)
-        self.learner.start(self._ready_for)
+        self.learner.start(self._ready_for and self._ready_for[0])
         self.optimizer.reset()
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, Array] | None = None) -> None:

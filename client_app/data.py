@@ -1,6 +1,8 @@
 """Load the data of a client, describe them to the server, and make the task for training."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,19 +10,24 @@ import torch
 from torch import nn
 
 from curvfed.client_app.node import MIN_CLASS_SIZE, Node
+from curvfed.client_app.node.own_split import own_split
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
 from curvfed.strategies.config.checks import check_partition
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import decide
 from curvfed.tasks.kinds import KINDS, TRIVIAL, tasks_as
-from curvfed.tasks.registry import OWN, kind_of_path, tasks_of
+from curvfed.tasks.record_split import RecordSplit
+from curvfed.tasks.registry import OWN, tasks_of
 from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
+    from curvfed.client_app.node.ledger import Ledger
     from curvfed.tasks.graphs.data.client_graph import ClientGraph
     from curvfed.tasks.images.clients import ClientImages
     from curvfed.tasks.links import ClientLinks
@@ -34,14 +41,19 @@ PARTS = {"train": "training", "val": "validation", "test": "test"}
 """The parts of the examples, and their words."""
 
 
-def load_data(config: RunConfig, node: Node) -> Data:
+def load_data(config: RunConfig, node: Node, ledger: "Ledger | None" = None) -> Data:
     """The data of a node: in memory (in a simulation), at its `data-path`, or its part of the run's
     data set.
+
+    Parameters
+    ----------
+    ledger : Ledger or None
+        It keeps the shares in which a real node splits its own data.
 
     Raises
     ------
     DataError, ConfigError
-        If the data are missing or unfit.
+        If the data are missing or unfit, or a run asks for another split.
     """
     data: Data
     if node.data is not None:
@@ -50,13 +62,18 @@ def load_data(config: RunConfig, node: Node) -> Data:
         data = open_dataset(config, task_of(node.data)).in_memory(node.data)
         return data
     if node.data_path is not None:
-        task = tasks_as((kind_of_path(node.data_path),), config.row.tasks)[0]
-        examples = None
-        if task in config.row.tasks:
-            examples = config.row.read_data(node.data_path, config.own_keys)
-        if examples is None:
-            examples = open_dataset(config, task).own(node.data_path)
-        data = examples
+        task = tasks_as(decide(node.data_path).tasks, config.row.tasks)[0]
+        kept = ledger.shares(task) if ledger else ()
+        record_split = own_split(node, config, task, kept)
+        data = _own_data(config, node.data_path, task, record_split)
+        if ledger and record_split:
+            ledger.keep_shares(task, record_split.shares, kept)
+        if record_split and len(data.labels) and not data.train.any():
+            log.warning(
+                "partition %d: none of this node's records falls into training, and it takes part"
+                " with weight 0; larger is a train-size in [data] of its policy.toml",
+                node.partition,
+            )
         return data
     if config.dataset.lower() == OWN:
         raise ConfigError(
@@ -68,6 +85,19 @@ def load_data(config: RunConfig, node: Node) -> Data:
     check_partition(config, tasks[:1], tasks[:1])
     dataset = open_dataset(config, tasks[0])
     data = dataset.client(node.partition, node.num_partitions or 0)
+    return data
+
+
+def _own_data(config: RunConfig, path: Path, task: str, record_split: RecordSplit | None) -> Data:
+    """The data at a node's `data-path`, as the method reads them, or else as the kind of data
+    does."""
+    data: Data | None = None
+    if task in config.row.tasks:
+        data = config.row.read_data(path, config.own_keys)
+    if data is None:
+        data = open_dataset(config, task, record_split).own(path)
+    elif record_split is not None:
+        data = replace(data, split_digest=record_split.digest_of_file(path))
     return data
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.secure import Answer, masked_reals, member_of
+from curvfed.client_app.contribution import Contribution, Work
+from curvfed.client_app.secure import Answer, OpenSum, masked_reals, open_sum, stored_answer
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base import privacy_noise
 from curvfed.strategies.base.calibration import GRID
@@ -26,34 +27,33 @@ from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
-from curvfed.strategies.wire.messages import TRAIN, Request
+from curvfed.strategies.wire.messages import TRAIN, WITHOUT_KEYS, Request
 
 
-def masked_contribution(
+def masked_contribution(work: Work, client: Client, request: Request, state: RecordDict) -> Answer:
+    """Do the work of a phase, and contribute the result under masks.
+
+    Without the keys of its peers the client does no work and says so; in a sum that it has answered
+    before it gives the same answer.
+    """
+    opened = open_sum(client, request, state)
+    if opened is None:
+        return {"parts": {WITHOUT_KEYS: True}}
+    answer = stored_answer(client, opened, state)
+    if answer is None:
+        answer = mask_contribution(work(client, request), client, request, state, opened)
+    return answer
+
+
+def mask_contribution(
+    contribution: Contribution,
     client: Client,
     request: Request,
     state: RecordDict,
-    contribution: Statistics,
-    received: Arrays | None,
-    bound: float,
-    *,
-    max_weight: float,
-    variances: Floats | None = None,
+    opened: OpenSum,
 ) -> Answer:
-    """The masked contribution, after the peers' shares were read.
-
-    Parameters
-    ----------
-    received : dict of str to array or None
-        The parameters that it was computed from; None for sums over the data alone.
-    bound : float
-        Bound on what an example adds to an entry; 0 for `secure.clip`.
-    max_weight : float
-        A larger weight is reduced to this.
-    variances : array, optional
-        Of the noise on differentially private sums; see `Vectors`.
-    """
-    weight = int(min(contribution.weight, max_weight))
+    """The reply with a contribution under masks."""
+    weight = int(min(contribution.weight, opened.max_weight))
     share = weight / contribution.weight if contribution.weight else 1.0
     if share < 1:
         log.warning(
@@ -64,14 +64,16 @@ def masked_contribution(
             contribution.weight,
             weight,
         )
-    bound = bound or client.config.update_clip
+    received = contribution.received or {}
+    variances = contribution.variances
+    bound = contribution.bound or client.config.update_clip
     dp = client.config.dp
     if dp.clip_quantile is not None:
-        _, bound = privacy_noise.split_clip(received or {})
+        _, bound = privacy_noise.split_clip(received)
     if request.header.phase == TRAIN:
-        num_values = member_of(request, state).state.session.length - vector_length(0)
+        num_values = opened.session.length - vector_length(0)
         reduced = replace(contribution, weight=weight)
-        vector = _update_vector(client, reduced, received or {}, num_values, bound)
+        vector = _update_vector(client, reduced, received, num_values, bound)
         if dp.clip_quantile is not None:
             variances = privacy_noise.variances(contribution.arrays, bound)
         elif dp.unit == "client":
@@ -80,7 +82,8 @@ def masked_contribution(
         values = share * contribution.flatten()
         vector = client_vector(values, weight, contribution.figures, bound)
     hide = None if variances is None else partial(_with_noise, client, request, variances)
-    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), hide)
+    encoding = partial(sum_encoding, bound)
+    return masked_reals(client, request, state, opened, vector, encoding, hide)
 
 
 def _with_noise(
@@ -94,16 +97,16 @@ def _with_noise(
     """The residues plus this client's share of the noise, of these variances for a noise multiplier
     of 1."""
     config = client.config
-    check_enough_clients(config, session.num_asked)
     members = len(session.clients)
+    check_enough_clients(config, members)
     factor = sum_noise(config, session.phase) * encoding.scale
-    scaled = variances * (factor**2 / privacy_noise.honest_shares(members, session.needed))
+    scaled = variances * (factor**2 / privacy_noise.honest_shares(members))
     values = steps[: variances.size]  # weight and figures, which follow, are 0 or public
     if request.header.phase == TRAIN:
         noisy = privacy_noise.add_rounded(values, np.sqrt(scaled), session.modulus, client.noise)
     elif encoding.scale < GRID**-2:
         raise SecureSumError(
-            f"the grid of a secure sum over {session.num_asked} clients is too coarse for"
+            f"the grid of a secure sum over {members} clients is too coarse for"
             " differentially private sums",
             key="coarse-grid",
         )

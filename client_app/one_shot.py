@@ -8,21 +8,21 @@ from flwr.app import RecordDict
 
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
+from curvfed.client_app.contribution import Contribution
 from curvfed.client_app.data import check_class_sizes
-from curvfed.client_app.masked_replies import masked_contribution
+from curvfed.client_app.masked_replies import mask_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
-from curvfed.client_app.secure import end, masked, member_of, receive_shares
+from curvfed.client_app.secure import OpenSum, masked, open_sum, stored_answer
+from curvfed.client_app.start import SUMMED, check_model
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import OneShotClient, Site
-from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import client_half
 from curvfed.strategies.config.secure_phases import vector_length
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import Request
+from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -36,12 +36,25 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 def contribute(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's vector, masked."""
-    received, complaint = receive_shares(client, request, state)
-    if complaint:
-        return complaint
-    session = member_of(request, state).state.session
+    opened = open_sum(client, request, state)
+    if opened is None:
+        return {"parts": {WITHOUT_KEYS: True}}
+    answer = stored_answer(client, opened, state)
+    if answer is None:
+        answer = _masked_vector(client, request, state, opened)
+    return answer
+
+
+def _masked_vector(
+    client: Client, request: Request, state: RecordDict, opened: OpenSum
+) -> dict[str, Any]:
+    if not client.is_private:
+        check_class_sizes(client.data, client.node)
+    client.learn_holders(request)
+    session = opened.session
+    members = len(session.clients)
     half = _half(client, request)
-    vectors = half.vectors(session.num_asked)
+    vectors = half.vectors(members)
     expected = (vectors.modulus, vectors.length)
     if not vectors.modulus:
         expected = (SUM_PRIME, vector_length(vectors.length))
@@ -50,33 +63,33 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
             "the sum does not fit the vectors that this client's configuration makes",
             key="sum-size",
         )
-    statistics = half.contribution(session.num_asked, received.order_numbers)
+    statistics = half.contribution(members, opened.order_numbers)
+    if client.node.is_real:
+        client.files.notes.write(SUMMED, [request.header.round])
     if vectors.modulus:
         (vector,) = statistics.arrays.values()
-        return masked(client, request, state, vector)
-    contribution = Statistics(statistics.arrays, statistics.weight)
-    return masked_contribution(
-        client,
-        request,
-        state,
-        contribution,
-        None,
-        vectors.bound,
-        max_weight=received.max_weight,
-        variances=vectors.variances,
+        return masked(client, request, state, opened, vector, is_drawn=True)
+    contribution = Contribution(
+        statistics.arrays, statistics.weight, bound=vectors.bound, variances=vectors.variances
     )
+    return mask_contribution(contribution, client, request, state, opened)
+
+
+def held(client: Client, request: Request) -> set[str]:
+    """The names of the classes that the client contributes to."""
+    return _half(client, request).held()
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the model."""
-    if not is_masked(client.config, request.header.phase):
-        end(client, state)
     return rounds.contribute(_score, client, request, state)
 
 
-def _score(client: Client, request: Request) -> rounds.Contribution:
-    scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
-    return rounds.Contribution(arrays, 0, scores, received={})
+def _score(client: Client, request: Request) -> Contribution:
+    received = decode_arrays(request.arrays)
+    check_model(client, received)
+    scores, arrays = _half(client, request).evaluate(received)
+    return Contribution(arrays, 0, scores, received={})
 
 
 def _half(client: Client, request: Request) -> OneShotClient:
@@ -91,7 +104,7 @@ def _half(client: Client, request: Request) -> OneShotClient:
         data=client.data,
         partition=client.partition,
         owns_data=node.owns_data,
-        min_class_size=node.min_class_size,
+        leaving=client.leaving,
         max_share=node.hull_max_share,
         reveal=reveal,
     )

@@ -131,6 +131,38 @@ class FixedFile:
         return self._arrays
 
 
+class Notes:
+    """What a client must remember of a run beside its personal state, as lists by name.
+
+    Parameters
+    ----------
+    path : Path
+    durable : bool
+        Whether the file must survive a power failure.
+    """
+
+    def __init__(self, path: Path, durable: bool) -> None:
+        self._path = path
+        self._durable = durable
+
+    def read(self, name: str) -> list[Any]:
+        """The list of this name; empty if nothing was written."""
+        return list(self._all().get(name, []))
+
+    def write(self, name: str, values: list[Any]) -> None:
+        """Replace the list of this name."""
+        notes = self._all()
+        if notes.get(name) != values:
+            make_private(self._path.parent)
+            content = json.dumps(notes | {name: values}).encode()
+            write_atomically(self._path, content, private=True, durable=self._durable)
+
+    def _all(self) -> dict[str, list[Any]]:
+        with contextlib.suppress(FileNotFoundError):
+            return dict(json.loads(self._path.read_bytes()))
+        return {}
+
+
 class ClientFiles:
     """All files of a client.
 
@@ -147,11 +179,13 @@ class ClientFiles:
     store : Store
         The personal state by round.
     fixed : FixedFile
+    notes : Notes
     """
 
     def __init__(self, folder: Path, binding: dict[str, Any], durable: bool = False) -> None:
         self.store = Store(folder)
         self.fixed = FixedFile(folder)
+        self.notes = Notes(folder / "notes.json", durable)
         self._tuned = Store(folder / "tuned")
         self._binding = binding
         self._durable = durable

@@ -107,7 +107,7 @@ class PrivateRounds:
     def basis(self, request: Request) -> str:
         """What a round is trained from: requests with one basis have one reply."""
         arrays = decode_arrays(request.arrays)
-        basis = basis_of(arrays, {}, request.required_facts, self._config)
+        basis = basis_of(arrays, {}, request.required_facts, self._config, request.stamp)
         stamp = str(request.stamp).encode()
         return sha256(basis.parameters + basis.facts + stamp).hexdigest()
 
@@ -173,8 +173,8 @@ def check_budget(
 
 
 def pay_for_sum(config: RunConfig, node: Node, ledger: Ledger | None, session: "Session") -> None:
-    """Write the cost of a sum into the ledger, before the signature leaves without which the
-    masked vector stays hidden. Each session has noise of its own, and costs once.
+    """Write the cost of a sum into the ledger, before the masked vector leaves. A vector that is
+    sent again has the same noise, and costs once.
 
     Raises
     ------

@@ -1,10 +1,8 @@
 """What a client does in the phases of a round: it trains, is scored, fine-tunes, or sums over its
 examples, and contributes the result, in the open or masked."""
 
-import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,53 +10,27 @@ from flwr.app import RecordDict
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.data import has_small_class
-from curvfed.client_app.node.policy import ANY
-from curvfed.geometry.arrays import Array, Floats
+from curvfed.client_app.contribution import Contribution, Work
+from curvfed.client_app.data import check_class_sizes, has_small_class
+from curvfed.client_app.start import TRAINED, check_start
+from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
-from curvfed.strategies.base.statistics import HEAD, Arrays, Statistics
-from curvfed.strategies.config.build_method import initial_aggregation
-from curvfed.strategies.config.masked import is_masked, start_digest
+from curvfed.strategies.base.statistics import HEAD, Arrays
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Facts, Request
-from curvfed.tasks.errors import SafeError
+from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 
 if TYPE_CHECKING:
     from curvfed.client_app.private_rounds import PrivateRounds
 
 
-@dataclass(frozen=True, eq=False)
-class Contribution(Statistics):
-    """What a client contributes to a phase, and what it was made of.
-
-    Attributes
-    ----------
-    received : dict of str to array, optional
-        The parameters that it was computed from; None for sums over the data alone.
-    bound : float
-        Bound on what an example adds to an entry; 0 for `secure.clip`.
-    scored : Module, optional
-        The model of the scores, for the confusion matrix after the last round.
-    variances : array, optional
-        Of the noise on differentially private sums; see `Vectors`.
-    """
-
-    received: Arrays | None = None
-    bound: float = 0.0
-    scored: nn.Module | None = None
-    variances: Floats | None = None
-
-
-Work = Callable[[Client, Request], Contribution]
-"""What a client does in a phase."""
-
-
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Do the work of a phase, and contribute the result.
 
-    In a secure sum the client first reads the shares of its peers, so that a complaint is sent at
-    once. The personal state of a round is stored when its reply is made.
+    In a secure sum the client first reads what its peers wrote to it, and works only if it has the
+    keys of the group and has not answered before. The personal state of a round is stored before
+    its reply is made.
 
     Parameters
     ----------
@@ -70,40 +42,29 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     dict
         The fields of the `Reply`, apart from its header and partition.
     """
-    masked = is_masked(client.config, request.header.phase)
-    max_weight = math.inf
-    if masked:
-        from curvfed.client_app.secure import receive_shares
-
-        from_peers, complaint = receive_shares(client, request, state)
-        max_weight = from_peers.max_weight
-        if complaint:
-            return complaint
-    contribution = work(client, request)
-    if masked:
+    if is_masked(client.config, request.header.phase):
         from curvfed.client_app.masked_replies import masked_contribution
 
-        fields = masked_contribution(
-            client,
-            request,
-            state,
-            contribution,
-            contribution.received,
-            contribution.bound,
-            variances=contribution.variances,
-            max_weight=max_weight,
-        )
-    else:
-        fields = {
-            "arrays": contribution.arrays,
-            "num_examples": contribution.weight,
-            "metrics": contribution.figures,
-        }
-        if contribution.scored is not None:
-            fields |= _confusion(client, request, contribution.scored)
+        return masked_contribution(partial(_work, work), client, request, state)
+    contribution = _work(work, client, request)
+    fields = {
+        "arrays": contribution.arrays,
+        "num_examples": contribution.weight,
+        "metrics": contribution.figures,
+    }
+    if contribution.scored is not None:
+        fields |= _confusion(client, request, contribution.scored)
+    return fields
+
+
+def _work(work: Work, client: Client, request: Request) -> Contribution:
+    """The contribution, once the personal state of a round is stored."""
+    contribution = work(client, request)
     if request.header.phase == TRAIN:
         client.commit(request.header.round, base=request.stamp)
-    return fields
+        if client.node.is_real:
+            client.files.notes.write(TRAINED, [1])
+    return contribution
 
 
 def train(client: Client, request: Request) -> Contribution:
@@ -117,7 +78,7 @@ def train(client: Client, request: Request) -> Contribution:
     if client.private_rounds is not None:
         return _train_privately(client, request, client.private_rounds)
     started = time.perf_counter()
-    received = _prepare(client, request)
+    received = prepare(client, request)
     learner = client.learner
     before = client.scores()
     trained = client.fit(request.header.round)
@@ -147,13 +108,13 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
     basis = private.basis(request)
     arrays = private.stored_reply(number, basis)
     if arrays is None:
-        received = _prepare(client, request)
+        received = prepare(client, request)
         client.fit(number)
         arrays = client.learner.share()
         client.commit(number, base=request.stamp)
         private.store_reply(number, basis, arrays)
     else:
-        received = _prepare(client, request, stamp=number)
+        received = prepare(client, request, stamp=number)
     figures: dict[str, float] = {}
     if client.task.num_examples:
         private.pay(number, arrays)
@@ -163,7 +124,7 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
 
 def evaluate(client: Client, request: Request) -> Contribution:
     """Score the shared parameters received with the client's personal ones."""
-    received = _prepare(client, request)
+    received = prepare(client, request)
     figures = client.scores() | _curvature(client)
     return Contribution({}, 0, figures, received=received, scored=client.learner.scored)
 
@@ -171,7 +132,7 @@ def evaluate(client: Client, request: Request) -> Contribution:
 def fine_tune(client: Client, request: Request) -> Contribution:
     """Train a personal model from the shared parameters received. Only its scores are sent."""
     started = time.perf_counter()
-    received = _prepare(client, request)
+    received = prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
     tuned = client.learner.tuned
@@ -185,7 +146,9 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
-    _prepare(client, request)
+    if not client.is_private:
+        check_class_sizes(client.data, client.node)
+    prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)
     calibration = client.config.calibrator
     bound = calibration.bound if calibration else 0.0
@@ -217,10 +180,10 @@ def class_sums(client: Client, phase: str) -> tuple[Floats, int]:
             " share-statistics or secure-sum",
             key="private-statistics",
         )
-    return calibration.of_client(client.model, client.task, client.node.min_class_size)
+    return calibration.of_client(client.model, client.task, client.leaving)
 
 
-def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
+def prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
     """Prepare the client for the message.
 
     Parameters
@@ -233,6 +196,7 @@ def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arra
     dict of str to array
         The shared parameters received.
     """
+    client.learn_holders(request)
     client.prepare(request.required_facts, request.stamp if stamp is None else stamp)
     received = decode_arrays(request.arrays, client.precision)
     check_start(client, request, received)
@@ -262,73 +226,3 @@ def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, 
     if not counts or has_small_class(class_sizes, client.node):
         return {}
     return {"parts": {CONFUSION: counts}}
-
-
-CLOSE = 1e-2
-"""Allowed distance from the seeded parameters, as a share of the array's largest entry: processors
-and versions of torch draw slightly different numbers, and the wire may round them."""
-
-
-def check_start(client: Client, request: Request, received: Arrays) -> None:
-    """Refuse a run that starts from other parameters than its seed yields, unless the policy allows
-    these. Parameters that have been trained cannot be checked.
-
-    Parameters
-    ----------
-    client : Client
-    request : Request
-    received : dict of str to array
-        Its parameters in full precision.
-
-    Raises
-    ------
-    ConfigError
-        Names the digest of the start, and the line of the policy that would allow it.
-    """
-    header = request.header
-    # A run without rounds never trains, whatever round its messages name.
-    is_start = 0 in (header.round, client.config.num_rounds) or (
-        header.round == 1 and header.phase == TRAIN
-    )
-    rules = client.node.rules
-    if not is_start or rules is None or rules.runs.starts == ANY:
-        return
-    if _is_seeded(client, request.required_facts, received):
-        return
-    digest = start_digest(received)
-    if digest not in rules.runs.starts:
-        raise ConfigError(
-            "this run does not start from the parameters that its configuration and its seed yield"
-            f" here, but from others (init-from), which could be made to reveal single records:"
-            f' [runs] starts = ["{digest}"] in this node\'s policy.toml would allow them',
-            key="other-start",
-        )
-
-
-def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:
-    # Other methods send every client the same at first; those that couple clients need two.
-    partitions = facts.partitions or (client.partition, client.partition + 1)
-    try:
-        aggregation = initial_aggregation(client.config, facts, partitions)
-    except SafeError:  # the server's half of another package's method is not installed here
-        return False
-    seeded = aggregation.sent_to(client.partition)
-    if seeded.keys() != received.keys():
-        return False
-    for name, array in seeded.items():
-        if not _is_close(received[name], array, may_be_scaled=name not in client.tensors):
-            return False
-    return True
-
-
-def _is_close(received: Array, seeded: Array, may_be_scaled: bool) -> bool:
-    """Whether an array is the seeded one, or a multiple: what a method sends beside the model, such
-    as a coupling of models, can depend on the number of clients."""
-    if received.shape != seeded.shape:
-        return False
-    actual = received.astype(np.float64).ravel()
-    expected = seeded.astype(np.float64).ravel()
-    if may_be_scaled and (square := expected @ expected):
-        expected = expected * (actual @ expected / square)
-    allowed = CLOSE * np.abs(expected).max(initial=0)
-    return bool((np.abs(actual - expected) <= allowed).all())

@@ -1,9 +1,9 @@
-"""A client's replies in a secure sum. Each message may reach a new process; `Context.state`
-connects them."""
+"""A client's part in the secure sums of a run: the exchange of keys, and the masks of its vectors.
+Each message may reach a new process; `Context.state` connects them."""
 
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,32 +12,35 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.keys import keyed
+from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.config.masked import TARGETS, basis_of
+from curvfed.strategies.config.masked import basis_of, sum_number
 from curvfed.strategies.config.secure_phases import MASKED, Opening
-from curvfed.strategies.errors import PeerError, SecureSumError
-from curvfed.strategies.hull.local import draw_order_number
+from curvfed.strategies.errors import SecureSumError
+from curvfed.strategies.hull.local import ORDER_NUMBER_BYTES, draw_order_number
 from curvfed.strategies.run_log import log
-from curvfed.strategies.secure_sum import Session, checksum, crypto
-from curvfed.strategies.secure_sum.client import SecureSumClient
-from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, masked_basis
+from curvfed.strategies.secure_sum import Group, Session, checksum, crypto
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
+from curvfed.strategies.secure_sum.member import Member
 from curvfed.strategies.secure_sum.messages import (
+    Basis,
     BytesByPartition,
-    Complaint,
-    Confirmation,
     MaskedInput,
-    Survivors,
     public_keys_in,
 )
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import HULLS, Request
+from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
+from curvfed.strategies.wire.store import LostState
 
 COUNT_BYTES = 4
 """Bytes with which a real node states its number of examples to its peers."""
 
 STATE = "secure-sum"
-"""Name of the record with the secrets of a sum, until its last message."""
+"""Name of the record with a member's keys."""
+
+VECTOR = "vector"
+"""Name of a vector in the node's store of sums."""
 
 Answer = dict[str, Any]
 
@@ -45,124 +48,211 @@ Hide = Callable[[NDArray[np.uint64], FixedPoint, Session], NDArray[np.uint64]]
 """Adds a client's share of the noise to its residues."""
 
 
+def keys(client: Client, request: Request, state: RecordDict) -> Answer:
+    """Announce a fresh public key to the group that the server names."""
+    partitions = request.parts.get("members")
+    if not isinstance(partitions, list | tuple) or not all(type(p) is int for p in partitions):
+        raise SecureSumError('"members" is not a list of whole numbers', key="message")
+    group = Group(request.header.run, tuple(partitions))
+    if client.node.rules and client.ledger:
+        client.ledger.check(group.members, client.group)
+        client.node.rules.check_contributors(len(group.members))
+    member = Member.begin(group, client.partition)
+    if client.ledger:
+        # Read before the key leaves: a peer states a later head of its ledger.
+        recorded = client.ledger.recorded_heads(group.members)
+        member = member.model_copy(update={"statements": recorded})
+    _store(member, state)
+    return {"parts": member.announcement(_signing_key(client)).as_parts()}
+
+
+def agree(client: Client, request: Request, state: RecordDict) -> Answer:
+    """Agree on a secret with each peer, and write to it: a real node its number of examples and
+    what its ledger has, and for hulls every client an order number."""
+    member = _stored(client, request, state)
+    if member is None:
+        return {"parts": {WITHOUT_KEYS: True}}
+    keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
+    roster = client.roster if client.node.is_real else crypto.roster(keys_of_all)
+    member = member.agree(keys_of_all, roster)
+    statements = dict.fromkeys(member.group.members, b"")
+    number = b""
+    if client.node.is_real:
+        examples = 0 if client.hides_number else int(client.data.train.sum())
+        number = _rounded(examples).to_bytes(COUNT_BYTES)
+    if client.ledger:
+        statements = client.ledger.begin(request.header.run, member.statements)
+    order_number = _order_number(client) if client.config.row.sums_only else b""
+    member = member.model_copy(
+        update={"statements": statements, "note": order_number, "split": client.data_state}
+    )
+    texts = {peer: statements[peer] + number + order_number for peer in member.group.members}
+    encrypted = member.write(texts)
+    _store(member, state)
+    return {"parts": BytesByPartition.of(encrypted).as_parts()}
+
+
 @dataclass(frozen=True)
-class FromPeers:
-    """What the members of a sum sent each other, unseen by the server.
+class OpenSum:
+    """A sum that this client takes part in, before its vector is masked.
 
     Attributes
     ----------
+    member : Member
+    session : Session
     order_numbers : dict of int to bytes
-        By member, in a sum of hulls.
+        By member, in a run of hulls.
     max_weight : float
         The largest weight of this client beside the others.
+    heads : dict of int to bytes
+        What the peers stated about their ledgers.
     """
 
-    order_numbers: dict[int, bytes] = field(default_factory=dict)
-    max_weight: float = math.inf
+    member: Member
+    session: Session
+    order_numbers: dict[int, bytes]
+    max_weight: float
+    heads: dict[int, bytes]
+
+    @property
+    def number(self) -> int:
+        """The number of the sum in its run."""
+        return sum_number(self.session.phase, self.session.round)
 
 
-def keys(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Advertise fresh public keys for the sum that the server announces; empty if this client
-    contributes nothing."""
+def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | None:
+    """Read the message of a masked phase, beside its model; None without keys of the peers.
+
+    Raises
+    ------
+    SecureSumError, PeerError
+        If the peers' texts cannot be read, a ledger lacks lines, or the others have too few
+        examples to hide this client's.
+    """
+    member = _stored(client, request, state)
+    if member is None or not member.keys:
+        return None
     opening = Opening.from_parts(request.parts)
-    is_group = client.node.is_real
-    session = opening.session(
-        request.header, client.config, client.config.secure, is_group=is_group
-    )
-    if last := _stored(state):
-        _check_order(last.state, session)
-    _admit(client, session)
-    if not client.contributes(opening.target):
-        return {}
-    key = _signing_key(client)
-    recorded = client.ledger.recorded_heads(session.clients) if client.ledger else None
-    member = SecureSumClient.begin(session, client.partition, key, statements=recorded)
-    _store(member, state)
-    public = b"" if key is None else key.public_key().public_bytes_raw()
-    return {"parts": member.advertise_keys().as_parts() | {"signing_key": public}}
+    session = opening.session(request.header, client.config, member.group.members)
+    texts = member.read(opening.by_partition)
+    heads = {}
+    counts = {}
+    order_numbers = {member.me: member.note} if member.note else {}
+    for peer, text in texts.items():
+        if client.node.is_real:
+            heads[peer] = text[:STATEMENT_BYTES]
+            text = text[STATEMENT_BYTES:]
+            counts[peer] = int.from_bytes(text[:COUNT_BYTES])
+            text = text[COUNT_BYTES:]
+        if member.note:
+            order_numbers[peer] = text
+    if client.ledger:
+        client.ledger.compare(member.statements, heads)
+    max_weight = math.inf
+    if client.node.rules and not client.hides_number:
+        max_weight = client.node.rules.max_weight(sum(counts.values()))
+    return OpenSum(member, session, order_numbers, max_weight, heads)
 
 
-def shares(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Share the secrets with the peers, encrypted; with them a real node states its number of
-    examples, and for hulls a client an order number."""
-    member = member_of(request, state)
-    payload = draw_order_number() if member.state.session.phase == HULLS else b""
-    if client.node.is_real:
-        number = 0 if client.hides_number else int(client.data.train.sum())
-        payload = _rounded(number).to_bytes(COUNT_BYTES) + payload
-    keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
-    roster = _roster(client, keys_of_all)
-    try:
-        statements = None
-        if client.ledger:
-            statements = client.ledger.begin(member.state.session, member.state.statements)
-        answer = member.share_keys(keys_of_all, payload, roster, statements)
-    except PeerError as error:
-        return _complaint(error)
-    _store(member, state)
-    return {"parts": answer.as_parts()}
+def stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer | None:
+    """The answer that this client has given in this sum before; None if it has not.
 
+    A real node stores its vectors, with the basis that they were computed from: a vector that is
+    masked again under the same keys must be the same in every bit.
 
-def receive_shares(client: Client, request: Request, state: RecordDict) -> tuple[FromPeers, Answer]:
-    """Decrypt the shares that the peers sent this client, before it masks its reply, and compare
-    what they state about ledgers.
-
-    Returns
-    -------
-    received : FromPeers
-    complaint : dict
-        The reply if a share cannot be decrypted, or a peer's ledger lacks lines; else empty.
+    Raises
+    ------
+    SecureSumError
+        If the sum lies before the last one under these keys, and its vector is no longer stored.
     """
-    member = member_of(request, state)
-    if member.state.session.phase != request.header.phase:
-        raise SecureSumError(
-            f"the secure sum that was begun masks phase {member.state.session.phase}, not"
-            f" {request.header.phase}",
-            key="other-phase",
-        )
-    sent = member.state.statements
+    if client.ledger is None:
+        return None
     try:
-        payloads = member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
-        if client.ledger:
-            client.ledger.compare(sent, member.state.statements)
-    except PeerError as error:
-        return FromPeers(), _complaint(error)
-    received = FromPeers(payloads)
-    if client.node.rules:
-        counts = {peer: int.from_bytes(text[:COUNT_BYTES]) for peer, text in payloads.items()}
-        others = sum(counts.values()) - counts[client.partition]
-        received = FromPeers(
-            {peer: text[COUNT_BYTES:] for peer, text in payloads.items()},
-            math.inf if client.hides_number else client.node.rules.max_weight(others),
-        )
-    _store(member, state)
-    return received, {}
-
-
-def _rounded(number: int) -> int:
-    """The largest power of two up to a number, or 0: peers learn no more of it."""
-    return 1 << (number.bit_length() - 1) if number else 0
+        arrays, metadata = client.vectors.load(opened.number)
+    except LostState:
+        if opened.number <= opened.member.last:
+            raise SecureSumError(
+                f"this node has answered a later sum of the run than {opened.session.phase} of"
+                f" round {opened.session.round}, and stores its vector no more",
+                key="repeated-sum",
+            ) from None
+        return None
+    basis = Basis.model_validate_json(metadata["basis"])
+    return _send(client, opened, state, arrays[VECTOR], basis, has_noise=metadata["noise"])
 
 
 def masked(
     client: Client,
     request: Request,
     state: RecordDict,
+    opened: OpenSum,
     vector: NDArray[np.uint64],
     *,
     has_noise: bool = False,
+    is_drawn: bool = False,
 ) -> Answer:
-    """The reply with the masked vector, after `receive_shares`."""
-    member = member_of(request, state)
+    """The reply with the masked vector. A real node stores the vector before.
+
+    Parameters
+    ----------
+    vector : uint64 array (length,)
+    has_noise : bool
+        Whether it is private by noise, which costs.
+    is_drawn : bool
+        Whether the client would draw another vector for the same sum.
+    """
     basis = basis_of(
         decode_arrays(request.arrays),
         client.fixed_arrays,
         request.required_facts,
         client.requested,
+        request.stamp,
+        request.holders,
     )
-    masked_input = member.mask_input(vector, basis, has_noise=has_noise)
-    _store(member, state)
-    digest = checksum(masked_input, member.state.session, client.partition)
+    if client.ledger is not None:
+        if (has_noise or is_drawn) and client.ledger.was_in(opened.session):
+            raise SecureSumError(
+                f"this node's vector in the sum of {opened.session.phase} of round"
+                f" {opened.session.round} is no longer stored, and would be drawn anew",
+                key="repeated-sum",
+            )
+        metadata = {"basis": basis.model_dump_json(), "noise": has_noise}
+        earlier = [number for number in client.vectors.stamps() if number < opened.number]
+        base = max(earlier, default=0)
+        client.vectors.save(opened.number, {VECTOR: vector}, metadata, base=base, durable=True)
+    return _send(client, opened, state, vector, basis, has_noise=has_noise)
+
+
+def _send(
+    client: Client,
+    opened: OpenSum,
+    state: RecordDict,
+    vector: NDArray[np.uint64],
+    basis: Basis,
+    *,
+    has_noise: bool,
+) -> Answer:
+    """Mask a vector, once the ledger has the sum and a private sum is paid for."""
+    session = opened.session
+    member = opened.member
+    if client.ledger is not None:
+        client.ledger.note_sum(session, basis, client.data_state, client.group, opened.heads)
+        if has_noise:
+            from curvfed.client_app.private_rounds import pay_for_sum
+
+            pay_for_sum(client.config, client.node, client.ledger, session)
+        digests = ", ".join(f"{name} {digest}" for name, digest in basis.short.items())
+        log.info(
+            "secure sum of %s, round %d, over %d members: %s",
+            session.phase,
+            session.round,
+            len(session.clients),
+            digests,
+        )
+    masked_input = member.mask(vector, session, basis)
+    last = max(member.last, opened.number)
+    _store(member.model_copy(update={"last": last}), state)
+    digest = checksum(masked_input, session, client.partition)
     parts = MaskedInput(checksum=digest, **basis.model_dump()).as_parts()
     return {"arrays": {MASKED: masked_input}, "parts": parts}
 
@@ -171,12 +261,13 @@ def masked_reals(
     client: Client,
     request: Request,
     state: RecordDict,
+    opened: OpenSum,
     values: Floats,
     encoding: Callable[[int], FixedPoint],
     hide: Hide | None,
 ) -> Answer:
-    """The reply with a masked vector of real numbers; `encoding` takes the number of clients
-    asked, `hide` adds noise.
+    """The reply with a masked vector of real numbers; `encoding` takes the number of members,
+    `hide` adds noise.
 
     Raises
     ------
@@ -184,8 +275,8 @@ def masked_reals(
         If the session has another modulus than the encoding: a sum modulo a larger number would
         show how many members have a negative entry.
     """
-    session = member_of(request, state).state.session
-    fixed_point = encoding(session.num_asked)
+    session = opened.session
+    fixed_point = encoding(len(session.clients))
     if session.modulus != fixed_point.modulus:
         raise SecureSumError(
             f"the modulus of the sum is {session.modulus}; allowed for real numbers is"
@@ -195,74 +286,20 @@ def masked_reals(
     vector = fixed_point.encode(values)
     if hide is not None:
         vector = hide(vector, fixed_point, session)
-    return masked(client, request, state, vector, has_noise=hide is not None)
+    return masked(client, request, state, opened, vector, has_noise=hide is not None)
 
 
-def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Sign the survivors of the sum. From here on shares are revealed only for these survivors.
-
-    A node pays for the noise of a private sum here: without its signature and its share of its own
-    secret, no other member reveals what it masked.
-    """
-    member = member_of(request, state)
-    signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
-    if member.state.has_noise:
-        from curvfed.client_app.private_rounds import pay_for_sum
-
-        pay_for_sum(client.config, client.node, client.ledger, member.state.session)
-    _note(client, member.state)
-    _store(member, state)
-    return {"parts": Confirmation(signature=signature).as_parts()}
+def _order_number(client: Client) -> bytes:
+    """A random number that orders the members. A real node keeps it for the run: a vector that it
+    has stored fits its peers' after another exchange of keys."""
+    if not client.node.is_real:
+        return draw_order_number()
+    return bytes.fromhex(keyed(f"order {client.run}", client.node))[:ORDER_NUMBER_BYTES]
 
 
-def unmask(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Reveal a share of each survivor's self mask, and of the mask key of each other peer."""
-    member = member_of(request, state)
-    signatures = BytesByPartition.from_parts(request.parts).by_partition
-    revealed = member.unmask(signatures, _roster(client, member.state.survivors))
-    _store(member, state)
-    return {"parts": BytesByPartition.of(revealed).as_parts()}
-
-
-def forget(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Forget the secrets of a sum that failed."""
-    end(client, state)
-    return {}
-
-
-def end(client: Client, state: RecordDict) -> None:
-    """Forget the secrets of a sum that continued without this client, and remember that it
-    began."""
-    member = _stored(state)
-    if member:
-        done = ClientState(session=member.state.session, me=client.partition, step="done")
-        _store(SecureSumClient(done), state)
-
-
-def _admit(client: Client, session: Session) -> None:
-    """Refuse a sum that is not over the node's group, or over fewer nodes than its policy allows.
-
-    Later steps need no check: a group's threshold is all its members.
-    """
-    if client.node.rules and client.ledger:
-        client.ledger.check(session.clients, client.group)
-        client.node.rules.check_contributors(len(session.clients))
-
-
-def _note(client: Client, signed: ClientState) -> None:
-    """Record that this client signs a sum over these survivors, if its ledger allows it. Called
-    before the signature leaves."""
-    if client.ledger:
-        basis = masked_basis(signed)
-        client.ledger.sign(signed.session, signed.survivors, basis, client.group, signed.statements)
-        digests = ", ".join(f"{name} {digest}" for name, digest in basis.short.items())
-        log.info(
-            "secure sum of %s, round %d: signed %d members; %s",
-            signed.session.phase,
-            signed.session.round,
-            len(signed.survivors),
-            digests,
-        )
+def _rounded(number: int) -> int:
+    """The largest power of two up to a number, or 0: peers learn no more of it."""
+    return 1 << (number.bit_length() - 1) if number else 0
 
 
 def _signing_key(client: Client) -> Ed25519PrivateKey | None:
@@ -272,71 +309,19 @@ def _signing_key(client: Client) -> Ed25519PrivateKey | None:
     return crypto.signing_key(client.partition)
 
 
-def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] | None:
-    return client.roster if client.node.is_real else crypto.roster(partitions)
-
-
-def _complaint(error: PeerError) -> Answer:
-    log.warning(
-        "secure sum: this client sends nothing, because peers' messages do not verify: %s", error
-    )
-    return {"parts": Complaint(complaint=error.partitions).as_parts()}
-
-
-def member_of(request: Request, state: RecordDict) -> SecureSumClient:
-    """This client's half of the sum that a message belongs to.
-
-    Raises
-    ------
-    SecureSumError
-        If this client is in no sum, or in another one.
-    """
-    member = _stored(state)
-    if member is None:
-        raise SecureSumError(
-            "no secure sum was begun here, or this node was restarted since", key="no-sum"
-        )
-    session = member.state.session
-    if (session.run, session.round) != (request.header.run, request.header.round):
-        raise SecureSumError(
-            "the message belongs to another secure sum than the one that was begun here",
-            key="other-sum",
-        )
-    return member
-
-
-def _stored(state: RecordDict) -> SecureSumClient | None:
+def _stored(client: Client, request: Request, state: RecordDict) -> Member | None:
+    """This client's keys for the run; None if it has none, or its data were changed since: then
+    its peers would hide another vector than they agreed to."""
     stored = state.get(STATE)
     if not isinstance(stored, ConfigRecord):
         return None
-    return SecureSumClient(ClientState.from_parts(dict(stored)))
+    member = Member.from_parts(dict(stored))
+    if member.group.run != request.header.run or member.me != client.partition:
+        return None
+    if member.keys and member.split != client.data_state:
+        return None
+    return member
 
 
-def _check_order(last: ClientState, new: Session) -> None:
-    """Refuse a repetition of the last sum, or an earlier one; `TARGETS` orders the sums of a round.
-
-    Until this client has signed the survivors, a sum can restart without some of its members: this
-    client then forgets its secrets of the first attempt. The remaining members must reach the
-    threshold, or a server could have two groups of members sign two sums.
-
-    Raises
-    ------
-    SecureSumError
-    """
-    begun = last.session
-    old_position = (begun.round, TARGETS.index(begun.phase))
-    new_position = (new.round, TARGETS.index(new.phase))
-    if new.run != begun.run or new_position > old_position:
-        return
-    is_open = new_position == old_position and STEPS.index(last.step) <= STEPS.index("confirm")
-    is_smaller = {*new.clients} < {*begun.clients}
-    if not (is_open and begun.needed <= len(new.clients) and is_smaller):
-        raise SecureSumError(
-            "this secure sum was begun before; two sums over different clients would reveal their"
-            " difference",
-            key="repeated-sum",
-        )
-
-
-def _store(member: SecureSumClient, state: RecordDict) -> None:
-    state[STATE] = ConfigRecord({**member.state.as_parts()})
+def _store(member: Member, state: RecordDict) -> None:
+    state[STATE] = ConfigRecord({**member.as_parts()})

@@ -77,8 +77,7 @@ class Request:
     def task(self) -> str:
         """The task of the run: the first that data set and method have in common."""
         allowed = self.config.row.tasks
-        tasks = tasks_as(tasks_of(self.config.dataset, self.config.data_path), allowed)
-        return next(task for task in tasks if task in allowed)
+        return tasks_as(tasks_of(self.config.dataset, self.config.data_path), allowed)[0]
 
     @property
     def resolved(self) -> RunConfig:
@@ -170,11 +169,10 @@ def check_place(settings: dict[str, Value]) -> None:
     """
     keys = defaults() | settings
     dataset = str(keys["dataset"])
-    is_file = is_file_name(dataset)
-    if is_file or (is_path(dataset) and not Path(dataset).suffix):
+    if is_file_name(dataset) or (is_path(dataset) and not Path(dataset).suffix):
         folder = folder_of(str(keys["data-dir"]), "data")
         try:
-            find_path(dataset, folder, Path.is_file if is_file else Path.is_dir)
+            find_path(dataset, folder)
         except (DataError, RuntimeError) as error:  # or no such user
             raise ConfigError(f'dataset = "{dataset}": {error}', key="data") from None
 

@@ -37,6 +37,8 @@ class MeasuredGain:
         Standard deviation of the gains from it.
     mean_share, spread, largest_share : float
         Mean of the percentages, the sum of their squared deviations from it, and the largest.
+    fewest_entities : int
+        Of any of the hierarchies.
     """
 
     hierarchies: int
@@ -46,6 +48,7 @@ class MeasuredGain:
     mean_share: float
     spread: float
     largest_share: float
+    fewest_entities: int
 
     def expected(self, share: float) -> tuple[float, float, float]:
         """The gain that is expected on another hierarchy of this percentage, and its prediction
@@ -119,6 +122,11 @@ def expectation(shapes: Sequence[Hierarchy], measured: float | None = None) -> s
     comment = ""
     if share > gain.largest_share:
         comment = f" No hierarchy with more than {gain.largest_share:.0f}% was measured."
+    if largest.entities < gain.fewest_entities:
+        comment += (
+            f" None of these hierarchies had fewer than {gain.fewest_entities} entities; of so few"
+            " as here the gain is not known."
+        )
     if measured is not None:
         is_within = expected[1] <= measured <= expected[2]
         place = "within" if is_within else "outside"

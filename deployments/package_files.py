@@ -7,7 +7,6 @@ modules.
 """
 
 import contextlib
-import difflib
 import importlib.resources
 import tempfile
 import tomllib
@@ -21,6 +20,7 @@ import tomli_w
 
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
+from curvfed.tasks.errors import near_names
 
 PRESETS = "presets"
 SWEEPS = "sweeps"
@@ -47,7 +47,7 @@ def name_hint(kind: str, name: str) -> str:
     """A hint for an unknown name: the nearest name, and the list of names."""
     names = package_files(kind)
     near = [path for path in names if path.rpartition("/")[2] == name]
-    near = near or difflib.get_close_matches(name, names, n=1)
+    near = near or near_names(name, names)
     hint = f"did you mean {near[0]!r}? " if near else ""
     if kind == PRESETS:
         return f"{hint}`curvfed presets` lists the presets"

@@ -17,7 +17,13 @@ from curvfed.server_app.facts import check_clients, check_task
 from curvfed.server_app.sinks import check_sinks
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
-from curvfed.strategies.config.build_method import build_model, encoder, model_spec
+from curvfed.strategies.config.build_method import (
+    build_model,
+    check_personal,
+    encoder,
+    model_spec,
+)
+from curvfed.strategies.config.checks import check_path
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -97,6 +103,7 @@ def look_at_data(
     with _naming("dataset", config.dataset):
         places = _places(request)
         lines = [line for place in places for line in f"data: {place.text}".splitlines()]
+        lines += [place.kind for place in places if place.kind]
         lines += [f"{NOTE}{note}" for place in places for note in place.notes]
         if is_named(config.dataset) and Path(config.dataset).exists():
             lines.append(
@@ -159,14 +166,18 @@ def _ignored_relations(request: Request, data: Data) -> list[str]:
 
 
 def _describe_client(data: Data, client: int, number: int) -> list[str]:
-    lines = [f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"]
-    lines += [f"{NOTE}client {client}: {note}" for note in getattr(data, "notes", ())]
+    notes = [*getattr(data, "notes", ())]
+    kind = KINDS[data.task]
+    if kind.has_classes and len(data.class_names) == 1 and len(data.labels):
+        notes.append(
+            f"all examples are of one class, {names_listed(data.class_names)}: every model that"
+            f" answers it is right. {kind.labels_hint}"
+        )
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
-        lines.append(
-            f"{NOTE}client {client}: {num_blank} images have one value throughout, such as black"
-        )
-    return lines
+        notes.append(f"{num_blank} images have one value throughout, such as black")
+    description = f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"
+    return [description, *(f"{NOTE}client {client}: {note}" for note in notes)]
 
 
 def _check_model_of(request: Request, data: Data | None) -> None:
@@ -191,6 +202,7 @@ def assign_data(nodes: list[dict[str, Any]], data: Sequence[object], config: Run
     """
     for place, item in enumerate(data):
         if isinstance(item, str | os.PathLike):
+            check_path(f"data[{place}]", os.fspath(item))
             if not Path(item).expanduser().exists():
                 raise DataError(
                     f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"
@@ -243,10 +255,13 @@ def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
 
 
 def _check_model(config: RunConfig, facts: Facts) -> None:
-    """Make the model of the run; one-shot methods have none."""
+    """Make the model of the run, which must have what the method keeps at the clients; one-shot
+    methods have no model."""
     if config.row.has_network:
+        config = resolve_defaults(config, facts.task)
         with _naming("model", config.model or AUTO):
-            build_model(model_spec(resolve_defaults(config, facts.task), facts), config.seed)
+            build_model(model_spec(config, facts), config.seed)
+            check_personal(config, facts)
 
 
 @contextlib.contextmanager

@@ -145,8 +145,7 @@ Such a file or folder is refused before a run is made, with these words. PATH is
 
 def files_page() -> str:
     """The text of the page of files: what the readers take, and what they refuse with advice."""
-    from curvfed.tasks.formats import FOREIGN, NETWORKS, PFLLIB
-    from curvfed.tasks.link_tables import FOREIGN_FOLDERS
+    from curvfed.tasks.foreign import FOREIGN, FOREIGN_FOLDERS, NETWORKS, PFLLIB
     from curvfed.tasks.registry import catalogue
 
     own = [(origin, task) for name, task, origin in catalogue() if name == "a path"]

@@ -3,7 +3,7 @@ of a run from their scores, and the rows in the run directory."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,8 +131,11 @@ class Answer:
         From request to reply, of each client asked; NaN without a reply.
     bytes_down, bytes_up : dict of partition to int
         Bytes of the arrays and parts of each request, and of each valid reply.
-    complaints : dict of partition to mapping
-        The parts of replies that complain instead of answering.
+    without_keys : frozenset of int
+        The partitions without a masked vector because they lack the keys of their group.
+    away : frozenset of int
+        The partitions that may answer the same message later: their nodes are not connected, or
+        were silent.
     cohort : mapping, optional
         The figures of the cohort after a secure sum, which hides single clients.
     total : Statistics, optional
@@ -145,7 +148,8 @@ class Answer:
     seconds: dict[int, float]
     bytes_down: dict[int, int]
     bytes_up: dict[int, int]
-    complaints: dict[int, Parts] = field(default_factory=dict)
+    without_keys: frozenset[int] = frozenset()
+    away: frozenset[int] = frozenset()
     cohort: CohortMeans | None = None
     total: Statistics | None = None
 
@@ -159,6 +163,33 @@ class Answer:
             partition: Statistics(dict(reply.arrays), reply.num_examples, reply.metrics)
             for partition, reply in self.replies.items()
         }
+
+    def joined(self, later: "Answer") -> "Answer":
+        """This answer with that of some clients who were asked again later."""
+        asked = set(later.seconds)
+        others = {
+            partition: reason
+            for partition, reason in self.reasons.items()
+            if partition not in asked
+        }
+        replies = self.replies | later.replies
+        return replace(
+            self,
+            replies=dict(sorted(replies.items())),
+            reasons=dict(sorted((others | later.reasons).items())),
+            seconds=self.seconds | later.seconds,
+            bytes_down=_added(self.bytes_down, later.bytes_down),
+            bytes_up=_added(self.bytes_up, later.bytes_up),
+            without_keys=(self.without_keys - asked) | later.without_keys,
+            away=(self.away - asked) | later.away,
+        )
+
+    def without(self, reasons: Mapping[int, str]) -> "Answer":
+        """This answer without the replies of some clients, for these reasons."""
+        replies = {p: reply for p, reply in self.replies.items() if p not in reasons}
+        bytes_up = {p: size for p, size in self.bytes_up.items() if p not in reasons}
+        joined = dict(sorted({**reasons, **self.reasons}.items()))
+        return replace(self, replies=replies, reasons=joined, bytes_up=bytes_up)
 
     @property
     def scores(self) -> dict[int, Mapping[str, float]]:
@@ -218,6 +249,10 @@ class Answer:
                     row["num_examples"] = reply.num_examples
             rows.append(row)
         return rows
+
+
+def _added(first: Mapping[int, int], second: Mapping[int, int]) -> dict[int, int]:
+    return {key: first.get(key, 0) + second.get(key, 0) for key in first.keys() | second.keys()}
 
 
 def reason_texts(reasons: Mapping[int, str]) -> list[str]:

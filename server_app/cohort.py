@@ -27,15 +27,15 @@ from curvfed.strategies.wire.checks import (
     check_variances,
 )
 from curvfed.strategies.wire.codec import EXACT, encode_arrays
-from curvfed.strategies.wire.exchange import exchange
+from curvfed.strategies.wire.exchange import AWAY, exchange
 from curvfed.strategies.wire.messages import (
-    COMPLAINT,
     CONFUSION,
     EVALUATE,
     FINE_TUNE,
     LAST_ROUND,
     MEASURE,
     TRAIN,
+    WITHOUT_KEYS,
     Header,
     Parts,
     Reply,
@@ -104,6 +104,10 @@ class Cohort(ABC):
         self.run = run
 
     @abstractmethod
+    def begin(self) -> None:
+        """Ask what the questions of a new run need to be asked."""
+
+    @abstractmethod
     def ask(self, question: Question) -> Answer:
         """Send the model to some clients and collect what they contribute.
 
@@ -149,18 +153,20 @@ class Cohort(ABC):
             say,
             run.precision,
         )
-        reasons = {
+        failed = {
             client: failures[nodes[client]] for client in clients if nodes[client] in failures
         }
+        reasons = {client: str(error) for client, error in failed.items()}
+        away = {client for client, error in failed.items() if error.kind in AWAY}
         replies: dict[int, Reply] = {}
-        complaints: dict[int, Parts] = {}
+        without_keys = set()
         rounding_errors = {key: run.precision.lost(model) for key, model in _distinct(models)}
         for client in sorted(set(clients) - reasons.keys()):
             reply = received[nodes[client]]
             try:
-                if COMPLAINT in reply.parts:
-                    complaints[client] = reply.parts
-                    raise MessageError("it complains about others' messages", key="complaint")
+                if WITHOUT_KEYS in reply.parts:
+                    without_keys.add(client)
+                    raise MessageError("it lacks the keys of its group", key="without-keys")
                 _check_sender(reply, client, requests[client].stamp)
                 check_arrays(reply.arrays, template(client) if template else {})
                 check_variances(reply.arrays)
@@ -190,7 +196,16 @@ class Cohort(ABC):
         waited = {client: seconds.get(nodes[client], math.nan) for client in clients}
         down = {client: self._bytes_down(requests[client], models[client]) for client in clients}
         up = {client: self._bytes_up(reply) for client, reply in replies.items()}
-        return Answer(header, replies, reasons, waited, down, up, complaints)
+        return Answer(
+            header,
+            replies,
+            reasons,
+            waited,
+            down,
+            up,
+            without_keys=frozenset(without_keys),
+            away=frozenset(away),
+        )
 
     def _requests(
         self,
@@ -214,6 +229,7 @@ class Cohort(ABC):
                 arrays=records[id(model)],
                 fixed=ArrayRecord() if client in run.state.fixed_holders else fixed,
                 parts=parts.get(client, {}),
+                holders=run.holders_of(client),
             )
         return requests
 
@@ -241,6 +257,9 @@ class Cohort(ABC):
 
 class OpenCohort(Cohort):
     """The server sees each client's contribution."""
+
+    def begin(self) -> None:
+        """Nothing."""
 
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""

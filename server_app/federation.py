@@ -3,7 +3,7 @@ the server, which must fit them."""
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -130,7 +130,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     replies, failures, _ = exchange(
         grid, {node: Request(header) for node in nodes}, config.round_timeout
     )
-    refused = {f"node {node}": reason for node, reason in failures.items()}
+    refused = {f"node {node}": str(reason) for node, reason in failures.items()}
     partitions = nodes_by_partition(replies)
     descriptions = {
         partition: description
@@ -165,6 +165,29 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         }
     federation = Federation(nodes_of_run, descriptions, facts, refused, examples)
     return _ask_for_start(grid, config, run, federation)
+
+
+def nodes_back(
+    grid: Grid, config: RunConfig, run: str, federation: Federation, partitions: Iterable[int]
+) -> dict[int, int]:
+    """The connected nodes of clients that were away, by partition. A node that was restarted can
+    have another id; it is known by its description."""
+    connected = set(grid.get_node_ids())
+    nodes = {
+        partition: federation.nodes[partition]
+        for partition in partitions
+        if federation.nodes[partition] in connected
+    }
+    missing = set(partitions) - nodes.keys()
+    unknown = sorted(connected - set(federation.nodes.values()))
+    if missing and unknown:
+        requests = {node: Request(Header(run, DESCRIBE, 0)) for node in unknown}
+        replies, _, _ = exchange(grid, requests, config.round_timeout)
+        for node, reply in replies.items():
+            is_known = reply.description == federation.descriptions.get(reply.partition)
+            if reply.partition in missing and is_known:
+                nodes[reply.partition] = node
+    return nodes
 
 
 def _check_enough(

@@ -24,6 +24,7 @@ from curvfed.tasks.heads import PrototypeHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
+from curvfed.tasks.kinds import GLOBAL_TRIVIAL
 from curvfed.tasks.links import ClientLinks, split_names
 from curvfed.tasks.links.dataset import LinkDataset
 from curvfed.tasks.links.models import Embedding
@@ -86,7 +87,7 @@ def open_global_model(
 def trivial_figures(labels: Array) -> dict[str, float]:
     """The accuracy of always answering the most frequent class of the test data."""
     _, counts = np.unique(labels, return_counts=True)
-    return {"global_majority_accuracy": float(counts.max() / counts.sum())}
+    return {GLOBAL_TRIVIAL: float(counts.max() / counts.sum())}
 
 
 class GlobalLinks:

@@ -47,6 +47,8 @@ def run_rounds(run: Run) -> None:
     cohort = _cohort(run)
     callbacks = callbacks_of(run, cohort)
     run.start_writing(stored_round)
+    if stored_round < 0:
+        cohort.begin()
     for callback in callbacks:
         callback.begin()
     if run.last_round == 0:

@@ -31,7 +31,7 @@ from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import DataError, KeyedError
 
@@ -60,7 +60,6 @@ class OneShotRun(Run):
         super().__init__(config, grid, directory)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
-        self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
     def run(self) -> None:
@@ -102,6 +101,7 @@ class OneShotRun(Run):
         if half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None
+        cohort.count_holders(clients, half.num_groups(len(clients)))
         question = Question(HULLS, PROTOCOL, clients, is_recorded=True)
         if isinstance(half, ResidueServer):
             question = replace(question, residues=half)
@@ -118,12 +118,11 @@ class OneShotRun(Run):
             if not summed.noise:
                 self.metrics["points_summed"] = summed.weight
         else:
-            # A client that drops out after its vector is summed counts as a dropout too.
-            self.metrics["dropouts"] = len(self.federation.nodes) - self._unmasked
+            self.metrics["dropouts"] = len(self.federation.nodes) - len(self.summed)
             self.state.add(seconds_aggregation=summed.figures["seconds_decoding"])
         return summed
 
-    def _groups(self, cohort: MaskedCohort, clients: Sequence[int]) -> list[list[int]]:
+    def _groups(self, cohort: MaskedCohort, clients: Sequence[int]) -> list[tuple[int, ...]]:
         """The clients of each sum."""
         if len(clients) < MIN_CLIENTS:
             raise ConfigError(
@@ -213,9 +212,10 @@ class OneShotRun(Run):
             sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures
-            if points.test is not None:
-                self.metrics |= trivial_figures(points.test.labels)
-            self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
+            trivial = trivial_figures(points.test.labels) if points.test is not None else {}
+            self.metrics |= trivial
+            if evaluation.accuracy is not None:
+                self.state.scored = {"last": [evaluation.accuracy], "figures": trivial}
             self.is_scored = True
         self.warn()
         metadata = {
@@ -233,10 +233,13 @@ class OneShotRun(Run):
     def _evaluate(self, template: Arrays, cohort: MaskedCohort) -> Arrays:
         """Ask the clients for scores of the model, singly or as a secure sum; the sums of their
         arrays."""
+        described = self.federation.descriptions
+        # A real node scores the model of a sum that it is in.
+        scoring = [p for p in described if p in self.summed or not described[p].group]
         question = Question(
             EVALUATE,
             EVALUATION,
-            list(self.federation.nodes),
+            scoring,
             template,
             check=lambda scored: self.half.check_evaluation(scored.arrays),
             is_recorded=True,
@@ -272,8 +275,6 @@ class OneShotRun(Run):
         """Record a phase, and add its costs to the figures of the run."""
         super().record(answer, row, weights, in_round)
         name = answer.header.phase
-        if name == UNMASK:
-            self._unmasked += len(answer.replies)
         for cost in ("seconds", "bytes_up", "bytes_down"):
             figure = f"{cost}_{name}"
             self.metrics[figure] = self.metrics.get(figure, 0) + row[cost]

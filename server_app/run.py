@@ -24,20 +24,20 @@ from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_def
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
-    CONFIRM,
+    AGREE,
+    HOLDERS,
     HULLS,
     KEYS,
     MEASURE,
-    SHARES,
     TRAIN,
-    UNMASK,
     Facts,
     Header,
+    Holders,
 )
 from curvfed.tasks.code_digest import model_digest
 from curvfed.tasks.errors import KeyedError
 
-WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
+WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HOLDERS, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 
@@ -144,6 +144,13 @@ class Run:
     def extra_settings(self) -> dict[str, Any]:
         """Choices that are no configuration keys, by name: the encoder."""
         return {"model": model_spec(self.config, self.federation.facts).kind}
+
+    def holders_of(self, client: int) -> Holders | None:
+        """The holders of classes or entities in a client's group; None if they are not counted."""
+        for group in self.state.holders:
+            if client in group["clients"]:
+                return Holders(group["needed"], tuple(group["counts"]))
+        return None
 
     @property
     def whole_model(self) -> Arrays:

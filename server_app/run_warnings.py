@@ -14,14 +14,14 @@ from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.base.aggregation import BOUND
-from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find
 from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig, defaults
 from curvfed.tasks.class_names import alike, placeholders, row_of
 from curvfed.tasks.examples import FAR_FEATURES
-from curvfed.tasks.kinds import GUESSES, KINDS, TRIVIAL_OF
+from curvfed.tasks.kinds import GLOBAL_TRIVIAL, GUESSES, KINDS, TRIVIAL_OF
 from curvfed.tasks.links import unfit_tests
 
 FEWEST = 20
@@ -204,18 +204,26 @@ def at_the_end(config: RunConfig, federation: Federation, state: State) -> dict[
 
 
 def _below_trivial(federation: Federation, state: State) -> dict[str, str]:
-    """The clients' mean score in the best round, if it is less than no model is needed for."""
+    """The clients' mean score in the best round, or else the score of the one model, if it is less
+    than no model is needed for."""
     metric = federation.metric
     name = TRIVIAL_OF.get(metric, "")
     trivial = trivial_scores(federation.descriptions).get(name, GUESSES.get(metric))
-    best = state.best or {}
+    latest = personal_figures(state.latest, federation.descriptions, state.cohort)
+    best = state.best or latest
     score = best.get("metrics", {}).get(metric, best.get(PERSONAL_ACCURACY))
+    scored = "the clients' mean score"
+    if score is None:
+        name = GLOBAL_TRIVIAL
+        trivial = state.scored.get("figures", {}).get(name)
+        score = next(iter(state.scored.get("last", [])[-1:]), None)
+        scored = f"the {find(GLOBAL_ACCURACY).words}"
     if trivial is None or score is None or score >= trivial:
         return {}
     words = find(name).words if name else "a guess"
     return {
         "trivial": (
-            f"the clients' mean score, {100 * score:.1f}%, is below that of the trivial answer"
+            f"{scored}, {100 * score:.1f}%, is below that of the trivial answer"
             f" ({words}), {100 * trivial:.1f}%: the model has learned less than counting shows"
         )
     }

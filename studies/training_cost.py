@@ -28,6 +28,7 @@ from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.server_app.report import charts, style
+from curvfed.strategies.base.statistics import Leaving
 from curvfed.strategies.methods import spherefed
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.models import ImageModelSpec, ImageNet
@@ -144,7 +145,7 @@ def calibration_seconds(folder: Path) -> float:
         images = image_examples(run, run.config.dataset, client, None).data
         task = ImageTask(images, run.facts.class_names, torch.device("cpu"))
         start = time.process_time()
-        vector, number = calibration.of_client(model, task, min_class_size=1)
+        vector, number = calibration.of_client(model, task, Leaving())
         seconds.append(time.process_time() - start)
         vectors.append(vector)
         num_images += number

@@ -1,11 +1,12 @@
 """A data set: where it is, what reads it, and how it is shared out among the clients of a run."""
 
+import copy
 import logging
 import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData, find_path
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import source_of
 
 log = logging.getLogger("curvfed")
@@ -58,11 +60,14 @@ class Place(NamedTuple):
         Whether the files are on this machine.
     notes : tuple of str
         What a user should know about the files.
+    kind : str
+        For a user's path, what it is and why.
     """
 
     text: str
     exists: bool = True
     notes: tuple[str, ...] = ()
+    kind: str = ""
 
 
 class Dataset(ABC):
@@ -77,6 +82,12 @@ class Dataset(ABC):
     cache : Path or None
         The folder of prepared clients, so that a client process does not read and partition the
         whole data set; None: nothing is stored.
+
+    Attributes
+    ----------
+    record_split : RecordSplit or None
+        The split of records by their content: a node's own, and that of every run which hides
+        single records. None: the settings draw the split of each client.
     """
 
     examples: ClassVar[type]
@@ -85,8 +96,8 @@ class Dataset(ABC):
     raw: ClassVar[tuple[type, ...]]
     """The classes of the data before partitioning."""
 
-    needed: ClassVar[str]
-    """What a run on such data needs, in words."""
+    tasks: ClassVar[tuple[str, ...]]
+    """The tasks of such data, names of `curvfed.tasks.kinds.KINDS`."""
 
     place_words: ClassVar[str] = ""
     """The beginning of a user's place."""
@@ -96,20 +107,32 @@ class Dataset(ABC):
     def __init__(self, spec: Spec, cache: Path | None = None) -> None:
         self.spec = spec
         self.cache = cache
+        self.record_split: RecordSplit | None = None
+
+    @classmethod
+    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+        """The data set of a run's configuration, whose defaults are resolved."""
+        dataset = cls.configured(run, cache)
+        if run.dp.unit == "record":
+            dataset.record_split = RecordSplit.of_seed(run)
+        return dataset
 
     @classmethod
     @abstractmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
-        """The data set of a run's configuration, whose defaults are resolved."""
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
+        """The data set, with the settings of its kind."""
+
+    def split_by(self, record_split: RecordSplit | None) -> Self:
+        """This data set with another split of the records, if there is one."""
+        if record_split is None:
+            return self
+        other = copy.copy(self)
+        other.record_split = record_split
+        return other
 
     @abstractmethod
     def find(self, source: PublicData) -> Located[Any] | None:
         """The files of a public data set, or None if they are absent."""
-
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """Whether a path exists; by default as a file or a folder of another tool."""
-        return Path.exists
 
     @abstractmethod
     def locate_files(self, path: Path) -> Located[Any]:
@@ -147,7 +170,7 @@ class Dataset(ABC):
         data_set = plugins.data_set(name)
         if data_set is not None:
             return self._of_package(name, data_set)
-        return self.locate_own(find_path(name, self.spec.data_dir, self.is_there))
+        return self.locate_own(find_path(name, self.spec.data_dir))
 
     def locate_own(self, path: Path) -> Located[Any]:
         """The files of a user's path.
@@ -158,15 +181,16 @@ class Dataset(ABC):
             If they are absent, incomplete or ambiguous, or in a format of other data than this
             run's.
         """
-        other = format_of(path)
-        if other is None:
-            return self.locate_files(path)
-        if not isinstance(self, dataset_class(other.task)):
+        decision = decide(path)
+        form = decision.form
+        if not {*form.tasks} & {*self.tasks}:
             raise DataError(
-                f"{path} is {other.title}, with {other.task}; the run needs {self.needed}",
+                f"{path} is {form.title}, with {' or '.join(form.tasks)} ({decision.reason}); the"
+                f" run needs {' or '.join(self.tasks)}",
                 key="other-data",
             )
-        return other.locate(path)
+        located = decision.locate() if form.reader else self.locate_files(path)
+        return replace(located, path=path, kind=decision.text)
 
     def _of_package(self, name: str, data_set: plugins.DataSet) -> Located[Any]:
         """The files of another package's data set, including its module, and their reader."""
@@ -206,7 +230,8 @@ class Dataset(ABC):
         return _log_history(self.spec.dataset, examples, partition_id)
 
     def own(self, path: Path) -> Any:
-        """All examples of a node's own file or folder, split by its own parts or at random.
+        """All examples of a node's own file or folder, split by its own parts or by
+        `record_split`, without which the split is random.
 
         A real node starts a process per message: with a cache the prepared examples are stored
         there, readable only for its user.
@@ -254,6 +279,8 @@ class Dataset(ABC):
             return next(islice(prepare(), number, None))
         from curvfed.tasks import examples  # imports torch, which points do not need
 
+        if self.record_split is not None:
+            settings = {**settings, "record_split": self.record_split.name}
         folder = self.cache / examples.cache_key(settings, located.files)
         return examples.load_prepared(self.examples, folder, number, prepare)
 
@@ -277,13 +304,14 @@ class Dataset(ABC):
             return [Place(f"{self.spec.dataset}, by a package that is installed here")]
         located = self.locate()
         form = f"{located.title}, " if located.title else ""
-        return [Place(f"{form}{self.place_words}{self.where(located)}", notes=located.notes)]
+        text = f"{form}{self.place_words}{self.where(located)}"
+        return [Place(text, notes=located.notes, kind=located.kind)]
 
     def where(self, located: Located[Any]) -> str:
         """The file or the folders of a user's own data, in words; of another tool's format, the
         path that the user gave."""
         if located.title:
-            return str(find_path(self.spec.dataset, self.spec.data_dir, self.is_there))
+            return str(located.path)
         if len(located.files) == 1 and not located.files[0].is_dir():
             return str(located.files[0])
         return _folders_of(located.files)

@@ -3,12 +3,28 @@
 import contextlib
 import csv
 import difflib
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
 MAX_TEXT = 200
 """Maximum number of characters of a class name or another text about the data."""
+
+SIMILAR = 0.6
+"""Smallest similarity by difflib of a misspelt name and the right one."""
+
+MOST_SIMILAR = 20
+"""Maximum number of similar names that are compared letter by letter."""
+
+WORD_BREAK = re.compile(r"[-_./ ]")
+
+MOST_LISTED = 5
+"""Largest number of known names that an error lists."""
+
+LETTERS_PER_ERROR = 4
+"""Letters of a name per wrong letter that a misspelling may have; two wrong letters are always
+allowed."""
 
 
 class KeyedError(Exception):
@@ -88,6 +104,11 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
         reason = "it is empty, 0 bytes"
     elif isinstance(error, csv.Error):
         reason = "a quote is not closed, or a letter follows the closing one"
+    elif isinstance(error, UnicodeDecodeError):
+        reason = (
+            "its text is in another encoding than UTF-8, such as cp1252 of Windows: save it as"
+            " UTF-8"
+        )
     else:
         reason = f"it is damaged, or not a valid {expected}"
     return DataError(
@@ -107,12 +128,37 @@ def naming(name: str) -> Iterator[None]:
         raise
 
 
-def did_you_mean(name: str, names: Iterable[str], lists: str) -> str:
-    """The end of a sentence about an unknown name: a similar name, if there is one; the five names
-    with the most similar spelling; and what `lists` all."""
+def near_names(name: str, names: Iterable[str]) -> list[str]:
+    """The names that `name` may be a misspelling of, the most similar first.
+
+    Such a name differs in few letters, or one of the two begins with the other, or is a word of it.
+    """
+    written = name.lower()
     spelled = {candidate.lower(): candidate for candidate in names}
-    nearest = difflib.get_close_matches(name.lower(), spelled, n=5, cutoff=0.0)
-    listed = ", ".join(spelled[candidate] for candidate in nearest)
-    similar = difflib.get_close_matches(name.lower(), spelled, n=1)
-    question = f'; did you mean "{spelled[similar[0]]}"?' if similar else "."
-    return f"{question} The nearest are {listed}; {lists} lists all"
+    similar = difflib.get_close_matches(written, spelled, n=MOST_SIMILAR, cutoff=SIMILAR)
+    near = [candidate for candidate in similar if _is_near(written, candidate)]
+    near = near or [word for word in WORD_BREAK.split(written) if word in spelled]
+    return [spelled[candidate] for candidate in near]
+
+
+def _is_near(written: str, candidate: str) -> bool:
+    matcher = difflib.SequenceMatcher(None, written, candidate, autojunk=False)
+    errors = sum(
+        max(end - start, other_end - other_start)
+        for kind, start, end, other_start, other_end in matcher.get_opcodes()
+        if kind != "equal"
+    )
+    shorter, longer = sorted((written, candidate), key=len)
+    is_part = longer.startswith(shorter) or shorter in WORD_BREAK.split(longer)
+    return is_part or errors <= max(2, len(written) // LETTERS_PER_ERROR)
+
+
+def did_you_mean(name: str, names: Iterable[str], lists: str) -> str:
+    """The end of a sentence about an unknown name: a similar name, if there is one; and all names
+    if they are few, or else what `lists` them."""
+    known = list(names)
+    near = near_names(name, known)
+    question = f'; did you mean "{near[0]}"?' if near else "."
+    if len(known) <= MOST_LISTED:
+        return f"{question} Known are {', '.join(known)}"
+    return f"{question} {lists} lists all"

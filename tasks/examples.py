@@ -54,6 +54,9 @@ class Examples(ABC):
         test set.
     digest : str
         SHA-256 of the data; "" until it is computed.
+    split_digest : str
+        Keyed digest of the records and their split, whatever the settings of a run; "" if the
+        records were not split by their content.
     metric : str
         "accuracy", "roc_auc" or "mrr".
     space : str
@@ -68,6 +71,7 @@ class Examples(ABC):
     class_names: tuple[str, ...]
     partition_digest: str = ""
     digest: str = ""
+    split_digest: str = ""
     metric: str = "accuracy"
     space: str = ""
 
@@ -144,6 +148,12 @@ class Examples(ABC):
         # bincount and argmax break ties by the smaller index: equal figures everywhere.
         frequent = torch.bincount(train_labels).argmax()
         return {"majority_accuracy": float((test_labels == frequent).double().mean())}
+
+    def held(self, minimum: int) -> set[str]:
+        """The names of the classes with at least this number of training examples, 1 or more."""
+        sizes = torch.bincount(self.labels[self.train], minlength=len(self.class_names))
+        names = zip(self.class_names, sizes.tolist(), strict=True)
+        return {name for name, size in names if size >= minimum}
 
     @abstractmethod
     def bytes_on(self, device: torch.device) -> int:

@@ -1,7 +1,8 @@
-"""Formats of other tools: how a file or folder is recognised by its content, and what reads it or
-why it is refused."""
+"""What a path is: each format recognises its files and folders by their content and says why, and
+the first that does decides."""
 
 import json
+import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping
@@ -12,10 +13,15 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
-from curvfed.tasks.errors import DataError
-from curvfed.tasks.link_tables import FOREIGN_FOLDERS, LINKS, ending, is_folder, is_table
+from curvfed.tasks.class_names import names_listed
+from curvfed.tasks.foreign import kind_of_file, refuse_foreign
+from curvfed.tasks.images import first_image
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.link_tables import LINKS, columns_of, folder_of_links, is_unclear
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.sources import EDGES, ENDINGS, STORED
+from curvfed.tasks.stored_files import LastRead
+from curvfed.tasks.tables import ending, first_lines
 
 IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 """The types of columns of images in Hugging Face's datasets."""
@@ -23,45 +29,113 @@ IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 
 @dataclass(frozen=True)
 class Format:
-    """A format of another tool.
+    """A format of data.
 
     Attributes
     ----------
     title : str
         The name in lists and error texts.
-    task : str
-        "nodes", "graphs", "images", "points" or "links".
+    tasks : tuple of str
+        The names of `curvfed.tasks.kinds.KINDS` that it may be read as.
+    recognise : callable
+        Why an existing path has this format, in words; "" if it has not. Reads little, and imports
+        no large library.
     reader : str
-        The function of a path, below `curvfed.tasks`, that returns the data's `Located`.
-    recognises : callable
-        Whether an existing path has this format; reads little, and imports no large library.
+        For a format of another tool, the function of a path, below `curvfed.tasks`, that returns
+        the data's `Located`; "" for those that the data set of each task reads.
     has_users : bool
         Whether the data belong to users, whom the clients share by default.
     """
 
     title: str
-    task: str
-    reader: str
-    recognises: Callable[[Path], bool]
+    tasks: tuple[str, ...]
+    recognise: Callable[[Path], str]
+    reader: str = ""
     has_users: bool = False
 
-    def locate(self, path: Path, **options: Any) -> "Located[Any]":
-        """The files of the data and their reader, which knows the options.
+
+@dataclass(frozen=True)
+class Decision:
+    """What a path is, and why.
+
+    Attributes
+    ----------
+    path : Path
+    form : Format
+    reason : str
+        In words.
+    """
+
+    path: Path
+    form: Format
+    reason: str
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of `curvfed.tasks.kinds.KINDS` that the path may be read as."""
+        return self.form.tasks
+
+    @property
+    def text(self) -> str:
+        """The decision in words, such as "links.tsv: links (two columns of names)"."""
+        return f"{self.path.name}: {' or '.join(self.tasks)} ({self.reason})"
+
+    def locate(self, **options: Any) -> "Located[Any]":
+        """The files of the data of another tool, and their reader, which knows the options.
 
         Raises
         ------
         DataError
             If the files are incomplete.
         """
-        located: Located[Any] = resolve_name(f"curvfed.tasks.{self.reader}")(path, **options)
-        return replace(located, title=self.title)
+        locate = resolve_name(f"curvfed.tasks.{self.form.reader}")
+        located: Located[Any] = locate(self.path, **options)
+        return replace(located, title=self.form.title)
 
 
-def format_of(path: Path) -> Format | None:
-    """The format of a file or folder; None for the formats of curvfed itself, and absent paths."""
+_DECISION: LastRead[Decision] = LastRead()
+"""A run asks several times about each path."""
+
+
+def decide(path: Path) -> Decision:
+    """What a path is; an absent one by the end of its name.
+
+    Raises
+    ------
+    DataError
+        If it is of a kind that is not read.
+    """
+    return _DECISION.get(os.path.abspath(path), partial(_decide, path))
+
+
+def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
+    """The decision, and the files and folders that determine it."""
     if not path.exists():
-        return None
-    return next((form for form in FORMATS if form.recognises(path)), None)
+        form = Format("an absent path", ABSENT.get(ending(path), ANY_FOLDER), str)
+        return Decision(path, form, "by its name, as it is absent"), [path]
+    inner = islice(path.iterdir(), PEEK_FOLDERS) if path.is_dir() else ()
+    watched: list[str | Path] = [path, *inner]
+    for form in (UNCLEAR, *FORMATS):
+        reason = form.recognise(path)
+        if reason:
+            return Decision(path, form, reason), watched
+    refuse_foreign(path)
+    return Decision(path, UNKNOWN, _why_unknown(path)), watched
+
+
+def _why_unknown(path: Path) -> str:
+    if path.is_file():
+        return f'files that end in "{path.suffix}" are not supported; allowed is {PATHS}'
+    files = sorted(path.glob("*"))
+    parts = [file.name for file in files if "train" in file.name and file.is_file()]
+    if parts:
+        return f"the folder holds {names_listed(parts)}; {READ_AS}"
+    if not files:
+        return f"the folder is empty, or cannot be read; allowed is {PATHS}"
+    return (
+        "the folder holds no files of the TU collection, NAME_A.txt, and no image in a folder of"
+        f" its class; a folder is looked through for these in this order; allowed is {PATHS}"
+    )
 
 
 def _array_names(path: Path) -> list[str]:
@@ -75,8 +149,9 @@ def _array_names(path: Path) -> list[str]:
         return []
 
 
-def _is_medmnist(path: Path) -> bool:
-    return "train_images.npy" in _array_names(path)
+def _holds_array(path: Path, name: str) -> str:
+    """The reason for an `.npz` with this array."""
+    return f"it holds {name}" if f"{name}.npy" in _array_names(path) else ""
 
 
 def leaf_files(path: Path) -> dict[str, list[Path]]:
@@ -92,15 +167,16 @@ def leaf_files(path: Path) -> dict[str, list[Path]]:
     return {"": files} if files else {}
 
 
-def _is_leaf(path: Path) -> bool:
+def _is_leaf(path: Path) -> str:
     if path.is_file() and path.suffix.lower() != ".json":
-        return False
+        return ""
     first = next(iter(leaf_files(path).values()), [])
     try:
         with first[0].open("rb") as file:
-            return bool(_LEAF.match(file.read(100)))
+            key = _LEAF.match(file.read(100))
     except (OSError, IndexError):
-        return False
+        return ""
+    return f"{first[0].name} begins with {key[1].decode()}" if key else ""
 
 
 def cifar_files(path: Path) -> tuple[Path, list[Path], list[Path]]:
@@ -116,9 +192,9 @@ def cifar_files(path: Path) -> tuple[Path, list[Path], list[Path]]:
     return names, train, test
 
 
-def _is_cifar(path: Path) -> bool:
+def _is_cifar(path: Path) -> str:
     names, train, _ = cifar_files(path)
-    return names.is_file() and bool(train)
+    return f"it holds {names.name} and {train[0].name}" if names.is_file() and train else ""
 
 
 def saved_files(path: Path) -> tuple[Path, ...]:
@@ -146,39 +222,77 @@ def point_column(features: Mapping[str, Any]) -> str | None:
     return columns[0] if len(columns) == 1 else None
 
 
-def _is_saved(path: Path, holds_points: bool) -> bool:
-    """Whether `save_to_disk` wrote a folder; the first split stands for all."""
+def _is_saved(path: Path, holds_points: bool) -> str:
+    """The reason for a folder that `save_to_disk` wrote; the first split stands for all."""
     folder = path
     try:
         if (path / "dataset_dict.json").is_file():
             folder = min(state.parent for state in path.glob("*/state.json"))
         text = (folder / "dataset_info.json").read_text(encoding="utf-8")
-        has_points = point_column(json.loads(text)["features"]) is not None
+        column = point_column(json.loads(text)["features"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return False
-    return (folder / "state.json").is_file() and has_points == holds_points
+        return ""
+    if not (folder / "state.json").is_file() or (column is not None) != holds_points:
+        return ""
+    points = f"{column} is the only column" if column else "no single column is"
+    return f"it holds state.json, and {points} of lists of decimals"
 
 
-def _is_ogb(path: Path, labels: str) -> bool:
-    return all((path / "raw" / f"{name}.csv.gz").is_file() for name in ("edge", labels))
+def _is_ogb(path: Path, labels: str) -> str:
+    files = [f"raw/{name}.csv.gz" for name in ("edge", labels)]
+    return (
+        f"it holds {' and '.join(files)}"
+        if all(map(Path.is_file, map(path.joinpath, files)))
+        else ""
+    )
 
 
-def is_links(path: Path) -> bool:
-    """Whether a path holds links: a folder of a split, an `.obo` file, an `.npz` of `EDGES`, or a
-    table."""
+def _is_links(path: Path) -> str:
     if path.is_dir():
-        return is_folder(path)
+        return folder_of_links(path)
     kind = ending(path)
-    if kind == ".npz":
-        return f"{EDGES[0]}.npy" in _array_names(path)
-    return kind == ".obo" or (kind in (".tsv", ".csv") and is_table(path))
+    if kind not in TABLES or not path.is_file():
+        return "it ends in .obo" if kind == ".obo" else _holds_array(path, EDGES[0])
+    return columns_of(first_lines(path))
 
+
+def _is_tu_folder(path: Path) -> str:
+    """The reason for a folder with a file of the TU collection, as published or as stored by
+    PyTorch Geometric."""
+    names = [file.name for file in (*path.glob("*_A.txt"), *path.glob("raw/*_A.txt"))]
+    return f"it holds {names[0]}" if names else ""
+
+
+def _is_image_folder(path: Path) -> str:
+    image = first_image(path)
+    return f"it holds the image {image.name}" if image else ""
+
+
+def _is_points(path: Path) -> str:
+    if kind_of_file(path):
+        return ""
+    end = _ends_in(path, ENDINGS)
+    is_table = bool(_ends_in(path, TABLES))
+    return f"{end}, and its columns are not those of links" if is_table else end
+
+
+def _is_unclear(path: Path) -> str:
+    lines = first_lines(path) if _ends_in(path, TABLES) else None
+    if lines is None or not is_unclear(lines):
+        return ""
+    names = "one line, which may be the names of columns"
+    return f"it has {names if lines else 'no lines that can be read'}"
+
+
+def _ends_in(path: Path, endings: tuple[str, ...]) -> str:
+    is_one = path.is_file() and path.name.lower().endswith(endings)
+    return f"it ends in {path.suffix.lower()}" if is_one else ""
+
+
+TABLES = (".csv", ".tsv")
 
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
-
-_NODE_LINK = re.compile(rb'\s*\{\s*"(directed|multigraph|graph|nodes|links)"')
-"""The beginning of a file of nodes and links."""
 
 OGB = "a folder of the Open Graph Benchmark"
 SAVED = "a folder saved by Hugging Face's datasets"
@@ -187,212 +301,57 @@ FILE_ENDINGS = (*STORED, ".json", ".obo", *ENDINGS, ".obo.gz", ".csv.gz", ".tsv.
 """What the names of data sets that are files end in."""
 
 FORMATS = (
-    Format("a table, OBO file or folder of links", "links", "links.readers:locate", is_links),
-    Format("MedMNIST's .npz", "images", "images.array_files:locate_medmnist", _is_medmnist),
-    Format("CIFAR's pickled batches", "images", "images.array_files:locate_cifar", _is_cifar),
-    Format("LEAF's JSON", "images", "images.leaf:locate", _is_leaf, has_users=True),
-    Format(OGB, "nodes", "graphs.data.ogb:locate", partial(_is_ogb, labels="node-label")),
-    Format(OGB, "graphs", "graphs.data.ogb:locate", partial(_is_ogb, labels="graph-label")),
-    Format(SAVED, "images", "in_memory:locate", partial(_is_saved, holds_points=False)),
-    Format(SAVED, "points", "in_memory:locate", partial(_is_saved, holds_points=True)),
+    Format("a table, OBO file or folder of links", ("links",), _is_links, "links.readers:locate"),
+    Format(
+        "MedMNIST's .npz",
+        ("images",),
+        partial(_holds_array, name="train_images"),
+        "images.array_files:locate_medmnist",
+    ),
+    Format("CIFAR's pickled batches", ("images",), _is_cifar, "images.array_files:locate_cifar"),
+    Format("LEAF's JSON", ("images",), _is_leaf, "images.leaf:locate", has_users=True),
+    Format(OGB, ("nodes",), partial(_is_ogb, labels="node-label"), "graphs.data.ogb:locate"),
+    Format(OGB, ("graphs",), partial(_is_ogb, labels="graph-label"), "graphs.data.ogb:locate"),
+    Format(SAVED, ("images",), partial(_is_saved, holds_points=False), "in_memory:locate"),
+    Format(SAVED, ("points",), partial(_is_saved, holds_points=True), "in_memory:locate"),
+    Format(
+        "a .pt file of graphs (PyTorch Geometric's, by torch.save)",
+        ("nodes", "graphs", "links"),
+        partial(_ends_in, endings=STORED),
+    ),
+    # A folder of graphs may also hold a picture.
+    Format("a folder in the TU collection's layout", ("graphs",), _is_tu_folder),
+    Format("a folder with a folder of images per class", ("images",), _is_image_folder),
+    Format(
+        f"a file of points with a class for each, {', '.join(ENDINGS)}", ("points",), _is_points
+    ),
 )
+"""In the order in which they decide."""
 
-AS_IMAGES = (
-    "give its images as a folder with a folder of images per class, or in Python as data=[(images,"
-    " labels), …]"
-)
-AS_POINTS = (
-    "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points,"
-    " labels), …]"
-)
-AS_TABLES = f"its content is unknown; {AS_IMAGES}; or {AS_POINTS}"
+UNCLEAR = Format("a table of links or points", ("links", "points"), _is_unclear)
+UNKNOWN = Format("of no known kind", tuple(KINDS), str)
+"""What the reader of each task refuses in its own words."""
+
+ABSENT = {
+    **dict.fromkeys(STORED, ("nodes", "graphs", "links")),
+    **dict.fromkeys(TABLES, ("points", "links")),
+    ".npz": ("points", "images", "links"),
+    ".h5ad": ("points",),
+    ".obo": ("links",),
+    ".json": ("images",),
+}
+"""What an absent path may be, by the end of its name."""
+
+ANY_FOLDER = ("graphs", "images", "links")
+"""What an absent folder may be."""
+
+PEEK_FOLDERS = 1000
+"""The maximum number of entries of a folder by which a change of its contents is noticed."""
+
+PATHS = ", ".join(dict.fromkeys(form.title for form in FORMATS))
+"""The kinds of paths that are data sets."""
+
 READ_AS = (
     "graphs are .pt files and folders in the TU collection's layout, points .npz, .csv, .tsv or"
     f" .h5ad files of two coordinates and a class, and {LINKS}"
 )
-UNPACK = "unpack it, and give the folder"
-
-_LEAF_SETS = ("femnist", "celeba")
-_MEDMNIST_SETS = (
-    "pathmnist",
-    "chestmnist",
-    "dermamnist",
-    "octmnist",
-    "pneumoniamnist",
-    "retinamnist",
-    "breastmnist",
-    "bloodmnist",
-    "tissuemnist",
-    "organamnist",
-    "organcmnist",
-    "organsmnist",
-)
-_FOLDERS = ("svhn", "stl10", "kmnist", "qmnist", "imagenet", "imagenette", "food101", "gtsrb")
-
-BY_PATH = {
-    **dict.fromkeys(_LEAF_SETS, "LEAF's data are read by path, a folder with train/*.json"),
-    **dict.fromkeys(_MEDMNIST_SETS, "MedMNIST's data are read by path, such as ./pathmnist.npz"),
-    **dict.fromkeys(_FOLDERS, AS_IMAGES),
-}
-"""How to give data sets that have no name here, by their usual name."""
-
-PFLLIB = (
-    "PFLlib's pickled arrays, not opened as a pickle could run code",
-    "in Python give each client as data=[(x, y), …] with stored = numpy.load(PATH,"
-    ' allow_pickle=True)["data"].item(), y = stored["y"] and x = stored["x"] as images of uint8',
-)
-
-_TABLES = {
-    ".h5": "an HDF5 file",
-    ".hdf5": "an HDF5 file",
-    ".mat": "a MATLAB file",
-    ".parquet": "a Parquet file",
-    ".arrow": "an Arrow file",
-    ".feather": "a Feather file",
-    ".pkl": "a pickle, which is not opened, as it could run code",
-    ".pickle": "a pickle, which is not opened, as it could run code",
-    ".npy": "one NumPy array without classes",
-    ".json": "a JSON file other than LEAF's",
-    ".jsonl": "a file of JSON lines",
-}
-_POINTS = {".xlsx": "an Excel file", ".rds": "an R object", ".loom": "a loom file of cells"}
-_IMAGES = {
-    ".tfrecord": "a TFRecord file",
-    ".dcm": "a DICOM image",
-    ".nii": "a NIfTI volume",
-    ".nii.gz": "a NIfTI volume",
-}
-_GRAPHS = {".gpickle": "a pickled graph, which is not opened, as it could run code"}
-_NETWORKS = {
-    ".graphml": ("a GraphML file", "read_graphml(PATH)"),
-    ".gml": ("a GML file", "read_gml(PATH)"),
-    ".gexf": ("a GEXF file", "read_gexf(PATH)"),
-    ".net": ("a Pajek file", "read_pajek(PATH)"),
-    ".edgelist": ("an edge list", "read_edgelist(PATH, create_using=networkx.DiGraph)"),
-    ".json": (
-        "a node-link JSON file",
-        "node_link_graph(json.loads(pathlib.Path(PATH).read_text()))",
-    ),
-}
-NETWORKS = {
-    ending: (
-        f"{kind} of networkx or Gephi",
-        f"write its edges as a table of links: graph = networkx.{reader}, then"
-        ' networkx.write_edgelist(graph, "links.tsv", delimiter="\\t", data=False)',
-    )
-    for ending, (kind, reader) in _NETWORKS.items()
-}
-"""Kinds of graphs by the end of their names, with the lines that make links of them."""
-
-TRIPLES = (
-    "a file of RDF",
-    'write its triples as .tsv: triples = rdflib.Graph().parse(PATH), then csv.writer(open("links'
-    '.tsv", "w"), delimiter="\\t").writerows((head, relation, tail) for head, relation, tail in'
-    " triples)",
-)
-
-_ARCHIVES = {
-    ".zip": "an archive",
-    ".tar": "an archive",
-    ".tgz": "an archive",
-}
-
-FOREIGN = {
-    **NETWORKS,
-    **dict.fromkeys((".nt", ".ttl", ".owl", ".rdf"), TRIPLES),
-    **{ending: (kind, AS_TABLES) for ending, kind in _TABLES.items()},
-    **{ending: (kind, AS_POINTS) for ending, kind in _POINTS.items()},
-    **{ending: (kind, AS_IMAGES) for ending, kind in _IMAGES.items()},
-    **{ending: (kind, "save it by torch.save as .pt") for ending, kind in _GRAPHS.items()},
-    **{ending: (kind, UNPACK) for ending, kind in _ARCHIVES.items()},
-    ".gz": ("a compressed file", "unpack it by gunzip, and give the file"),
-}
-"""Kinds of files by the end of their names, with alternatives."""
-
-PEEK_FILES = 1000
-"""The maximum number of files to check in a folder."""
-
-
-def refuse_foreign(path: Path) -> None:
-    """Refuse a file or folder of another tool; accept an absent path, or a possible data set.
-
-    Raises
-    ------
-    DataError
-        Names the kind and the alternative.
-    """
-    kind = None
-    if path.is_dir():
-        kind = _kind_of_folder(path)
-    elif path.is_file():
-        kind = _kind_of_file(path)
-    if kind is not None:
-        raise DataError(
-            f"{path} is {kind[0]}, which is not supported; {kind[1]}", key="foreign-format"
-        )
-
-
-def is_tu_folder(path: Path) -> bool:
-    """Whether a folder holds a file of the TU collection, as published or as stored by PyTorch
-    Geometric."""
-    return any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt"))
-
-
-def _kind_of_file(path: Path) -> tuple[str, str] | None:
-    if path.suffix.lower() == ".npz":
-        return _kind_of_arrays(path)
-    if path.suffix.lower() == ".json" and _is_node_link(path):
-        return NETWORKS[".json"]
-    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
-    return next((FOREIGN[ending] for ending in endings if ending in FOREIGN), None)
-
-
-def _is_node_link(path: Path) -> bool:
-    """Whether a JSON file begins as networkx and D3 write nodes and links."""
-    try:
-        with path.open("rb") as file:
-            return bool(_NODE_LINK.match(file.read(100)))
-    except OSError:
-        return False
-
-
-def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
-    from numpy.lib.format import read_array_header_1_0, read_magic
-
-    try:
-        with zipfile.ZipFile(path) as stored:
-            names = stored.namelist()
-            if names == ["data.npy"]:
-                with stored.open("data.npy") as array:
-                    read_magic(array)
-                    return PFLLIB if read_array_header_1_0(array)[2].hasobject else None
-            if "x_train.npy" in names:
-                with stored.open("x_train.npy") as array:
-                    read_magic(array)
-                    shape = read_array_header_1_0(array)[0]
-                if len(shape) > 2:
-                    return "a file of images, as Keras's mnist.npz", AS_IMAGES
-    # Reading a damaged file raises a better error later.
-    except (OSError, ValueError, zipfile.BadZipFile):
-        pass
-    return None
-
-
-def _kind_of_folder(path: Path) -> tuple[str, str] | None:
-    """The kind of a folder without images, by files of certain names, or by the first file of a
-    known kind."""
-    if is_tu_folder(path):
-        return None
-    for pattern, kind in FOREIGN_FOLDERS.items():
-        if any(path.glob(pattern)):
-            return kind
-    if (path / ".zgroup").is_file() or (path / "zarr.json").is_file():
-        return "a zarr store", AS_POINTS
-    for file in (*path.glob("0.npz"), *path.glob("train/0.npz")):
-        if _kind_of_file(file) == PFLLIB:
-            return f"a folder of {PFLLIB[0]}", PFLLIB[1]
-    for file in islice(path.rglob("*"), PEEK_FILES):
-        kind_of_file = _kind_of_file(file)
-        if kind_of_file is not None:
-            return f"a folder that holds {kind_of_file[0]}", kind_of_file[1]
-    return None

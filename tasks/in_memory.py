@@ -234,26 +234,21 @@ def _class_names(split: Any, label: str) -> tuple[str, ...]:
 
 
 def _coded(
-    where: str, label: str, numbers: Array, names: Sequence[str], class_names: Sequence[str]
+    where: str, label: str, labels: Array, names: Sequence[str], class_names: Sequence[str]
 ) -> Integers:
     """The labels of a split, numbers of its own `names`, as numbers of `class_names`."""
-    places = np.array([class_names.index(name) for name in names], dtype=np.int64)
-    return places[_checked_labels(where, label, numbers, len(names))]
-
-
-def _checked_labels(where: str, label: str, labels: Array, num_classes: int) -> Integers:
-    """Numbers of classes that have names."""
     num_bad = sum(
-        type(number) is not int or not 0 <= number < num_classes for number in labels.tolist()
+        type(number) is not int or not 0 <= number < len(names) for number in labels.tolist()
     )
     if num_bad:
         raise DataError(
             f"{where}: {num_bad} of {len(labels)} entries of {label} are missing, or outside"
-            f" 0..{num_classes - 1}, the classes with names",
+            f" 0..{len(names) - 1}, the classes with names",
             label,
             key="labels",
         )
-    return labels.astype(np.int64)
+    places = np.array([class_names.index(name) for name in names], dtype=np.int64)
+    return places[labels.astype(np.int64)]
 
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints | RawLinks
@@ -331,9 +326,13 @@ def check_data(
             check_not_flat(where, examples)
             return raw_points(where, examples, _array(labels), ("points", "labels"))
         return _images(where, examples, _array(labels))
-    if not isinstance(item, list | tuple | dict) and not hasattr(item, "stores"):
+    first = item[0] if isinstance(item, list | tuple) and item else None
+    is_table = isinstance(first, list | tuple | str | int | float | np.generic)
+    if is_table or not (isinstance(item, list | tuple | dict) or hasattr(item, "stores")):
+        entries = f" of {type(first).__name__}" if is_table else ""
         raise DataError(
-            f"{where} is a {type(item).__name__}; allowed is {ALLOWED}", key="unsupported-data"
+            f"{where} is a {type(item).__name__}{entries}; allowed is {ALLOWED}",
+            key="unsupported-data",
         )
     return check_graphs(where, item, stand_in)
 

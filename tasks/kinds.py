@@ -10,6 +10,9 @@ frequent class, and the most frequent tails of links."""
 
 TRIVIAL = tuple(TRIVIAL_OF.values())
 
+GLOBAL_TRIVIAL = "global_majority_accuracy"
+"""The name of the score of the most frequent class of the server's test data."""
+
 GUESSES = {"roc_auc": 0.5}
 """By the data's metric, the score of a guess."""
 
@@ -226,15 +229,16 @@ KINDS = {
 
 
 def tasks_as(tasks: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:
-    """The tasks of data as a method that works on the allowed ones reads them: edges of graphs are
-    links for a method of links alone.
+    """The tasks of data as a method that works on the allowed ones reads them; edges of graphs are
+    links for a method of links alone. All tasks if it reads none.
 
     Examples
     --------
-    >>> tasks_as(("nodes", "graphs"), ("links",)), tasks_as(("nodes",), ("nodes", "links"))
-    (('links',), ('nodes',))
+    >>> tasks_as(("nodes", "graphs"), ("links",)), tasks_as(("links", "points"), ("points",))
+    (('links',), ('points',))
     """
-    if set(tasks) & set(allowed):
-        return tasks
+    common = tuple(task for task in tasks if task in allowed)
+    if common:
+        return common
     made = tuple(name for name in allowed if set(KINDS[name].made_of) & set(tasks))
     return made or tasks

@@ -3,19 +3,13 @@
 A configuration is checked with this file, which imports no large library.
 """
 
-import codecs
-import csv
-import gzip
-import re
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TextIO
 
-from curvfed.tasks.class_names import alike
+from curvfed.tasks.class_names import alike, names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.sources import SPLITS
+from curvfed.tasks.tables import SEEN, Line, first_lines, is_number
 
 COLUMNS = {
     "head": "head h source src from child subject subj s id1 node1 start startnode fromnode",
@@ -38,82 +32,6 @@ LINKS = (
     " train.tsv, or a .pt or .npz file with edge_index"
 )
 """Links in files, for error texts."""
-
-_TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
-
-FOREIGN_FOLDERS = {
-    "entity2id.txt": (
-        "a folder of OpenKE",
-        f"{LINKS}{_TO_TABLES}"
-        "read = lambda name: [line.split() for line in open(name)][1:]; e, r = (dict(pair[::-1] for"
-        " pair in read(f'{kind}2id.txt')) for kind in ('entity', 'relation'))\n"
-        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
-        "{r[k]}\\t{e[t]}\\n' for h, t, k in read(part + '2id.txt'))",
-    ),
-    "entity_ids.del": (
-        "a folder of LibKGE",
-        f"{LINKS}{_TO_TABLES}"
-        "read = lambda name: [line.strip().split('\\t') for line in open(name)]; e, r ="
-        " (dict(read(f'{kind}_ids.del')) for kind in ('entity', 'relation'))\n"
-        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
-        "{r[k]}\\t{e[t]}\\n' for h, k, t in read(part + '.del'))",
-    ),
-    "split/*/train.pt": (
-        "a folder of links of the Open Graph Benchmark",
-        f"{LINKS}{_TO_TABLES}"
-        "import glob, os, torch; from pathlib import Path; os.makedirs('links', exist_ok=True)\n"
-        "for file in glob.glob('split/*/*.pt'): d = torch.load(file, weights_only=False); names ="
-        " [name for name in ('head', 'relation', 'tail', 'source_node', 'target_node') if name in"
-        " d]; rows = zip(*(d[name] for name in names)) if names else d['edge'];"
-        " Path('links', Path(file).stem + '.tsv').write_text(''.join('\\t'.join(str(int(n)) for n"
-        " in row) + '\\n' for row in rows))",
-    ),
-}
-"""Folders of links of other tools, by a file in them, with two lines of Python."""
-
-Line = tuple[int, list[str]]
-"""The number of a line of a table, and its cells."""
-
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-"""The first bytes of a text in UTF-16."""
-
-UNREADABLE = (OSError, EOFError, zlib.error, ValueError, csv.Error)
-"""Errors of reading a table."""
-
-SEEN = 20
-"""Lines that tell whether columns hold numbers or names."""
-
-
-def ending(path: Path) -> str:
-    """The ending of a file's name, without that of its compression."""
-    return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def open_text(path: Path) -> TextIO:
-    """A text in UTF-8, or in UTF-16 with its mark, which gzip may have compressed."""
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rb") as file:
-        is_wide = file.read(2) in UTF16_MARKS
-    return opened(path, "rt", encoding="utf-16" if is_wide else "utf-8-sig", newline="")
-
-
-def declared_separator(line: str) -> str:
-    """The separator that a first line such as sep=; declares to Excel; "" in other lines."""
-    return "".join(re.findall(r"^sep=([;,|\t])\r?\n?$", line))
-
-
-def numbered_rows(path: Path) -> Iterator[Line]:
-    """The lines of a table that are not empty, and their numbers. A comma separates the columns of
-    a `.csv`, or a semicolon if its first line has no comma; a tab those of other tables, in which a
-    quote is a letter."""
-    options: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    with open_text(path) as file:
-        first = file.readline()
-        declared = declared_separator(first)
-        if ending(path) == ".csv":
-            options = {"delimiter": declared or ("," if "," in first else ";")}
-        reader = csv.reader(chain(["" if declared else first], file), strict=True, **options)
-        yield from ((reader.line_num, row) for row in reader if row)
 
 
 def places_of(names: Sequence[str]) -> dict[str, int]:
@@ -144,12 +62,11 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
     """
     if not any(row[-1] for _, row in lines):
         lines = [(number, row[:-1] or row) for number, row in lines]
-    all_rows = [row for _, row in lines]
-    plain = [row for row in all_rows if not row[0].startswith("#")]
-    width = len((plain or all_rows or [[]])[0])
+    plain = [row for _, row in lines if not row[0].startswith("#")]
+    width = len(next(iter(plain), lines[0][1] if lines else ()))
     lines = [line for line in lines if len(line[1]) == width or not line[1][0].startswith("#")]
-    rows = [row for _, row in lines]
-    places = places_of(rows[0]) if rows else {}
+    first, *below = [row for _, row in lines] or [[]]
+    places = places_of(first)
     for number, row in lines:
         if len(row) != width or not (places or width in (2, 3)):
             raise DataError(
@@ -159,42 +76,40 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
                 key="columns",
             )
     named = [places["relation"]] if "relation" in places else list(places.values())
-    below = {row[place] for row in rows[1:] for place in named}
-    if not places or (width < 4 and below & {rows[0][place] for place in named}):
-        return rows, []
-    columns = ", ".join(f"{role} = {rows[0][place]}" for role, place in places.items())
-    links = [[row[place] for place in places.values()] for row in rows[1:]]
+    occurs = {row[place] for row in below for place in named} & {first[place] for place in named}
+    if not places or (width < 4 and occurs):
+        return [row for _, row in lines], []
+    columns = ", ".join(f"{role} = {first[place]}" for role, place in places.items())
+    links = [[row[place] for place in places.values()] for row in below]
     return links, [f"line {lines[0][0]} names the columns: {columns}"]
 
 
-def is_table(path: Path) -> bool:
-    """Whether the first lines of a table are links."""
-    try:
-        return holds_links(list(islice(numbered_rows(path), SEEN)))
-    except UNREADABLE:
-        return False
+def is_unclear(lines: Sequence[Line]) -> bool:
+    """Whether the first lines of a table are none, or one that may be a link or the names of other
+    columns."""
+    rows = [row for _, row in lines]
+    return not rows or (
+        len(rows) == 1 and not places_of(rows[0]) and not any(map(is_number, rows[0]))
+    )
 
 
-def holds_links(lines: Sequence[Line]) -> bool:
-    """Whether the first lines of a table are links: names, or whole numbers alone; not coordinates,
-    and not names with a number as their class."""
-    lines = [line for line in lines if len(line[1]) == len(lines[-1][1])]
+def columns_of(lines: Sequence[Line]) -> str:
+    """The columns of a table of links by its first lines, in words: names, or whole numbers alone;
+    "" for coordinates, and for names with a number as their class."""
+    seen = lines[:SEEN]
+    lines = [line for line in seen if len(line[1]) == len(seen[-1][1])]
     try:
-        rows, _ = table("", lines)
+        rows, names = table("", lines)
     except DataError:
-        return False
-    has_names = len(rows) < len(lines)
-    body = rows if has_names else rows[1:] or rows
-    numeric = [place for place, cells in enumerate(zip(*body, strict=True)) if _are_numbers(cells)]
-    are_whole = all(row[place].strip().isdecimal() for row in rows for place in numeric)
-    return bool(rows) and are_whole and (has_names or len(numeric) in (0, len(rows[0])))
-
-
-def _are_numbers(cells: Iterable[str]) -> bool:
-    try:
-        return bool([float(cell.replace(",", ".")) for cell in cells])
-    except ValueError:
-        return False
+        return ""
+    body = rows if names else rows[1:] or rows
+    columns = list(zip(*body, strict=True))
+    numeric = [place for place, cells in enumerate(columns) if all(map(is_number, cells))]
+    are_whole = all(row[place].isdecimal() for row in rows for place in numeric)
+    if not lines or not are_whole or not (names or len(numeric) in (0, len(columns))):
+        return ""
+    number = "two" if len(columns) == 2 else "three"
+    return "".join(names) or f"{number} columns of {'whole numbers' if numeric else 'names'}"
 
 
 def split_files(folder: Path) -> dict[Path, int]:
@@ -208,10 +123,14 @@ def split_files(folder: Path) -> dict[Path, int]:
     return {}
 
 
-def is_folder(path: Path) -> bool:
-    """Whether a folder holds links with their split: files of `SPLITS`, or tables of links without
-    a folder beside them, as pictures have."""
-    files = list(split_files(path))
-    if {*SPLITS} <= {file.name for file in files}:
-        return True
-    return bool(files) and is_table(files[0]) and not any(map(Path.is_dir, path.iterdir()))
+def folder_of_links(folder: Path) -> str:
+    """Why a folder holds links with their split, in words: it has the files of `SPLITS`, or tables
+    of links without a folder beside them, as pictures have; "" for other folders."""
+    names = [file.name for file in split_files(folder)]
+    if not names:
+        return ""
+    columns = columns_of(first_lines(folder / names[0]))
+    has_folders = any(map(Path.is_dir, folder.iterdir()))
+    if not {*SPLITS} <= {*names} and (has_folders or not columns):
+        return ""
+    return f"{names_listed(names)} are the parts of a split"

@@ -45,6 +45,10 @@ class Located(Generic[Raw]):
         Changes with the contents of a folder; "" without folders.
     title : str
         The format, if it is another tool's.
+    path : Path or None
+        The path of a user's data.
+    kind : str
+        What this path is and why, in words.
     """
 
     files: tuple[Path, ...]
@@ -52,6 +56,8 @@ class Located(Generic[Raw]):
     notes: tuple[str, ...] = ()
     digest: str = ""
     title: str = ""
+    path: Path | None = None
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -177,33 +183,22 @@ class PublicData:
         return f"the files of {self.title}{names} are not in {places}"
 
 
-def find_path(
-    dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = Path.is_file
-) -> Path:
-    """A user's own file, or folder with `Path.is_dir`, in the working folder or else in `data_dir`.
+def find_path(dataset: str, data_dir: Path) -> Path:
+    """A user's own file or folder, in the working folder or else in `data_dir`.
 
     Raises
     ------
     DataError
         If neither holds it.
     """
-    relative = Path(dataset).expanduser()
-    candidates = (relative, data_dir.expanduser() / relative)
-    for path in candidates:
-        if is_there(path):
-            return path
-    for path in candidates:
-        if is_there is Path.is_dir and path.is_file():
-            raise DataError(
-                f"{path} is a file; allowed is a folder, such as the one that holds it,"
-                f" {path.parent}",
-                key="no-folder",
-            )
-    places = ", nor ".join(dict.fromkeys(map(str, (relative, data_dir / relative))))
-    kind = "folder" if is_there is Path.is_dir else "file"
+    path = Path(dataset).expanduser()
+    stored = data_dir.expanduser() / path
+    if path.exists() or stored.exists():
+        return path if path.exists() else stored
+    places = ", nor ".join(dict.fromkeys(map(str, (path, data_dir / path))))
     raise DataError(
-        f"no {kind} {places}; {explain_reading(dataset)}, looked up in the working folder, then in"
-        " data-dir",
+        f"no {'file' if path.suffix else 'folder'} {places}; {explain_reading(dataset)}, looked up"
+        " in the working folder, then in data-dir",
         key="no-file",
     )
 

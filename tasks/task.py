@@ -109,6 +109,20 @@ class Batch(NamedTuple):
         return output if self.rows is None else output[self.rows]
 
 
+def filled_up(numbers: Tensor, size: int) -> Tensor:
+    """Numbers (n,), n ≥ 1, and the last of them once more for each that lacks to `size`.
+
+    Processors round sums differently in batches of different sizes. In batches of one size an
+    example's results are the same to the bit, whatever other examples there are.
+
+    Examples
+    --------
+    >>> filled_up(torch.tensor([4, 7]), 5).tolist()
+    [4, 7, 7, 7, 7]
+    """
+    return numbers[torch.arange(size, device=numbers.device).clamp(max=len(numbers) - 1)]
+
+
 class IndependentExamples(Protocol):
     """A task whose loss of an example depends on no other, so that a step may use any of them.
 
@@ -119,19 +133,26 @@ class IndependentExamples(Protocol):
 
     Examples
     --------
-    >>> class Rows:
+    >>> class Vectors:
     ...     num_examples = 3
-    ...     def batch_of(self, positions):
-    ...         return Batch(torch.eye(3)[positions], torch.tensor([1, 0, 1])[positions])
-    >>> task: IndependentExamples = Rows()
-    >>> task.batch_of(torch.tensor([2, 0])).labels
-    tensor([1, 1])
+    ...     def batches_of(self, positions, size):
+    ...         for part in positions.split(size):
+    ...             inputs = torch.eye(3)[filled_up(part, size)]
+    ...             yield Batch(inputs, torch.tensor([1, 0, 1])[part], torch.arange(len(part)))
+    >>> task: IndependentExamples = Vectors()
+    >>> batch, = task.batches_of(torch.tensor([2, 0]), 4)
+    >>> batch.labels, len(batch.inputs)
+    (tensor([1, 1]), 4)
     """
 
     num_examples: int
 
-    def batch_of(self, positions: Tensor) -> Batch:
-        """The training examples at these positions among the training examples."""
+    def batches_of(self, positions: Tensor, size: int) -> Iterator[Batch]:
+        """The training examples at these positions among the training examples, in batches.
+
+        The shape of a batch's inputs depends on `size` and on each of its examples alone, never on
+        how many examples there are: the inputs are filled up, and `rows` are the first ones.
+        """
         ...
 
 

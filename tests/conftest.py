@@ -7,6 +7,7 @@ import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 from zlib import crc32
 
@@ -86,10 +87,28 @@ def own_log() -> Iterator[logging.Logger]:
     log.propagate = state[1]
 
 
+def give_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a node whose state-path has the same name the same secret, and so the same split."""
+    from curvfed.client_app.node import Node, keys
+
+    names: list[str] = []
+    secret_of = keys._secret
+
+    def secret(node: Node) -> bytes:
+        names.append(f"{node.state_root.name} {node.partition}")
+        return secret_of(node)
+
+    def new_secret() -> bytes:
+        return blake2b(names[-1].encode(), digest_size=32).digest()
+
+    monkeypatch.setattr(keys, "_secret", secret)
+    monkeypatch.setattr(keys, "new_secret", new_secret)
+
+
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.Logger) -> Path:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run),
-    the log to pytest."""
+    the log to pytest. Nodes have secrets by their names."""
     import curvfed.client_app.clients_in_memory
     import curvfed.server_app.app
 
@@ -101,6 +120,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.L
         curvfed.client_app.clients_in_memory._clients.__class__(),
     )
     monkeypatch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
+    give_secrets(monkeypatch)
     # With a handler there already the app adds none.
     own_log.addHandler(logging.NullHandler())
     return home
@@ -119,10 +139,12 @@ def offline(monkeypatch: pytest.MonkeyPatch) -> None:
 def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
     """The time by which phases end: clients that never answer take none, however busy the machine
     is."""
+    import curvfed.server_app.secure.masked_cohort
     import curvfed.strategies.wire.exchange
 
     clock = PausedClock()
     monkeypatch.setattr(curvfed.strategies.wire.exchange, "time", clock)
+    monkeypatch.setattr(curvfed.server_app.secure.masked_cohort, "time", clock)
     return clock
 
 

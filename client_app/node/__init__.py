@@ -273,6 +273,12 @@ class Node(BaseModel):
         return self.rules.leaves.hull_min_class_size or default
 
     @property
+    def min_holders(self) -> int:
+        """Minimum number of members of a sum that have a class or an entity; 0 for the default, 1
+        in a simulation, where the run decides."""
+        return 1 if self.rules is None else self.rules.sums.min_holders or 0
+
+    @property
     def state_root(self) -> Path:
         """The folder of a real node's state."""
         return self.state_path or home() / "personal"

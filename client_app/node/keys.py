@@ -49,10 +49,17 @@ def keyed(digest: str, node: Node) -> str:
     """
     if not node.is_real:
         return digest
+    return _keyed(f"{node.partition} {digest}", node).hex()
+
+
+def split_key(node: Node) -> bytes:
+    """The key of the split of a real node's own records; raises as `keyed`."""
+    return _keyed("split", node)
+
+
+def _keyed(text: str, node: Node) -> bytes:
     try:
-        return blake2b(
-            f"{node.partition} {digest}".encode(), key=_secret(node), digest_size=32
-        ).hexdigest()
+        return blake2b(text.encode(), key=_secret(node), digest_size=32).digest()
     except OSError as error:
         raise ConfigError(
             f"state-path: its file {SECRET} cannot be kept ({error.strerror}); needed is a folder"
@@ -61,12 +68,14 @@ def keyed(digest: str, node: Node) -> str:
         ) from None
 
 
-def matches(sent_digest: str, digest: str, node: Node) -> bool:
-    """Whether `sent_digest` is `digest`, plain or keyed by the node's secret on this machine."""
-    if sent_digest == digest:
-        return True
-    has_secret = (node.state_root / SECRET).exists()
-    return has_secret and sent_digest == keyed(digest, node)
+def has_secret(node: Node) -> bool:
+    """Whether the node's secret is on this machine."""
+    return (node.state_root / SECRET).exists()
+
+
+def new_secret() -> bytes:
+    """Random bytes for a node's secret."""
+    return secrets.token_bytes(_LENGTH)
 
 
 def _secret(node: Node) -> bytes:
@@ -74,9 +83,7 @@ def _secret(node: Node) -> bytes:
     if not path.exists():
         make_private(path.parent)
         new = path.with_name(f"{SECRET}-{os.getpid()}")
-        write_atomically(
-            new, sealed(UNSEALED.encode() + secrets.token_bytes(_LENGTH)), private=True
-        )
+        write_atomically(new, sealed(UNSEALED.encode() + new_secret()), private=True)
         try:
             # Unlike a rename, a link keeps the secret of another process that was faster.
             os.link(new, path)
@@ -90,7 +97,7 @@ def _secret(node: Node) -> bytes:
     except DamagedError as error:
         raise ConfigError(
             f"state-path: {error} ({SECRET}); restore it, or remove it: then earlier runs of this"
-            " node cannot be resumed",
+            " node cannot be resumed, and its records are split anew",
             key="damaged-secret",
         ) from None
     return data[-_LENGTH:]

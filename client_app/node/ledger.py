@@ -12,14 +12,16 @@ from hashlib import sha256
 from typing import Any
 
 from curvfed.client_app.node import Node
-from curvfed.client_app.node.ledger_file import LedgerFile, time_now
+from curvfed.client_app.node.ledger_file import LedgerFile, ledger_path, time_now
 from curvfed.client_app.node.ledger_memory import (
     BEGUN,
+    CONFIGURATION,
     POINTS,
     PRIVACY,
     REFUSAL,
     REGROUP,
     RUN,
+    SPLIT,
     SUM,
     head_in,
     refusal_name,
@@ -28,6 +30,8 @@ from curvfed.client_app.node.ledger_memory import (
 from curvfed.client_app.node.policy import Privacy
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
+from curvfed.strategies.config.masked import sum_number
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, PeerError, SecureSumError
 from curvfed.strategies.secure_sum import Session
@@ -37,9 +41,15 @@ QUARTER = timedelta(days=90)
 """The time in which changes of a node's group are counted."""
 
 
+EXCHANGES_PER_DAY = 1000
+"""Maximum number of exchanges of keys on a day; a run needs one, and one after each restart."""
+
 REFUSALS_PER_DAY = 1000
 """Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
 holds."""
+
+RUNS_PER_DAY = 1000
+"""Maximum number of runs that the node begins on a day: each is a line of its ledger."""
 
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
@@ -49,10 +59,96 @@ class Ledger(LedgerFile):
     """The lines of one node, and the rules that they decide."""
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
-        """Record a run and its keys, once."""
+        """Record a run and its keys, once.
+
+        Raises
+        ------
+        ConfigError
+            If the node has begun `RUNS_PER_DAY` runs today.
+        """
         with self.locked() as file:
             if run not in self.memory.runs:
+                self._check_number(RUN, RUNS_PER_DAY, "runs")
                 self.write(file, RUN, run=run, **settings)
+
+    def shares(self, task: str) -> tuple[float, ...]:
+        """The shares of training and test records of a task, as recorded last; empty before."""
+        with self.locked():
+            return tuple(self.memory.shares.get(task, ()))
+
+    def keep_shares(self, task: str, shares: tuple[float, ...], before: tuple[float, ...]) -> None:
+        """Record the shares of a task, if they are others than `before`.
+
+        Raises
+        ------
+        ConfigError
+            If another run has recorded others in the meantime.
+        """
+        with self.locked() as file:
+            recorded = tuple(self.memory.shares.get(task, ()))
+            if recorded not in (before, shares):
+                raise ConfigError(
+                    f"this node splits its own data by train-size = {recorded[0]:g} and test-size ="
+                    f" {recorded[1]:g}, of a run that has just begun",
+                    key="own-split",
+                )
+            if recorded != shares:
+                self.write(file, SPLIT, task=task, shares=list(shares))
+
+    def has_asked(self, run: str) -> bool:
+        """Whether `admit` knows what a run asks."""
+        with self.locked():
+            return run in self.memory.questions
+
+    def admit(self, run: str, questions: Mapping[str, str], configuration: str, limit: int) -> None:
+        """Record the configuration under which a run asks, before the answer leaves; once.
+
+        Two sums over the same nodes, from the same start or data but under two configurations, can
+        reveal single nodes, or single records.
+
+        Parameters
+        ----------
+        run : str
+        questions : mapping of str to str
+            The names of what the run asks, such as the digest of its start, each with words for
+            it. Empty: those that the run has asked before.
+        configuration : str
+            Digest of all that shapes the answer.
+        limit : int
+            Maximum number of configurations for each name.
+
+        Raises
+        ------
+        SecureSumError
+        """
+        with self.locked() as file:
+            names = list(questions) or self.memory.questions[run]
+            configurations = self.memory.configurations
+            for name in names:
+                asked = configurations.get(name, [])
+                if configuration not in asked and len(asked) >= limit:
+                    words = questions.get(name, "what this run asks")
+                    raise SecureSumError(
+                        f"this node has given masked sums from {words} under {len(asked)} other"
+                        f" configuration{'s' * (len(asked) > 1)}; together they can reveal what"
+                        " each sum hides: allowed are the same keys, another seed for a run of"
+                        f" rounds, or more than [runs] configurations = {limit} in this node's"
+                        " policy",
+                        key="configurations",
+                    )
+            is_known = all(configuration in configurations.get(name, []) for name in names)
+            if not is_known or self.memory.questions.get(run) != names:
+                self.write(
+                    file, CONFIGURATION, run=run, questions=names, configuration=configuration
+                )
+
+    def _check_number(self, kind: str, limit: int, words: str) -> None:
+        """Refuse another line of a kind if today has as many as the limit."""
+        if self.memory.number_on(time_now(), kind) >= limit:
+            raise ConfigError(
+                f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
+                key="too-many-today",
+            )
 
     def refuse(self, reason: str, run: str, phase: str, round: int) -> None:
         """Record a refusal: equal ones of a run once a day, and up to `REFUSALS_PER_DAY`."""
@@ -76,14 +172,21 @@ class Ledger(LedgerFile):
             heads = self.memory.heads
             return {peer: stated_head(*heads.get(str(peer), (0, ""))) for peer in peers}
 
-    def begin(self, session: Session, recorded: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Record that this node begins a sum, and state to each peer the heads of two ledgers: of
-        this node's own, and of the peer's as `recorded_heads` gives it.
+    def begin(self, run: str, recorded: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Record that this node exchanges keys for a run, and state to each peer the heads of two
+        ledgers: of this node's own, and of the peer's as `recorded_heads` gives it.
 
-        After the sum the peers can tell a ledger that knows of it from one that does not.
+        After a sum under these keys the peers can tell a ledger that knows of it from one that does
+        not.
+
+        Raises
+        ------
+        ConfigError
+            If the node has exchanged keys `EXCHANGES_PER_DAY` times today.
         """
         with self.locked() as file:
-            self.write(file, BEGUN, run=session.run, phase=session.phase, round=session.round)
+            self._check_number(BEGUN, EXCHANGES_PER_DAY, "exchanges of keys")
+            self.write(file, BEGUN, run=run)
             own = stated_head(self.head.size, self.head.digest)
         return {peer: own + head for peer, head in recorded.items()}
 
@@ -122,9 +225,11 @@ class Ledger(LedgerFile):
         if shorter:
             raise PeerError(shorter)
 
-    def group(self, partition: int, roster: Collection[int] | None) -> tuple[int, ...]:
-        """The nodes that this node is summed with: its group in the roster, else those of its first
-        sum; itself alone if it has neither.
+    def group(
+        self, partition: int, roster: Collection[int] | None, size: int = GROUP_SIZE
+    ) -> tuple[int, ...]:
+        """The nodes that this node is summed with: its group in the roster, of at least this size,
+        else those of its first sum; itself alone if it has neither.
 
         Raises
         ------
@@ -134,7 +239,7 @@ class Ledger(LedgerFile):
         if roster is None:
             with self.locked():
                 return min(self.memory.cohorts, default=(partition,))
-        for group in groups(roster):
+        for group in groups(roster, size=size):
             if partition in group:
                 return tuple(group)
         raise ConfigError(
@@ -175,35 +280,51 @@ class Ledger(LedgerFile):
                 key="other-group",
             )
 
-    def sign(
+    def note_sum(
         self,
         session: Session,
-        cohort: Collection[int],
         basis: Basis,
+        data: str,
         group: tuple[int, ...],
         statements: Mapping[int, bytes],
     ) -> None:
-        """Record that this node signs a sum over these nodes, of vectors from this basis, with the
-        heads of their ledgers as they stated them, if the earlier sums allow it.
+        """Record that this node's vector from this basis and these data, named by their digest, is
+        in a sum, with the heads of the peers' ledgers as they stated them.
+
+        Called before the vector leaves. A sum that is recorded already is not recorded again.
 
         Raises
         ------
         SecureSumError
-            If it has signed this session before, or `check` refuses.
+            If the node was in this sum with a vector from another basis or other data, the sum lies
+            before the run's last one, or `check` refuses.
         """
         stated = {}
-        for peer in sorted(cohort):
-            head = head_in(statements.get(peer, b""), 0)
+        for peer, statement in sorted(statements.items()):
+            head = head_in(statement, 0)
             if head.size:
                 stated[str(peer)] = [head.size, head.digest]
+        number = sum_number(session.phase, session.round)
+        digest = sha256(session.digest + basis.digest + data.encode()).hexdigest()
         with self.locked() as file:
-            digest = session.digest.hex()
-            if digest in self.memory.sessions:
+            self._check_members(session.clients, group)
+            sums = self.memory.sums.get(session.run, {})
+            place = f"{session.phase} of round {session.round}"
+            if str(number) in sums:
+                if sums[str(number)] == digest:
+                    return
                 raise SecureSumError(
-                    "this node has signed this secure sum before, and answers once",
-                    key="signed-sum",
+                    f"this node was in the sum of {place} before, with a vector from other"
+                    " parameters, another configuration or other data; it is in each sum once",
+                    key="repeated-sum",
                 )
-            self._check_members(cohort, group)
+            last = max(map(int, sums), default=0)
+            if number < last:
+                raise SecureSumError(
+                    f"this node was in a later sum of the run than {place}; sums come in the order"
+                    " of their rounds and phases",
+                    key="repeated-sum",
+                )
             self.write(
                 file,
                 SUM,
@@ -211,10 +332,16 @@ class Ledger(LedgerFile):
                 phase=session.phase,
                 round=session.round,
                 session=digest,
-                cohort=sorted(cohort),
+                cohort=list(session.clients),
                 basis=basis.short,
                 heads=stated,
             )
+
+    def was_in(self, session: Session) -> bool:
+        """Whether this node's vector is in a sum of this run, phase and round."""
+        with self.locked():
+            sums = self.memory.sums.get(session.run, {})
+            return str(sum_number(session.phase, session.round)) in sums
 
     def changed_cohorts(self, group: tuple[int, ...]) -> list[tuple[int, ...]]:
         """The nodes of former sums, where they are not this group."""
@@ -374,7 +501,7 @@ def ledger_of(node: Node) -> Ledger:
     Its anchor is beside the signing key; without one, or if nothing can be written there, in the
     home of the user or in the `state-path`.
     """
-    path = node.state_root / f"ledger-{node.partition:05d}.jsonl"
+    path = ledger_path(node)
     name = sha256(str(node.signing_key or path).encode()).hexdigest()[:16]
     anchors = [home() / "ledgers" / f"{name}.anchor", path.with_suffix(".anchor")]
     if node.signing_key:

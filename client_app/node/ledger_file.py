@@ -22,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger_memory import END, Head, Memory
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.stored_files import (
@@ -39,7 +40,7 @@ FORMAT = 2
 RESET = "reset"
 """The kind of a line before which lines may be missing, as an operator has accepted."""
 
-INDEX_FORMAT = 2
+INDEX_FORMAT = 3
 """The first field of the index; one of another format is not read, and written anew."""
 
 INDEX_EVERY = 2**16
@@ -316,6 +317,11 @@ class LedgerFile:
                     raise
             else:
                 return
+
+
+def ledger_path(node: Node) -> Path:
+    """The ledger of a real node, in its `state-path`."""
+    return node.state_root / f"ledger-{node.partition:05d}.jsonl"
 
 
 def time_now(before: timedelta = timedelta()) -> str:

@@ -8,6 +8,7 @@ from hashlib import blake2b, sha256
 from typing import Any, Self
 
 from curvfed.strategies.base.privacy_accountant import Release
+from curvfed.strategies.config.masked import sum_number
 
 DIGEST_DIGITS = 64
 
@@ -54,10 +55,25 @@ REFUSAL = "refusal"
 PRIVACY = "privacy"
 ACCEPTED = "accepted"
 REGROUP = "regroup"
+SPLIT = "split"
+CONFIGURATION = "configuration"
 """Kinds of lines."""
 
-_TEXT_SETS = ("runs", "sessions", "points", "refusals")
+_TEXT_SETS = ("runs", "points", "refusals")
 """The sets of str in the memory."""
+
+_PLAIN = (
+    "sums",
+    "day",
+    "numbers",
+    "regroups",
+    "costs",
+    "heads",
+    "shares",
+    "questions",
+    "configurations",
+)
+"""What the memory has in the types of JSON."""
 
 _DAY = len("2026-01-01")
 
@@ -71,10 +87,16 @@ class Memory:
 
     Attributes
     ----------
-    runs, sessions, points : set of str
-        Runs that asked, sums that the node signed, points that its hulls revealed.
+    runs, points : set of str
+        Runs that asked, points that its hulls revealed.
+    sums : dict of str to dict
+        By run, the number and the digest of each sum that the node was in.
     refusals : set of str
         The day and a hash of each refusal on the last day that has one.
+    day : str
+        The day of the last line.
+    numbers : dict of str to int
+        By kind, the number of lines of that day.
     cohorts : set of tuple of int
         The nodes of each sum since the last change of the group.
     regroups : list of str
@@ -83,27 +105,45 @@ class Memory:
         Run, reply, unit, phase and releases of each private reply.
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
-        this node signed.
+        this node was in.
+    shares : dict of str to list of float
+        By task: shares of training and test records.
+    questions : dict of str to list of str
+        By run: the names of what it has asked last, see `Ledger.admit`.
+    configurations : dict of str to list of str
+        By name of a question: the digests of the configurations that have asked it.
     """
 
     runs: set[str] = field(default_factory=set)
-    sessions: set[str] = field(default_factory=set)
+    sums: dict[str, dict[str, str]] = field(default_factory=dict)
     points: set[str] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
+    day: str = ""
+    numbers: dict[str, int] = field(default_factory=dict)
     cohorts: set[tuple[int, ...]] = field(default_factory=set)
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
     heads: dict[str, list[Any]] = field(default_factory=dict)
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    questions: dict[str, list[str]] = field(default_factory=dict)
+    configurations: dict[str, list[str]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
-        if line["kind"] == RUN:
+        kind = line["kind"]
+        number = self.number_on(line["time"], kind)
+        if self.day != line["time"][:_DAY]:
+            self.day = line["time"][:_DAY]
+            self.numbers = {}
+        self.numbers[kind] = number + 1
+        if kind == RUN:
             self.runs.add(line["run"])
         elif line["kind"] == SUM:
-            self.sessions.add(line["session"])
+            number = sum_number(line["phase"], line["round"])
+            self.sums.setdefault(line["run"], {})[str(number)] = line["session"]
             self.cohorts.add(tuple(line["cohort"]))
             for peer, head in line["heads"].items():
-                # Of two sums at the same time, the one that was signed first may have begun later.
+                # Of two sums at the same time, the first in the ledger may have begun later.
                 self.heads[peer] = max(head, self.heads.get(peer, head))
         elif line["kind"] == REFUSAL:
             name = refusal_name(line)
@@ -115,8 +155,20 @@ class Memory:
             self.regroups.append(line["time"])
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
+        elif line["kind"] == SPLIT:
+            self.shares[line["task"]] = line["shares"]
+        elif line["kind"] == CONFIGURATION:
+            self.questions[line["run"]] = line["questions"]
+            for name in line["questions"]:
+                asked = self.configurations.setdefault(name, [])
+                if line["configuration"] not in asked:
+                    asked.append(line["configuration"])
         elif line["kind"] == PRIVACY:
             self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
+
+    def number_on(self, time: str, kind: str) -> int:
+        """Number of lines of a kind on the day of a time, if that is the last day."""
+        return self.numbers.get(kind, 0) if time[:_DAY] == self.day else 0
 
     def num_answered(self, run: str, phase: str) -> int:
         """Number of private replies of a run in a phase; a line that names no phase is of any."""
@@ -130,14 +182,14 @@ class Memory:
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in _TEXT_SETS}
-        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
+        others = {name: getattr(self, name) for name in _PLAIN}
         return {**sets, "cohorts": sorted(self.cohorts), **others}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
         sets: dict[str, Any] = {name: set(fields[name]) for name in _TEXT_SETS}
-        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
+        others = {name: fields[name] for name in _PLAIN}
         return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
 
 
@@ -152,6 +204,10 @@ _DIGITS = 32
 """Bytes of a ledger's size, and hexadecimal digits of its digest, as nodes state them."""
 
 
+STATEMENT_BYTES = 2 * (_SIZE_BYTES + _DIGITS // 2)
+"""Bytes of a statement to a peer: the heads of two ledgers."""
+
+
 def stated_head(size: int, digest: str) -> bytes:
     """A head in a statement to a peer; zeros for none."""
     return size.to_bytes(_SIZE_BYTES) + bytes.fromhex(digest[:_DIGITS].ljust(_DIGITS, "0"))
@@ -159,9 +215,9 @@ def stated_head(size: int, digest: str) -> bytes:
 
 def head_in(statement: bytes, position: int) -> Head:
     """One of the two heads in a peer's statement; none if the statement is of another length."""
-    length = _SIZE_BYTES + _DIGITS // 2
-    if len(statement) != 2 * length:
+    if len(statement) != STATEMENT_BYTES:
         return Head()
+    length = STATEMENT_BYTES // 2
     text = statement[position * length : (position + 1) * length]
     size = int.from_bytes(text[:_SIZE_BYTES])
     return Head(size=size, digest=text[_SIZE_BYTES:].hex())

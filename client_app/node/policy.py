@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
-from curvfed.strategies.base.shared_tables import Points, Secure
+from curvfed.strategies.base.shared_tables import GROUP_SIZE, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.tasks import plugins
@@ -49,9 +49,10 @@ class Data(Table):
     embedding_key: str | None = Field(default=None, description="a name in quotes")
     classes: Listed[str] | None = Field(default=None, description="a list of names")
     curvature: Rate | None = Field(default=None, lt=0, description="a number below 0")
-    split_seed: int | None = Field(
-        default=None, ge=0, lt=2**31, description="a whole number, 0 or more"
+    train_size: float | None = Field(
+        default=None, gt=0, lt=1, description="a share above 0 and below 1"
     )
+    test_size: float | None = Field(default=None, ge=0, lt=1, description="a share from 0, below 1")
     public: Listed[str] | None = Field(
         default=None, description="a list of names of public data sets"
     )
@@ -62,6 +63,9 @@ class Runs(Table):
     after losing personal parameters."""
 
     methods: Listed[str] | None = Field(default=None, description="a list of names of methods")
+    calibrations: Listed[str] | None = Field(
+        default=None, description="a list of values of the run's key calibration"
+    )
     keys: Annotated[dict[str, Listed[Scalar] | Range], AfterValidator(_check_keys)] = Field(
         default={},
         description='"key of a run" = a list of its allowed values, or { min = …, max = … }',
@@ -75,6 +79,7 @@ class Runs(Table):
     starts: Literal["any"] | Listed[Digest] = Field(
         default=(), description=f'"any", or {DIGESTS} of starting parameters'
     )
+    configurations: int = Field(default=1, ge=1, description="a whole number, 1 or more")
 
 
 class Leaves(Table):
@@ -91,9 +96,11 @@ class Leaves(Table):
 class Sums(Table):
     """[sums]: the secure sums that the node takes part in, and how often its group may change."""
 
+    group_size: int = Field(default=GROUP_SIZE, ge=2, description="a whole number, 2 or more")
     contributors: int = Field(default=3, ge=2, description="a whole number, 2 or more")
     weight_share: float = Field(default=0.5, gt=0, le=1, description="a share above 0, up to 1")
     others_examples: int = Field(default=10, ge=0, description="a whole number, 0 or more")
+    min_holders: int | None = Field(default=None, ge=1, description="a whole number, 1 or more")
     regroups_per_quarter: int = Field(default=1, ge=0, description="a whole number, 0 or more")
 
 
@@ -104,7 +111,7 @@ class Privacy(Table):
     delta: float = Field(default=1e-5, gt=0, lt=0.1, description="a number above 0 and below 0.1")
 
 
-READING = ("label-key", "embedding-key", "classes", "curvature", "split-seed")
+READING = ("label-key", "embedding-key", "classes", "curvature")
 """The keys of [data] for reading a node's own file; those of a run are `points.…`."""
 
 
@@ -115,19 +122,26 @@ class Policy(Table):
     ----------
     data : Data
         `path`: the node's `data-path`. Keys of `READING`: a run with another value is refused; a
-        run with the key at its default gets the node's value. `public`: the public data sets of
-        which the node has a part.
+        run with the key at its default gets the node's value. `train_size`, `test_size`: how the
+        node splits its own data, see `curvfed.client_app.node.own_split`. `public`: the public data
+        sets of which the node has a part.
     runs : Runs
-        `methods`: the allowed methods. `keys`: by key of a run, a list of allowed values or a
-        range. `lost_state`: as in the node's configuration. `code`: whose code the node runs.
-        `starts`: the allowed starting parameters beside those that a run's seed yields.
+        `methods`: the allowed methods, each with its own calibration. `calibrations`: the others;
+        without a line all, and beside `methods` none. `keys`: by key of a run, a list of allowed
+        values or a range. `lost_state`: as in the node's configuration. `code`: whose code the node
+        runs. `starts`: the allowed starting parameters beside those that a run's seed yields.
+        `configurations`: the number of configurations under which the node gives masked sums of one
+        start, and one-shot sums of one state of its data.
     leaves : Leaves
         As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
         computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
     sums : Sums
+        `group_size`: the smallest size of the groups into which the roster is divided.
         `contributors`: the minimum number of nodes in a sum. `regroups_per_quarter`: how often the
         node's group may change in 90 days. `weight_share`: the largest share of the examples of a
         sum that this node's may be. `others_examples`: the minimum number of the others' together.
+        `min_holders`: what is computed from a class or an entity that fewer members have stays at
+        the node; without a line 3, or all members of a smaller group.
     privacy : Privacy
         `max_epsilon` at `delta`: what all private runs together may cost. With it the node takes
         part in private runs alone.
@@ -154,6 +168,7 @@ class Policy(Table):
         """
         if self.runs.methods is not None and config.method not in self.runs.methods:
             raise _refused("method", config.method, f"[runs] methods = {_toml(self.runs.methods)}")
+        self._check_calibration(config.calibration)
         values = flatten(config)
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
@@ -184,6 +199,16 @@ class Policy(Table):
             self._check_listed("data-dir", config.data_dir, "[a folder]")
         return config
 
+    def _check_calibration(self, asked: str | None) -> None:
+        """Refuse a calibration that is not the method's own, unless the policy names it."""
+        listed = self.runs.calibrations
+        if listed is None and self.runs.methods is not None:
+            listed = ()
+        if asked is None or asked == "none" or listed is None or asked in listed:
+            return
+        line = f"calibrations = {_toml([*listed, asked])}"
+        raise _refused("calibration", asked, f"[runs] needs the line {line}")
+
     def _check_listed(self, key: str, value: Scalar, line: str) -> None:
         """Refuse the value of a key that [runs] keys must allow explicitly."""
         if key not in self.runs.keys:
@@ -200,9 +225,13 @@ class Policy(Table):
         return config.model_copy(update={"points": config.points.model_copy(update=values)})
 
     def _read_as_agreed(self, config: RunConfig) -> RunConfig:
-        agreed = self.read_as(
-            config.model_copy(update={"points": Points(split_seed=config.points.split_seed)})
-        )
+        agreed = self.read_as(config.model_copy(update={"points": Points()}))
+        if config.points.split_seed is not None:
+            raise ConfigError(
+                f"points.split-seed = {config.points.split_seed}: this node splits its own data by"
+                " a hash of each record, and by no seed",
+                key="own-split",
+            )
         for key in READING:
             name = key.replace("-", "_")
             value = getattr(config.points, name)

@@ -20,6 +20,7 @@ import typer
 from curvfed.deployments.cluster import ClusterError
 from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 from curvfed.strategies.base.keys import toml_text
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
@@ -146,6 +147,12 @@ class ServerFolder:
     def superlink(self) -> str:
         """The address of the SuperLink for new nodes, host:port."""
         return str(_read(self.path / SETTINGS, "curvfed cluster init")["superlink"])
+
+    @property
+    def group_size(self) -> int:
+        """The smallest size of a group of a secure sum, for the policies of new nodes."""
+        settings = _read(self.path / SETTINGS, "curvfed cluster init")
+        return int(settings.get("group-size", GROUP_SIZE))
 
     def node(self, name: str) -> NodeFolder:
         """The folder of a node whose key was made here."""

@@ -129,12 +129,26 @@ def user() -> str:
 
 def _details(line: dict[str, object]) -> str:
     """The details of a line, by its kind."""
-    from curvfed.client_app.node.ledger_memory import ACCEPTED, POINTS, REFUSAL, REGROUP, RUN, SUM
+    from curvfed.client_app.node.ledger_memory import (
+        ACCEPTED,
+        CONFIGURATION,
+        POINTS,
+        REFUSAL,
+        REGROUP,
+        RUN,
+        SPLIT,
+        SUM,
+    )
 
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
         return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
+    if line["kind"] == SPLIT:
+        return f"{line['task']}: shares of training and test records {line['shares']}"
+    if line["kind"] == CONFIGURATION:
+        names = ", ".join(map(str, line["questions"]))  # type: ignore[call-overload]
+        return f"{str(line['configuration'])[:12]} for {names}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
     if line["kind"] == REGROUP:
@@ -168,7 +182,10 @@ def regroup(
     settings = Node.read(read_config(node_config, folder.policy))
     ledger = ledger_of(settings)
     roster = read_roster(settings)
-    group = () if roster is None else ledger.group(settings.partition, roster)
+    sums = (settings.rules or Policy()).sums
+    group: tuple[int, ...] = ()
+    if roster is not None:
+        group = ledger.group(settings.partition, roster, sums.group_size)
     former = []
     if ledger.path.exists():
         check_owner(ledger.path)
@@ -179,9 +196,8 @@ def regroup(
     print(_warning(former, group))
     if not yes:
         typer.confirm("Change the group?", abort=True)
-    limit = (settings.rules or Policy()).sums.regroups_per_quarter
     try:
-        ledger.regroup(limit, former=former, group=group, by=user())
+        ledger.regroup(sums.regroups_per_quarter, former=former, group=group, by=user())
     except ConfigError as error:
         raise ClusterError(str(error), key=error.kind) from None
     print(f"{ledger.path}: recorded; the next sum is over the new group")

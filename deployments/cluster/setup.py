@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
+import click
 import tomli_w
 import typer
 
@@ -23,6 +25,7 @@ from curvfed.deployments.cluster.folder import (
     ServerFolder,
     open_folder,
 )
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 
 PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)
 """The files and folders of a new cluster."""
@@ -48,15 +51,40 @@ def init(
         ),
     ] = API_PORT,
     days: Days = SERVER_DAYS,
+    group_size: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Smallest number of nodes in a secure sum: all members of a group but one can see"
+            " what the last one sent. Default: 5; on a terminal the command asks for more than 9"
+            " nodes.",
+        ),
+    ] = None,
 ) -> None:
     """Make certificates, keys and settings; nothing is overwritten."""
-    folder = make_cluster(ctx.obj, host or [], node or [], fleet_port, api_port, days)
+    names = node or []
+    if group_size is None and len(names) >= 2 * GROUP_SIZE and sys.stdin.isatty():
+        print(
+            f"{len(names)} nodes are summed in groups, with all members of a group or not at all."
+            " All members but one can compute what the last one sent, with the server; a larger"
+            " group waits for more nodes."
+        )
+        group_size = typer.prompt(
+            "Smallest number of nodes in a group", default=GROUP_SIZE, type=click.IntRange(min=2)
+        )
+    size = group_size or GROUP_SIZE
+    folder = make_cluster(ctx.obj, host or [], names, fleet_port, api_port, days, group_size=size)
     authority, key = (path.name for path in folder.authority)
     print(f"cluster: {folder.path}")
     print(f"  {authority}  the authority's certificate, for every node; {key} stays here")
     print(
         f"  {folder.server[0].name}  for {', '.join(host or ['this machine alone'])}, {days} days"
     )
+    if len(names) >= 2 * size:
+        print(
+            f"  secure sums over groups of {size} to {2 * size - 1} nodes, once they have a roster"
+        )
     for new in folder.nodes():
         print(
             f"  nodes/{new.name}  copy this folder to {new.name}'s machine, over a connection that"
@@ -71,6 +99,8 @@ def make_cluster(
     fleet_port: int,
     api_port: int,
     days: int,
+    *,
+    group_size: int = GROUP_SIZE,
 ) -> ServerFolder:
     """Make the certificates, keys and settings of a new cluster.
 
@@ -113,12 +143,13 @@ def make_cluster(
     unfinished.unlink(missing_ok=True)
     address = f"[{host}]:{fleet_port}" if ":" in host else f"{host}:{fleet_port}"
     ports = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
-    certificates.write_new(unfinished, tomli_w.dumps(ports).encode())
+    sizes = {} if group_size == GROUP_SIZE else {"group-size": group_size}
+    certificates.write_new(unfinished, tomli_w.dumps(ports | sizes).encode())
     certificates.make_authority(*folder.authority)
     certificates.make_server(*folder.server, folder.authority, certificate_names, days)
     (path / "nodes").mkdir(mode=0o700)
     for name in nodes:
-        add_node(folder, name, address)
+        add_node(folder, name, address, group_size)
     connection = {
         "address": f"127.0.0.1:{api_port}",
         "root-certificates": str(folder.authority[0].absolute()),
@@ -147,15 +178,19 @@ POLICY = """\
 # embedding-key = "X_poincare"
 # classes = ["a", "b"]            # without this line: all classes
 # curvature = -1.0
-# split-seed = 0                  # without this line: that of the run
+# The shares of training and test records; without these lines those of the first run:
+# train-size = 0.75
+# test-size = 0.25
 # public = ["cora", "digits"]     # default, without own data: any named data set, no path
 
 [runs]
 # methods = ["hull", "fedavg"]    # without this line: all
+# calibrations = ["ffc"]          # without this line: all, but none beside a line methods
 # keys = { "local-epochs" = [1, 2], "hull.epsilon" = { min = 0.01 } }
 # lost-state = "refuse"           # lost personal parameters: "refuse", "previous", "fresh"
 # code = "installed"              # or "any", or digests of bundles whose own code may run here too
 # starts = []                     # digests of allowed starts from a file (init-from), or "any"
+# configurations = 1              # in how many ways a start, or the data, may be asked for sums
 # A run's "model" of another package, another "secure.clip", and for public data its "data-dir",
 # must be listed in keys.
 
@@ -166,9 +201,11 @@ POLICY = """\
 # hull-min-class-size = 5         # hull, moments or counts of a class with fewer examples stay here
 
 [sums]
+# group-size = 5                  # smallest group of a roster; the same at every node
 # contributors = 3                # minimum number of nodes in a secure sum
 # weight-share = 0.5              # the largest share of a sum's examples that the node may have
 # others-examples = 10            # minimum number of examples of all other nodes together
+# min-holders = 3                 # what fewer members have stays here: classes, entities of links
 # regroups-per-quarter = 1        # how often its members may change: `curvfed cluster regroup`
 
 [privacy]
@@ -182,10 +219,13 @@ def add(ctx: typer.Context, names: Annotated[list[str], typer.Argument(metavar="
     """Make keys for further nodes."""
     folder = open_folder(ctx)
     for name in names:
-        print(f"made: {add_node(folder, name, folder.superlink).path}")
+        new = add_node(folder, name, folder.superlink, folder.group_size)
+        print(f"made: {new.path}")
 
 
-def add_node(folder: ServerFolder, name: str, address: str) -> NodeFolder:
+def add_node(
+    folder: ServerFolder, name: str, address: str, group_size: int = GROUP_SIZE
+) -> NodeFolder:
     """Make the folder of a node: key, policy, the authority's certificate, and the address of the
     SuperLink.
 
@@ -208,7 +248,10 @@ def add_node(folder: ServerFolder, name: str, address: str) -> NodeFolder:
     new.flower_home.mkdir(mode=0o700)  # the rest may be mounted read-only
     certificates.make_node_key(new.key, new.public_key)
     certificates.write_new(new.authority, folder.authority[0].read_bytes())
-    certificates.write_new(new.policy, POLICY.encode())
+    policy = POLICY
+    if group_size != GROUP_SIZE:
+        policy = re.sub("(?m)^# group-size = [0-9]+ ", f"group-size = {group_size} ", policy)
+    certificates.write_new(new.policy, policy.encode())
     certificates.write_new(new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
     new.path.rename(node.path)
     return node

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from curvfed.deployments.application import expanded
 from curvfed.deployments.cluster import ClusterError, registry
@@ -23,6 +20,7 @@ from curvfed.deployments.cluster.folder import (
     flwr,
     open_folder,
 )
+from curvfed.deployments.terminal import print_rows
 
 LAST_RUNS = 8
 
@@ -113,23 +111,22 @@ def _print_tables(folder: ServerFolder) -> None:
     flwr(folder, "supernode", "list").show()
     nodes = registry.registered_nodes(folder)
     runs = flwr(folder, "list").show().ask()["runs"]
-    console = Console()
-    table = Table("node", "id", "", "since")
+    rows = []
     for node in nodes:
         since = node["online-at"] if node["status"] == "online" else node["offline-at"]
-        table.add_row(node["name"] or "–", node["node-id"], node["status"], since or "")
-    console.print(table)
+        rows.append((node["name"] or "–", node["node-id"], node["status"], since or ""))
+    print_rows(("node", "id", "", "since"), rows)
     names = registry.read_names(folder, registry.RUNS)
-    table = Table("run", "", "started", "took", "")
+    run_rows = []
     for run in runs[:LAST_RUNS]:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
         notes = _warnings(directory) or details
-        table.add_row(directory.name, state, run["pending-at"], took, escape(notes))
-    if runs:
-        console.print(table)
+        run_rows.append((directory.name, state, run["pending-at"], took, notes))
+    if run_rows:
+        print_rows(("run", "", "started", "took", ""), run_rows)
 
 
 def _warnings(directory: Path) -> str:

@@ -59,8 +59,7 @@ def check(
     For each key that the method uses it shows the value and its origin: set by you,
     default, or auto, chosen by the task or the method. Then it shows the place of the
     data and the data of a client; loading can take minutes the first time. For a
-    secure sum it shows how many clients must stay to the end, and for hull the size
-    of a client's message.
+    secure sum it shows its groups, and for hull the size of a client's message.
     Exit status: 0 it can run, 2 it cannot.
     """
     console = Console()

@@ -156,7 +156,7 @@ def _print_hierarchies(request: Request) -> None:
 def _print(table: "PageTable", console: Console) -> None:
     printed = Table(*table.heads, *table.columns)
     for names, cells in table.rows:
-        printed.add_row(*map(escape, names), *(cell.text for cell in cells))
+        printed.add_row(*map(escape, [*names, *(cell.text for cell in cells)]))
     console.print(printed)
 
 

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.data import load_data
+from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import (
     UsageError,
     Value,
@@ -25,6 +27,7 @@ from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.sweep import DEFAULTS, combinations, data_places, plan_run
 from curvfed.server_app.report.selection import known_name
 from curvfed.server_app.report.study import SUPERNODES
+from curvfed.server_app.run_warnings import UNSCORED_LINKS
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import curvature_key
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
@@ -33,6 +36,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.tasks.class_names import row_of
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.links import NUM_UNRANKED
 
 COMMAND = Path("compare")
 """The source of the runs in error texts; relative paths are relative to the working folder."""
@@ -212,7 +216,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             f'methods = "{methods}": allowed are two or more, with commas between, auto or all',
             key="methods",
         )
-    return Comparison(
+    comparison = Comparison(
         task=task,
         settings={**fixed, SUPERNODES: num_supernodes},
         places=places,
@@ -220,6 +224,24 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         score=score,
         entrants=entrants,
     )
+    if task == "links" and score == "personal":
+        _check_scored(comparison.first_config, num_supernodes)
+    return comparison
+
+
+def _check_scored(config: RunConfig, num_clients: int) -> None:
+    """Refuse links of which no run would score a test link.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for client in range(num_clients):
+        links: Any = load_data(config, Node(partition=client, num_partitions=num_clients))
+        figures = links.statistics()
+        if figures["num_test"] > figures[NUM_UNRANKED]:
+            return
+    raise ConfigError(f'dataset = "{config.dataset}": {UNSCORED_LINKS}', key="unscored-links")
 
 
 FIRST: Mapping[str, Value] = {"method": "local"}

@@ -69,6 +69,9 @@ COLUMNS = {
 }
 """The headers of the columns of differences."""
 
+SAME = 1e-9
+"""Differences of scores below this are rounding."""
+
 START = "score_before"
 """The column of `rounds.csv` whose first value is the score of the model before training."""
 
@@ -201,10 +204,17 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
 
 def _relation(row: Row, keys: Sequence[str], other: str) -> str:
     mean, low, high = (row[key] for key in keys)
+    if _is_constant(low, high) and abs(mean) < SAME:
+        return f"{row['method']} has the same score as {other} in every run."
     relation = "cannot be told apart from"
     if not low <= 0 <= high:
         relation = "is above" if mean > 0 else "is below"
     return f"{row['method']} {relation} {other} ({_points(row, keys)})."
+
+
+def _is_constant(low: float, high: float) -> bool:
+    """Whether a difference is the same in every run: its interval tells nothing."""
+    return high - low < SAME
 
 
 def _trivial_words(rows: Sequence[Row]) -> str:
@@ -219,9 +229,12 @@ def _about_the_best(rows: Sequence[Row], data: str) -> str:
     tied = [first, *(row for row in rows[1:] if row["low"] <= 0 <= row["high"])]
     if len(tied) == 1:
         mean, low, high = (-100 * second[key] for key in ("difference", "high", "low"))
+        interval = f"{LEVEL:.0%} interval {low:.1f} to {high:.1f}"
+        if _is_constant(low, high):
+            interval = "in every run, so that there is no interval"
         return (
             f"{best} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above"
-            f" {second['method']}, the next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
+            f" {second['method']}, the next ({interval})."
         )
     tied_names = _listed([row["method"] for row in tied[1:]])
     worse = [row["method"] for row in rows if row not in tied]
@@ -336,7 +349,7 @@ def _print_table(table: Table, console: Console) -> None:
     printed = PrintedTable("method", *table.columns)
     printed.columns[0].no_wrap = True
     for (name, _), cells in table.rows:
-        printed.add_row(name, *(cell.text for cell in cells))
+        printed.add_row(*map(escape, [name, *(cell.text for cell in cells)]))
     console.print(printed)
     for (name, words), _ in table.rows:
         if words:
@@ -372,10 +385,15 @@ def _spread(mean: float, std: float) -> str:
 
 
 def _points(row: Row, keys: Sequence[str]) -> str:
-    """A difference with its interval, in percentage points; "" if the row has none."""
+    """A difference with its interval, in percentage points, or in words where it is the same in
+    every run; "" if the row has none."""
     if keys[0] not in row:
         return ""
-    return "{} ({} to {})".format(*(number(100 * row[key], 1) for key in keys))
+    mean, low, high = (row[key] for key in keys)
+    if _is_constant(low, high):
+        is_none = abs(mean) < SAME
+        return "same in every run" if is_none else f"{number(100 * mean, 1)} in every run"
+    return "{} ({} to {})".format(*(number(100 * value, 1) for value in (mean, low, high)))
 
 
 def _listed(names: Sequence[str]) -> str:

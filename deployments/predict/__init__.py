@@ -18,6 +18,7 @@ from curvfed.deployments.predict.points_and_graphs import (
 )
 from curvfed.deployments.predict.prediction import (
     Prediction,
+    check_there,
     most_likely,
     scored_prediction,
 )
@@ -80,6 +81,8 @@ def predict(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If a file is missing, or data, model and personal state do not fit together.
     """
+    if isinstance(data, str):
+        check_there(run, data)
     if not TASKS[run.facts.task].has_classes:
         return predict_links(run, data, client, state_path, options, calibrated)
     if options != LinkOptions():

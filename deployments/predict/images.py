@@ -19,8 +19,8 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
-from curvfed.tasks.images import EXTENSIONS, class_folders, images_in
+from curvfed.tasks.formats import decide
+from curvfed.tasks.images import EXTENSIONS, class_folders, images_in, is_image
 from curvfed.tasks.images.clients import ClientImages, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
@@ -91,7 +91,7 @@ def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields:
 def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     """Images of the user; with a folder per class, or in another tool's format, their classes are
     known."""
-    if format_of(path) is not None:
+    if not is_image(path.name) and decide(path).form.reader:
         raw = _dataset(run).locate_own(path).read()
         numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
@@ -197,8 +197,12 @@ def _to_score(
     else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         with contextlib.suppress(DataError):  # no client can have such data
-            client_data = ImageDataset(_dataset(run).spec).own(folder)
-            if run.trained_on(client_data.digest, state_path):
+            dataset = _dataset(run)
+            dataset = ImageDataset(dataset.spec).split_by(dataset.record_split)
+            client_data = run.own_data(
+                lambda split: dataset.split_by(split).own(folder), state_path
+            )
+            if client_data is not None:
                 return client_data.test, "the test images"
     if not has_test or raw.roles is None:
         return torch.ones(len(raw.labels), dtype=torch.bool), "all images"

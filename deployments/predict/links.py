@@ -15,11 +15,11 @@ from curvfed.deployments.predict.prediction import is_own
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.class_names import normalised
-from curvfed.tasks.errors import did_you_mean, unreadable
-from curvfed.tasks.link_tables import UNREADABLE, numbered_rows
+from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.links import split_names
 from curvfed.tasks.links.dataset import LinkDataset
 from curvfed.tasks.links.ranking import KnownLinks
+from curvfed.tasks.tables import table_lines
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -263,11 +263,9 @@ def _lines(data: object) -> Iterator[tuple[str, list[str]]]:
                 " .tsv or .csv file of heads, or of heads and relations, or a list of these",
                 key="data",
             )
-        try:
-            lines = [(f"{path}, line {number}", row) for number, row in numbered_rows(path)]
-        except UNREADABLE as error:
-            raise unreadable(path, error, "file of entities in UTF-8") from error
-        if lines and [cell.strip().lower() for cell in lines[0][1]] in HEADERS:
+        rows = table_lines(path, min_columns=1)
+        lines = [(f"{path}, line {number}", row) for number, row in rows]
+        if lines and [cell.lower() for cell in lines[0][1]] in HEADERS:
             del lines[0]
     for place, cells in lines:
         is_pair = isinstance(cells, list | tuple) and len(cells) in (1, 2)

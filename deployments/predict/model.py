@@ -87,6 +87,9 @@ def model_of(
             description = (
                 f"global, with the personal parameters of client {client} after round {stamp}"
             )
+    elif client is not None and (rows := kept_rows(run, client, state_path)):
+        model = learner.restored(model, rows)
+        description = f"global, with the rows that client {client} keeps"
     elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
         raise missing_state(
             run,
@@ -157,6 +160,16 @@ def personal_state(run: TrainedRun, client: int, state_path: Path | None) -> tup
             key="no-state",
         )
     return _load(run, store, stamp, client), stamp
+
+
+def kept_rows(run: TrainedRun, client: int, state_path: Path | None) -> Arrays:
+    """The rows of single entities that stayed at a client, if they are on this machine; arguments
+    and errors are those of `personal_state`."""
+    sums_rows = run.config.is_masked and learner_class(run.config.row).sums_by_name
+    if not sums_rows or _store(run, client, state_path) is None:
+        return {}
+    arrays, _ = personal_state(run, client, state_path)
+    return select_prefix(arrays, PARAMETER)
 
 
 def tuned_state(run: TrainedRun, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:

@@ -3,6 +3,7 @@ a one-shot run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from curvfed.deployments.predict.prediction import (
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.config.one_shot import server_class
+from curvfed.strategies.config.run_config import open_dataset
+from curvfed.strategies.hull.classifier import cost_words
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.ogb import ATOMS
@@ -36,6 +39,7 @@ from curvfed.tasks.points import ClientPoints, RawPoints, check_inside
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.sources import CURVATURES, POINT_SOURCES, STORED
 
 CLASSIFIERS = {
@@ -43,8 +47,8 @@ CLASSIFIERS = {
     "logistic": "logistic on tangent vectors",
     "plane": "multinomial on x and y",
     "lorentz": "multinomial on Lorentz coordinates",
-    "depth": "median depth in hulls",
-    "quadratic": "quadratic in tangent vectors",
+    "depth": "median depth in the clients' hulls",
+    "quadratic": "quadratic in tangent vectors, by the clients' moments",
 }
 
 
@@ -100,8 +104,9 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
     classifier = classifier_of(run)
     summands = server_class(run.config).summands
-    kind = CLASSIFIERS[classifier.kind]
-    notes = {"model": f"global, {kind}, C = {classifier.c:g}, trained on the clients' {summands}"}
+    cost = cost_words(classifier.kind, classifier.c)
+    training = f"{cost}, trained on the clients' {summands}" if cost else ""
+    notes = {"model": f"global, {CLASSIFIERS[classifier.kind]}{training}"}
     names = list(filter(None, run.groups))
     unnamed = len(run.groups) - len(names)
     if unnamed:
@@ -157,7 +162,7 @@ def _new_points(
 ) -> Examples:
     """Points of the user."""
     is_file = path.suffix.lower() in READERS and path.is_file()
-    if not is_file and format_of(path) is None:
+    if not is_file and not (path.exists() and decide(path).form.reader):
         allowed = "a file of points"
         if has_partition:
             allowed = f'"{run.config.dataset}", the run\'s own, or {allowed}'
@@ -168,8 +173,8 @@ def _new_points(
     examples = _read(path, dataset.spec)
     if not examples.scored.any():
         return examples
-    points = dataset.own(path)
-    if run.trained_on(points.digest, state_path):
+    points = run.own_data(lambda split: dataset.split_by(split).own(path), state_path)
+    if points is not None:
         is_test = _test_points(examples, dataset.spec, points)
         return replace(examples, scored=is_test, scored_words="the test points")
     return examples
@@ -237,12 +242,26 @@ def graph_examples(
         )
     scored = graph.labels >= 0
     scored_words = f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
-    if is_whole or run.trained_on(graph.digest, state_path):
-        scored = graph.test
+    trained: ClientGraph | None = graph
+    if not is_whole and node.num_partitions is None:
+        trained = run.own_data(partial(_own_graph, run, node, graph.task), state_path)
+    if trained is not None:
+        scored = trained.test
         scored_words = f"the test {facts.task}"
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
     labels = [graph.class_names[label] if label >= 0 else "" for label in graph.labels.tolist()]
     return Examples(graph, labels, scored.numpy(), scored_words, names, notes)
+
+
+def _own_graph(run: TrainedRun, node: Node, task: str, split: RecordSplit | None) -> ClientGraph:
+    """A node's own graphs with its split."""
+    dataset = open_dataset(run.config, task, split)
+    graph: ClientGraph
+    if node.data_path is not None:
+        graph = dataset.own(node.data_path)
+    else:
+        graph = dataset.in_memory(node.data)
+    return graph
 
 
 def _has_scaled(run: TrainedRun) -> bool:

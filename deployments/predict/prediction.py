@@ -10,12 +10,12 @@ import numpy as np
 from torch import Tensor
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
 from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
-from curvfed.tasks.registry import OWN, is_named
+from curvfed.tasks.registry import OWN, is_named, is_own_data
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -149,6 +149,18 @@ def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
     return is_same_text or (
         path.exists() and any(place.exists() and os.path.samefile(path, place) for place in places)
     )
+
+
+def check_there(run: TrainedRun, data: str) -> None:
+    """Refuse the path of a file or folder that does not exist.
+
+    Raises
+    ------
+    RequestError
+    """
+    is_absent = is_own_data(data) and not Path(data).expanduser().exists()
+    if is_absent and not is_own(run, data):
+        raise RequestError(f'DATA is "{data}"; there is no such file or folder', key="data")
 
 
 def check_out(out: Path | None, data: str) -> None:

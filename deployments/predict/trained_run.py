@@ -2,15 +2,16 @@
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
-from curvfed.client_app.node.keys import matches
+from curvfed.client_app.node.keys import has_secret, keyed
+from curvfed.client_app.node.own_split import recorded_splits
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.arguments import UsageError
 from curvfed.server_app.directory.checkpoint import Checkpoint
@@ -24,6 +25,14 @@ from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples
 from curvfed.strategies.wire.store import read
 from curvfed.tasks.errors import KeyedError
+from curvfed.tasks.record_split import RecordSplit
+
+OwnData = TypeVar("OwnData", "ClientGraph", "ClientImages", "ClientPoints")
+
+if TYPE_CHECKING:
+    from curvfed.tasks.graphs.data.client_graph import ClientGraph
+    from curvfed.tasks.images.clients import ClientImages
+    from curvfed.tasks.points import ClientPoints
 
 
 class PredictError(KeyedError, ValueError):
@@ -208,13 +217,27 @@ class TrainedRun:
         if self.clients[first].partition_digest and Path(data).expanduser().exists():
             self.check_same(data, first, load_data(self.config, self.part_of(first)).digest)
 
-    def trained_on(self, digest: str, state_path: Path | None) -> bool:
-        """Whether a client trained on data of this digest, by the files on this machine (see
-        `curvfed.deployments.predict.model.personal_state`)."""
-        return any(
-            matches(record.digest, digest, node_here(client, state_path))
-            for client, record in self.clients.items()
-        )
+    def own_data(
+        self, load: Callable[[RecordSplit | None], OwnData], state_path: Path | None
+    ) -> OwnData | None:
+        """Data as a client that trained on them splits them, by the files on this machine (see
+        `curvfed.deployments.predict.model.personal_state`); None if no client did.
+
+        Parameters
+        ----------
+        load : callable
+            Reads the data with the split of a node, or with that of the run's seed.
+        """
+        load = cache(load)
+        for client, record in self.clients.items():
+            node: Node = node_here(client, state_path)
+            if load(None).digest == record.digest:
+                return load(None)
+            splits = [None, *recorded_splits(node)] if has_secret(node) else []
+            for split in splits:
+                if keyed(load(split).digest, node) == record.digest:
+                    return load(split)
+        return None
 
     @classmethod
     def read(cls, path: Path) -> "TrainedRun":

@@ -19,7 +19,6 @@ A scale may replace the common `runs`, `tables` and `figures` by its own. `[[tab
 `[[figures]]` describe what `curvfed report` writes.
 """
 
-import difflib
 import hashlib
 import itertools
 import json
@@ -44,6 +43,7 @@ from curvfed.strategies.base.keys import dotted, python_value
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.errors import near_names
 from curvfed.tasks.registry import is_own_data
 
 PLACES = (
@@ -251,7 +251,7 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
 def _check_entries(table: Mapping[str, Any], allowed: Collection[str], where: str) -> None:
     for key in table:
         if key not in allowed:
-            near = difflib.get_close_matches(key, allowed, n=1)
+            near = near_names(key, allowed)
             hint = "; keys of a run belong in [settings] or [[runs]]"
             if near:
                 hint = f"; did you mean {near[0]!r}?"

@@ -1,4 +1,4 @@
-"""The picture of docs/secure-sums.md, from runs on Olsson's cells (a minute): python
+"""The picture of docs/points.md, from runs on Olsson's cells (a minute): python
 docs/images/make_hull.py DATA
 
 DATA is the folder of the public data sets. Runs that are in results-dir already are not repeated.

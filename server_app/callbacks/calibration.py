@@ -152,7 +152,9 @@ class CalibrationCallback(Callback):
         summed = total(list(answer.contributions.values()))
         if summed.weight == 0 and not calibration.is_private:
             raise CalibrationError(
-                f"{name}: no client that answered has training data", key="no-training-data"
+                f"{name}: no client that answered has training data of a class that may leave it"
+                " ([leaves] hull-min-class-size in its policy, secure.min-holders)",
+                key="no-training-data",
             )
         head = select_prefix(model, HEAD)
         sums = summed.arrays[SUMS]

@@ -86,6 +86,9 @@ class State:
         That score.
     last_round : int
         The last round, if it is decided during the run; 0 for that of the configuration.
+    holders : list of dict
+        For each group of a secure sum: its "clients", the "counts" of those that have each class or
+        entity, and the number "needed".
     """
 
     round: int = 0
@@ -109,6 +112,7 @@ class State:
     improved: int = 0
     highest_validation: float | None = None
     last_round: int = 0
+    holders: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""

@@ -22,7 +22,7 @@ from curvfed.strategies.base.figures import (
 )
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import FINE_TUNE
+from curvfed.strategies.wire.messages import AGREE, FINE_TUNE
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 MOST_DROPPED = 100
@@ -251,7 +251,7 @@ def phase_table(run: RunFiles) -> Table:
         texts.append(duration(float(np.nansum(seconds[of_phase]))))
         rows.append(([phase], [Cell(text) for text in texts]))
     legend = "Bytes of parameters per client and time of the phase, without Flower's wrapping."
-    if "unmask" in phases:
+    if AGREE in phases:
         legend += " The server saw updates only as their sum over the clients (secure-sum = true)."
     if personal := personal_parameters(run):
         names = "all" if "*" in personal else ", ".join(personal)

@@ -21,6 +21,7 @@ from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import TRAIN
+from curvfed.tasks.errors import near_names
 
 OPEN = ("metrics.", "settled.", f"{BEST}.metrics.")
 """Tables of a summary whose names depend on the method and the data."""
@@ -274,7 +275,7 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
     """
     if name in known:
         return name
-    near = difflib.get_close_matches(name, known, n=1)
+    near = near_names(name, known)
     raise ConfigError(
         f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""),
         key="unknown-name",

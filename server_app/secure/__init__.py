@@ -1,70 +1,32 @@
-"""What the secure sums of a run share: their settings, the clients that are left out, and the
-groups that are summed; and a check of them before a run."""
+"""The groups that are summed in a run, and a check of them before it."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
 
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Secure
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.privacy import check_enough_clients
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.secure_phases import groups
-from curvfed.strategies.errors import ConfigError, SecureSumError
-from curvfed.strategies.secure_sum import Session
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.points.dataset import PointDataset
 
 START_ALL = "start all nodes of a group, then start or resume the run"
 """The remedy of an incomplete group."""
 
 
-@dataclass(frozen=True)
-class SumsOfRun:
-    """The settings and the left-out clients of all secure sums of a run.
+UNSIGNED = (
+    "the clients sign nothing, so the secure sums protect them only from a server that follows the"
+    " protocol; give every node a signing-key and a roster"
+)
+"""The warning about sums without signatures."""
 
-    Attributes
-    ----------
-    left_out : dict of int to str
-        The reason for each client that takes part in no further sum of this run.
-    notes : dict of str to str
-        The run's warnings by key.
-    stated : dict of int to tuple of int
-        The group of each real node, as it states it; empty in a simulation.
-    """
 
-    run: RunKeys
-    keys: Secure
-    left_out: dict[int, str] = field(default_factory=dict)
-    notes: dict[str, str] = field(default_factory=dict)
-    stated: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether a sum is over all members of a fixed group."""
-        return bool(self.stated or self.keys.fixed_groups)
-
-    def groups(self, clients: Sequence[int], number: int) -> list[list[int]]:
-        """The clients of each sum.
-
-        Parameters
-        ----------
-        number : int
-            The number of groups of simulated clients; 0 for groups of 5 to 9.
-
-        Raises
-        ------
-        SecureSumError
-            If no group of real nodes is complete.
-        """
-        if not self.stated:
-            return groups(clients, number)
-        complete, reasons = complete_groups(clients, self.stated)
-        if not complete:
-            raise SecureSumError(f"{'; '.join(reasons)}: {START_ALL}", key="incomplete-group")
-        if reasons:
-            self.notes["incomplete"] = f"left out of the secure sums: {'; '.join(reasons)}"
-        return complete
+def group_size(config: RunConfig, number: int) -> int:
+    """The least size of the groups in which this number of simulated clients is summed. Noise that
+    hides single clients or records is added to each sum, so that private runs have one."""
+    if config.secure.group_size is None and config.dp.unit != "none":
+        return number
+    return config.secure.group_size or GROUP_SIZE
 
 
 def complete_groups(
@@ -107,31 +69,22 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
     Raises
     ------
     ConfigError
-        If the threshold does not fit the number of clients, differential privacy cannot hide one
-        among so few, or the bins, labels and cap of hulls do not fit together.
+        If there are too few clients to hide one, or the bins, labels and cap of hulls do not fit
+        together.
     """
-    cohort = config.row.num_asked(number, config.fraction_train)
-    check_enough_clients(config, cohort)
-    try:
-        session = Session(
-            run="",
-            phase="",
-            round=0,
-            modulus=SUM_PRIME,
-            length=1,
-            clients=tuple(range(cohort)),
-            threshold=config.secure.threshold or 0,
-            neighbours=config.secure.neighbours or 0,
-        )
-    except SecureSumError as error:
+    if number < 2:
         raise ConfigError(
-            f"num-supernodes = {number}, of whom {cohort} would be summed: {error}",
+            f"num-supernodes = {number}: a sum over one client hides nothing; allowed are 2 or"
+            " more",
             key="secure-sum",
-        ) from None
-    lines = [
-        f"secure sum: {session.needed} of {cohort} clients must stay to its end; each shares its"
-        f" secrets with {session.degree} others"
-    ]
+        )
+    sizes = [len(group) for group in groups(range(number), size=group_size(config, number))]
+    check_enough_clients(config, min(sizes))
+    text = f"one group of {number} clients"
+    if len(sizes) > 1:
+        size = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} or {max(sizes)}"
+        text = f"{len(sizes)} groups of {size} clients"
+    lines = [f"secure sums: {text}; a group sums with all its members or not at all"]
     if config.row.sums_only and (names := tuple(map(str, range(_num_classes(config))))):
         lines += filter(None, [server_half(config, names).describe(number)])
     return lines

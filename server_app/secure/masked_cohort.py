@@ -1,30 +1,32 @@
-"""The clients of a run under secure sums: the server sees only sums over them, in training,
-evaluation and calibration."""
+"""The clients of a run under secure sums: the server sees only sums over groups of them, in
+training, evaluation and calibration."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from curvfed.server_app.answer import Answer
+from curvfed.server_app.answer import Answer, reason_texts
 from curvfed.server_app.cohort import Check, Cohort, Question
-from curvfed.server_app.run import RoundError, Run, check_enough
-from curvfed.server_app.secure import START_ALL, SumsOfRun
-from curvfed.server_app.secure.secure_sum import secure_sum
+from curvfed.server_app.federation import nodes_back
+from curvfed.server_app.run import PHASE_SILENCE, RoundError, Run, check_enough
+from curvfed.server_app.secure import START_ALL, complete_groups, group_size
+from curvfed.server_app.secure.group_keys import Group, GroupKeys
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.privacy_noise import CLIP, honest_shares, split_clip
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.checks import check_groups
+from curvfed.strategies.config.holders import COUNT_MODULUS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import basis_of
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.config.secure_phases import (
+    MASKED,
     Opening,
     check_mean,
     decoded,
+    groups,
+    joined_means,
     mean_update,
     sum_encoding,
     vector_length,
@@ -32,13 +34,39 @@ from curvfed.strategies.config.secure_phases import (
 from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.secure_sum import Session
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues
+from curvfed.strategies.secure_sum.messages import Basis, MaskedInput
+from curvfed.strategies.secure_sum.server import SumOfGroup
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
+from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Parts, Reply
 
-SumGroup = Callable[..., tuple[Answer, NDArray[np.uint64]]]
-"""Sums a vector of each client of a group: `secure_sum`, given all but the group, the modulus and
-the length."""
+EXCHANGES = 3
+"""Maximum number of exchanges of keys in a phase. Each follows the restart of a member."""
+
+FIRST_PAUSE = 1.0
+LAST_PAUSE = 30.0
+"""Shortest and longest pause between two looks for nodes that are away, in seconds."""
+
+Sizes = tuple[int, int]
+"""The modulus and the length of a group's vectors."""
+
+
+@dataclass(frozen=True)
+class Summed:
+    """The sums of the groups in a phase.
+
+    Attributes
+    ----------
+    answer : Answer
+        With the replies that are in sums.
+    sums : dict of group to uint64 array
+    failed : dict of group to str
+        Why the other groups have no sum.
+    """
+
+    answer: Answer
+    sums: dict[Group, Residues]
+    failed: dict[Group, str]
 
 
 class MaskedCohort(Cohort):
@@ -47,13 +75,13 @@ class MaskedCohort(Cohort):
     def __init__(self, run: Run) -> None:
         super().__init__(run)
         described = run.federation.descriptions
-        stated = {}
+        self._stated: dict[int, Group] = {}
         if any(client.group for client in described.values()):
             check_groups(run.config)
-            stated = {
+            self._stated = {
                 partition: client.group or (partition,) for partition, client in described.items()
             }
-        self._sums = SumsOfRun(run.config, run.config.secure, notes=run.notes, stated=stated)
+        self._keys = GroupKeys(self._ask_for_keys, run.notes)
 
     def check(self, phase: str, clients: Sequence[int]) -> None:
         """Refuse clients that no secure sum is possible over, before any of them is asked.
@@ -61,109 +89,152 @@ class MaskedCohort(Cohort):
         Raises
         ------
         ConfigError
-            If there are fewer than two, or the threshold does not fit their number.
+            If a group has fewer than two, or too few to hide one by noise.
         """
-        check_enough_clients(self.run.config, len(clients))
-        for group in self.groups(clients, 1):
+        for group in self.groups(clients, 0):
+            check_enough_clients(self.run.config, len(group))
             if len(group) == 2:
                 log.warning("2 clients: each of them can compute the other's vector from the sum")
             try:
-                self._session(self.run.header(phase), group)
+                self._session(self.run.header(phase), group, (SUM_PRIME, 1))
             except SecureSumError as error:
                 raise ConfigError(
-                    f"secure sums of {len(group)} clients (secure.threshold, fraction-train):"
-                    f" {error}",
-                    key=error.kind,
+                    f"secure sums of {len(group)} clients: {error}", key=error.kind
                 ) from None
 
-    def groups(self, clients: Sequence[int], number: int) -> list[list[int]]:
-        """The clients of each sum: the fixed groups of real nodes, or a number of groups.
+    def groups(self, clients: Sequence[int], number: int) -> list[Group]:
+        """The clients of each sum: the fixed groups of real nodes, or those of a simulation.
+
+        Parameters
+        ----------
+        number : int
+            The number of groups of simulated clients; 0 for groups of `secure.group-size`.
 
         Raises
         ------
         ConfigError
             If no group of real nodes is complete.
         """
-        try:
-            return self._sums.groups(clients, number)
-        except SecureSumError as error:
-            raise ConfigError(str(error), key=error.kind) from None
+        if not self._stated:
+            size = group_size(self.run.config, len(clients))
+            return [tuple(group) for group in groups(clients, number, size)]
+        complete, reasons = complete_groups(clients, self._stated)
+        if not complete:
+            raise ConfigError(f"{'; '.join(reasons)}: {START_ALL}", key="incomplete-group")
+        if reasons:
+            self.run.notes["incomplete"] = f"left out of the secure sums: {'; '.join(reasons)}"
+        return [tuple(group) for group in complete]
 
-    def ask(self, question: Question) -> Answer:
-        """See `Cohort`."""
+    def begin(self) -> None:
+        """See `count_holders`."""
+        self.count_holders(list(self.run.federation.nodes), 0)
+
+    def count_holders(self, clients: Sequence[int], number: int) -> None:
+        """Count the members of each group that contribute to each class or entity, in a run whose
+        sums have something of single ones.
+
+        Parameters
+        ----------
+        clients : sequence of int
+        number : int
+            As `groups` takes it.
+
+        Raises
+        ------
+        RoundError
+            If no group has a sum.
+        """
         run = self.run
-        header = run.header(question.phase, question.round)
-        sent = run.model.sent_to(0)
-        sum_group = partial(
-            secure_sum,
-            partial(self._run_step, question),
-            header,
-            sums=self._sums,
-            basis=basis_of(sent, run.fixed, run.federation.facts, run.requested),
-        )
-        if question.residues is not None:
-            return self._sum_residues(header, question.clients, question.residues, sum_group)
-        return self._sum_numbers(header, question, sent, sum_group)
+        names = run.federation.facts.class_names
+        described = run.federation.descriptions
+        asked = run.config.secure.min_holders or 1
+        is_needed = asked != 1 or any(described[client].min_holders != 1 for client in clients)
+        if not (is_needed and names and sums_by_name(run.config)):
+            return
+        started = time.monotonic()
+        is_one_shot = run.config.row.is_one_shot
+        question = Question(HOLDERS, 0, clients, is_recorded=is_one_shot)
+        sizes = dict.fromkeys(self._groups(question, number), (COUNT_MODULUS, len(names)))
+        summed = self._sum(question, run.model.sent_to(0), sizes)
+        if not is_one_shot:
+            self.record(summed.answer, started, in_round=False)
+        for group, counts in summed.sums.items():
+            minima = [asked, *(described[member].min_holders for member in group)]
+            needed = max(holders_needed(minimum, len(group)) for minimum in minima)
+            capped = np.minimum(counts, needed)
+            few = int((capped < needed).sum())
+            if few:
+                log.info(
+                    "fewer than %d members of a sum have %d of %d classes or entities: what is"
+                    " computed from these stays at the clients",
+                    needed,
+                    few,
+                    len(names),
+                )
+            run.state.holders.append(
+                {"clients": list(group), "counts": capped.tolist(), "needed": needed}
+            )
+        self._answer(question, summed.answer, summed.failed)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """All clients, if there are any to score: a sum has figures for all or for none."""
         return list(self.run.federation.nodes) if clients else []
 
-    def _sum_numbers(
-        self, header: Header, question: Question, sent: Arrays, sum_group: SumGroup
-    ) -> Answer:
+    def ask(self, question: Question) -> Answer:
+        """See `Cohort`."""
+        if question.residues is not None:
+            return self._sum_residues(question, question.residues)
+        return self._sum_numbers(question)
+
+    def _sum_numbers(self, question: Question) -> Answer:
         """Sum the clients' arrays and figures, and in training take the mean of their updates.
 
         Raises
         ------
         RoundError
-            If fewer clients than the threshold stay to the end.
+            If no group has a sum, or too few clients are in sums.
         """
         run = self.run
-        sums = self._sums
+        sent = run.model.sent_to(0)
         is_training = question.phase == TRAIN
         like = run.model.summand() if is_training else question.sums
         clip = split_clip(sent)[1] if CLIP in sent else run.config.update_clip
-        number = len(question.clients)
+        bound = question.bound or clip or run.config.secure.clip
         length = vector_length(sum(array.size for array in like.values()))
-        residues = np.zeros(length, np.uint64)
-        phases = []
-        reasons = []
-        excess = 0.0
-        for group in self._groups(header, question.clients, 0 if sums.keys.fixed_groups else 1):
-            try:
-                phase, group_sum = sum_group(group, SUM_PRIME, length, num_encoded=number)
-            except SecureSumError as error:
-                reasons.append(str(error))
-                continue
-            phases.append(phase)
-            residues = add(residues, group_sum, SUM_PRIME)
+        sizes = dict.fromkeys(self._groups(question, 0), (SUM_PRIME, length))
+        summed = self._sum(question, sent, sizes)
+        totals = []
+        means = []
+        failed = dict(summed.failed)
+        for group, residues in summed.sums.items():
+            encoding = sum_encoding(bound, len(group))
+            of_group, figures = decoded(residues, encoding, like)
             # The members add more noise, so that enough is left without some of their shares.
-            needed = self._session(header, sorted(phase.replies)).needed
-            excess += len(phase.replies) / honest_shares(len(phase.replies), needed)
-        answer = self._joined(header, phases, reasons)
-        encoding = sum_encoding(question.bound or clip or sums.keys.clip, number)
-        total, means = decoded(residues, encoding, like)
-        if share := means.get("clipped", (0.0, 0))[0]:
+            excess = len(group) / honest_shares(len(group))
+            noise = sum_noise(run.config, question.phase) * excess**0.5
+            of_group = replace(of_group, clients=len(group), noise=noise)
+            if is_training:
+                try:
+                    check_mean(of_group, sent, clip)
+                except SecureSumError as error:
+                    failed[group] = str(error)
+                    continue
+            totals.append(of_group)
+            means.append(figures)
+        answer = self._answer(question, summed.answer, failed)
+        together = total(totals)
+        cohort = joined_means(means)
+        if share := cohort.get("clipped", (0.0, 0))[0]:
             log.warning(
                 "%.0f%% of the updates were longer than secure.clip and were shortened to it",
                 100 * share,
             )
-        noise = sum_noise(run.config, question.phase) * excess**0.5
-        total = replace(total, clients=len(answer.replies), noise=noise)
-        answer = replace(answer, cohort=means)
         if is_training:
             check_enough(answer, run.config.min_replies)
-            try:
-                check_mean(total, sent, clip)
-            except SecureSumError as error:
-                raise RoundError(f"round {question.round}: {error}", key=error.kind) from None
-            total = replace(total, arrays=mean_update(total, like, sent))
-        return replace(answer, total=total)
+            together = replace(together, arrays=mean_update(together, like, sent))
+        return replace(answer, total=together, cohort=cohort)
 
-    def _sum_residues(
-        self, header: Header, clients: Sequence[int], half: ResidueServer, sum_group: SumGroup
-    ) -> Answer:
+    def _sum_residues(self, question: Question, half: ResidueServer) -> Answer:
         """Sum replies of residues, and decode them by groups of clients. A group that fails is
         logged and left out for good.
 
@@ -174,95 +245,204 @@ class MaskedCohort(Cohort):
         RoundError
             If all groups fail.
         """
-        client_groups = self._groups(header, clients, half.num_groups(len(clients)))
-        phases = []
-        decoded_sums = []
-        reasons = []
-        seconds = 0.0
+        client_groups = self._groups(question, half.num_groups(len(question.clients)))
+        sizes = {}
         for group in client_groups:
             vectors = half.vectors(len(group))
+            sizes[group] = (vectors.modulus, vectors.length)
+        summed = self._sum(question, self.run.model.sent_to(0), sizes)
+        failed = dict(summed.failed)
+        decoded_sums: list[Statistics] = []
+        started = time.monotonic()
+        for group, residues in summed.sums.items():
             try:
-                phase, residues = sum_group(group, vectors.modulus, vectors.length)
-                started = time.monotonic()
                 statistics = half.decode(residues, len(group))
-                seconds += time.monotonic() - started
             except (SecureSumError, HullError) as error:
-                reasons.append(str(error))
+                failed[group] = str(error)
                 continue
-            phases.append(phase)
-            decoded_sums.append(replace(statistics, clients=len(phase.replies)))
-        answer = self._joined(header, phases, reasons)
-        total = half.join(decoded_sums, max(map(len, client_groups)))
-        costs = {"groups_left_out": len(reasons), "seconds_decoding": seconds}
-        return replace(answer, total=replace(total, figures={**total.figures, **costs}))
+            decoded_sums.append(replace(statistics, clients=len(group)))
+        seconds = time.monotonic() - started
+        answer = self._answer(question, summed.answer, failed)
+        joined = half.join(decoded_sums, max(map(len, client_groups)))
+        costs = {"groups_left_out": len(failed), "seconds_decoding": seconds}
+        return replace(answer, total=replace(joined, figures={**joined.figures, **costs}))
 
-    def _session(self, header: Header, clients: list[int]) -> Session:
-        """The session of a sum over these clients, whose size of vectors does not matter."""
-        sums = self._sums
-        opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=clients)
-        return opening.session(header, sums.run, sums.keys, is_group=bool(sums.stated))
-
-    def _groups(self, header: Header, clients: Sequence[int], number: int) -> list[list[int]]:
-        """The clients of each sum of a phase; raises RoundError if no group is complete."""
+    def _groups(self, question: Question, number: int) -> list[Group]:
+        """The groups of a phase; raises RoundError if none is complete."""
         try:
-            return self._sums.groups(clients, number)
-        except SecureSumError as error:
+            return self.groups(question.clients, number)
+        except ConfigError as error:
             raise RoundError(
-                f"round {header.round}, {header.phase}: {error}", key=error.kind
+                f"round {question.round}, {question.phase}: {error}", key=error.kind
             ) from None
 
-    def _joined(self, header: Header, phases: Sequence[Answer], reasons: Sequence[str]) -> Answer:
-        """The phases of several groups as one, without the groups that failed for these reasons.
-
-        Raises
-        ------
-        RoundError
-            If too few clients are left.
-        """
-        place = f"round {header.round}, {header.phase}"
-        min_replies = self.run.config.min_replies
-        remedy = f"; {START_ALL}" if self._sums.stated else ""
-        if not phases:
-            raise RoundError(f"{place}: {'; '.join(reasons)}{remedy}", key="no-sum")
-        for reason in reasons:
-            log.warning("%s: a group of clients is left out: %s", place, reason)
-        answer, *others = phases
-        for phase in others:
-            merged: dict[str, Any] = {
-                name: getattr(answer, name) | getattr(phase, name)
-                for name in ("replies", "reasons", "seconds", "bytes_down", "bytes_up")
-            }
-            answer = replace(answer, **merged)
-        if reasons and len(answer.replies) < min_replies:
-            raise RoundError(
-                f"{place}: {len(answer.replies)} good replies, needed are {min_replies}"
-                f" (min-replies): {'; '.join(reasons)}{remedy}",
-                key="too-few-replies",
-            )
-        return answer
-
-    def _run_step(
-        self,
-        question: Question,
-        header: Header,
-        parts: Mapping[int, Parts],
-        check: Check,
-        template: Arrays | None = None,
-    ) -> Answer:
-        """Run a step of a secure sum: the masked phase, which has a template, or a phase of keys,
-        shares or signatures."""
+    def _sum(self, question: Question, sent: Arrays, sizes: Mapping[Group, Sizes]) -> Summed:
+        """Sum the masked vectors of each group."""
+        run = self.run
+        header = run.header(question.phase, question.round)
+        sums = {}
+        for group, size in sizes.items():
+            session = self._session(header, group, size)
+            sums[group] = SumOfGroup(session, self._basis(group, sent))
+        failed: dict[Group, dict[int, str]] = {}
+        answer = Answer(header, {}, {}, {}, {}, {})
         started = time.monotonic()
+        pending = list(sums)
+        for _ in range(EXCHANGES):
+            failed |= self._keys.exchange(header, pending)
+            keyed = [group for group in pending if self._keys.has(group)]
+            if keyed:
+                answer = answer.joined(self._ask_for_vectors(question, sums, keyed))
+            for group in keyed:
+                if answer.without_keys.intersection(group):
+                    self._keys.forget(group)
+            pending = [
+                group for group in pending if group not in failed and not self._keys.has(group)
+            ]
+            if not pending:
+                break
+        totals = {}
+        reasons: dict[Group, str] = {}
+        for group, of_group in sums.items():
+            missing = failed.get(group) or {
+                member: answer.reasons.get(member, "no keys") for member in of_group.missing
+            }
+            if missing:
+                texts = "; ".join(reason_texts(missing)[:3])
+                reasons[group] = f"partitions {list(group)} have no sum: {texts}"
+                answer = answer.without(dict.fromkeys(group, texts))
+            else:
+                totals[group] = of_group.total()
+        if question.is_recorded:
+            self.record(answer, started, in_round=True)
+        return Summed(answer, totals, reasons)
 
-        def check_masked(reply: Reply) -> None:
+    def _basis(self, group: Group, sent: Arrays) -> Basis:
+        """What the vectors of a group must be computed from; its members have equal states."""
+        run = self.run
+        stamp = run.state.stamps.get(group[0], 0)
+        facts = run.federation.facts
+        holders = run.holders_of(group[0])
+        return basis_of(sent, run.fixed, facts, run.requested, stamp, holders)
+
+    def _session(self, header: Header, group: Sequence[int], size: Sizes) -> Session:
+        modulus, length = size
+        opening = Opening(modulus=modulus, length=length, partitions=[], values=[])
+        return opening.session(header, self.run.config, group)
+
+    def _ask_for_vectors(
+        self, question: Question, sums: Mapping[Group, SumOfGroup], keyed: Sequence[Group]
+    ) -> Answer:
+        """Ask the members of groups that have exchanged keys for their masked vectors."""
+        header = self.run.header(question.phase, question.round)
+        sum_of = {}
+        parts: dict[int, Parts] = {}
+        for group in keyed:
+            session = sums[group].session
+            for member, texts in self._keys.texts(group).items():
+                opening = Opening(
+                    modulus=session.modulus, length=session.length, **texts.model_dump()
+                )
+                parts[member] = opening.as_parts()
+                sum_of[member] = sums[group]
+
+        def check(reply: Reply) -> None:
             if reply.num_examples or reply.metrics:
                 raise MessageError(
                     "a reply of a secure sum has figures that are not masked", key="open-figures"
                 )
-            check(reply)
+            try:
+                message = MaskedInput.from_parts(reply.parts)
+                sum_of[reply.partition].receive(reply.partition, reply.arrays[MASKED], message)
+            except SecureSumError as error:
+                raise MessageError(str(error), key=error.kind) from None
 
-        like = None if template is None else lambda client: template
-        answer = self.send(header, parts, check_masked, parts, like)
-        if template is None or question.is_recorded:
-            in_round = question.phase == TRAIN or question.is_recorded
-            self.record(answer, started, in_round)
+        def template(client: int) -> Arrays:
+            return {MASKED: np.zeros(sum_of[client].session.length, np.uint64)}
+
+        def ask(clients: Sequence[int]) -> Answer:
+            return self.send(header, clients, check, parts, template)
+
+        return self._patiently(header, keyed, ask)
+
+    def _ask_for_keys(
+        self,
+        header: Header,
+        of_groups: Collection[Group],
+        parts: Mapping[int, Parts],
+        check: Check,
+    ) -> Answer:
+        """Ask the members of groups for keys, or for what they write to each other."""
+        started = time.monotonic()
+
+        def ask(clients: Sequence[int]) -> Answer:
+            return self.send(header, clients, check, parts, None)
+
+        answer = self._patiently(header, of_groups, ask)
+        self.record(answer, started, in_round=True)
         return answer
+
+    def _patiently(
+        self,
+        header: Header,
+        of_groups: Iterable[Group],
+        ask: Callable[[Sequence[int]], Answer],
+    ) -> Answer:
+        """Ask the members of groups, and those that are away again once they are back, up to
+        `secure.patience` seconds."""
+        run = self.run
+        every_group = list(of_groups)
+        answer = ask([member for group in every_group for member in group])
+        deadline = time.monotonic() + run.config.secure.patience
+        pause = FIRST_PAUSE
+        while away := _away(answer, every_group):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            text = f"{header.phase}: waiting for partitions {away}, up to {left:.0f} s more"
+            run.progress.say(header.round, text, PHASE_SILENCE)
+            time.sleep(min(pause, left))
+            pause = min(2 * pause, LAST_PAUSE)
+            back = nodes_back(run.grid, run.config, header.run, run.federation, away)
+            if back:
+                nodes = dict(sorted((run.federation.nodes | back).items()))
+                run.federation = replace(run.federation, nodes=nodes)
+                answer = answer.joined(ask(sorted(back)))
+        return answer
+
+    def _answer(self, question: Question, answer: Answer, failed: Mapping[Group, str]) -> Answer:
+        """The answer without the groups that failed.
+
+        Raises
+        ------
+        RoundError
+            If no group is left, or too few clients.
+        """
+        place = f"round {question.round}, {question.phase}"
+        remedy = f"; {START_ALL}" if self._stated else ""
+        left = answer.without(
+            {member: reason for group, reason in failed.items() for member in group}
+        )
+        texts = "; ".join(failed.values())
+        if not left.replies:
+            raise RoundError(f"{place}: {texts}{remedy}", key="no-sum")
+        for reason in failed.values():
+            log.warning("%s: a group of clients is left out: %s", place, reason)
+        min_replies = self.run.config.min_replies
+        if failed and len(left.replies) < min_replies:
+            raise RoundError(
+                f"{place}: {len(left.replies)} good replies, needed are {min_replies}"
+                f" (min-replies): {texts}{remedy}",
+                key="too-few-replies",
+            )
+        return left
+
+
+def _away(answer: Answer, every_group: Iterable[Group]) -> list[int]:
+    """The members that are away, of groups in which nobody failed for another reason."""
+    away: list[int] = []
+    for group in every_group:
+        missing = {member for member in group if member not in answer.replies}
+        if missing <= answer.away:
+            away += sorted(missing)
+    return away

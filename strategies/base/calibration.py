@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.base.statistics import HEAD, Arrays, in_large_classes
+from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving
 from curvfed.tasks.errors import SafeError
 
 SLACK = 1 + 1e-9
@@ -22,6 +22,9 @@ SLACK = 1 + 1e-9
 
 GRID = 2.0**-12
 """Step of features in differentially private sums: sums of their products are exact in float64."""
+
+BATCH = 64
+"""Images of a batch whose features are in such sums."""
 
 MAX_REACH = 16.0
 """Maximum length of such features: 2^20 products of them are below 2^53 steps."""
@@ -96,9 +99,9 @@ class Calibration(ABC):
         it."""
         return self.max_length
 
-    def of_client(self, model: Any, task: Any, min_class_size: int) -> tuple[Floats, int]:
+    def of_client(self, model: Any, task: Any, leaving: Leaving) -> tuple[Floats, int]:
         """A client's sums over the classifier inputs of its training images, without those of
-        smaller classes, and the number of images that are counted.
+        classes that stay, and the number of images that are counted.
 
         Differentially private sums have all classes, since an image must not add or remove others,
         and say alone how many images they count: 0 here.
@@ -111,23 +114,23 @@ class Calibration(ABC):
         if self.is_private:
             total, _ = self.collect(model, task, reach=self.reach)
             return total.pack(), 0
-        total, features = self.collect(model, task, min_class_size)
+        total, features = self.collect(model, task, leaving)
         return total.pack(), self.num_counted(features)
 
     @classmethod
     def collect(
-        cls, model: Any, task: Any, min_class_size: int = 1, reach: float | None = None
+        cls, model: Any, task: Any, leaving: Leaving | None = None, reach: float | None = None
     ) -> tuple[Any, Any]:
-        """The sums over the training images, without those of smaller classes, and the features
+        """The sums over the training images, without those of classes that stay, and the features
         (n, l), shortened to `reach`."""
         from curvfed.tasks.images.client_task import classifier_inputs
 
-        features, labels = classifier_inputs(model, task)
-        is_large = in_large_classes(labels.numpy(), min_class_size)
-        features = features[is_large]
+        features, labels = classifier_inputs(model, task, 0 if reach is None else BATCH)
+        leaves = (leaving or Leaving()).examples(labels.numpy())
+        features = features[leaves]
         classes, dim = model.get_parameter(f"{HEAD}weight").shape
         total = cls.sums.zeros(dim, classes)
-        total.add(features if reach is None else on_grid(features, reach), labels[is_large])
+        total.add(features if reach is None else on_grid(features, reach), labels[leaves])
         return total, features
 
     @abstractmethod
@@ -208,8 +211,10 @@ def check_products(products: Floats, noise: float = 0.0) -> None:
 def on_grid(features: ArrayLike, reach: float) -> Floats:
     """Features (n, l) shortened to a length of at most `reach`, and each entry to a multiple of
     `GRID`, towards 0, which makes nothing longer. The sums of their products are then exact: an
-    example changes them by its own products alone, in whatever order they are added."""
-    z = np.clip(np.asarray(features, np.float64), -1e100, 1e100)  # whose squares are finite
+    example changes them by its own products alone, in whatever order they are added. An entry that
+    is no number counts as 0: an example must not decide whether the sums are finite."""
+    numbers = np.nan_to_num(np.asarray(features, np.float64), posinf=np.inf, neginf=-np.inf)
+    z = np.clip(numbers, -1e100, 1e100)  # whose squares are finite
     lengths = np.linalg.norm(z, axis=1, keepdims=True)
     # The last factor is more than the rounding of all the lengths and squares.
     short = z * np.minimum(1, reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40))

@@ -11,7 +11,7 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.private_steps import Noise, PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import HEAD, Arrays, add_prefix
+from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving, add_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
@@ -56,8 +56,8 @@ class Local:
         The client's data.
     private : PrivateSteps or None
         The steps of a run with `dp.unit = record`.
-    min_class_size : int
-        Least number of training examples of a class whose figures leave the client.
+    leaving : Leaving
+        The classes whose figures leave the client.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Local:
     noise: Noise = field(default_factory=Noise)
     data: Any = None
     private: "PrivateSteps | None" = None
-    min_class_size: int = 1
+    leaving: Leaving = field(default_factory=Leaving)
 
 
 class Learner:
@@ -106,6 +106,9 @@ class Learner:
     own_model : bool
         Whether it keeps a personal model, or a part of one, and scores it instead of the shared
         model.
+    sums_by_name : bool
+        Whether its arrays have rows for single classes or entities; under secure sums those that
+        few clients have stay at the client, by `Local.leaving`.
     lists_clients : bool
         Whether clients and aggregation get the numbers of all clients.
     reports_statistics : bool
@@ -132,6 +135,7 @@ class Learner:
     keys: Table
     round = 0
     own_model = False
+    sums_by_name = False
     lists_clients = False
     reports_statistics = False
     hides_records = True

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Points, Privacy
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import Arrays, Leaving, Statistics
 from curvfed.strategies.wire.messages import Description, Parts
 
 if TYPE_CHECKING:
@@ -100,8 +100,8 @@ class Site:
     partition : int
     owns_data : bool
         Whether the data are the node's own, as opposed to a part of the run's data set.
-    min_class_size : int
-        Minimum number of points of a class that leaves the node.
+    leaving : Leaving
+        The classes that leave the node.
     max_share : float
         Maximum share of its points that the node reveals.
     reveal : callable
@@ -112,7 +112,7 @@ class Site:
     data: Any
     partition: int
     owns_data: bool
-    min_class_size: int
+    leaving: Leaving
     max_share: float
     reveal: Callable[[Floats, Floats], None]
 
@@ -141,6 +141,15 @@ class OneShotClient(Half):
     def read_data(cls, path: Path, keys: Any) -> "ClientPoints | None":
         """A node's own file; None if it is read as points."""
         return None
+
+    @classmethod
+    def sums_by_name(cls, keys: Any) -> bool:
+        """Whether the vectors have cells for single classes, which the clients name."""
+        return False
+
+    def held(self) -> set[str]:
+        """The names of the classes that the client contributes to."""
+        return set()
 
     @classmethod
     def conflicts(cls, keys: Any) -> Iterable[tuple[str, str]]:
@@ -263,9 +272,9 @@ class OneShotServer(Half):
         """Refuse clients whose classes cannot be summed. Raises ConfigError."""
 
     def num_groups(self, clients: int) -> int:
-        """Number of groups of clients with a sum of residues each. Raises ConfigError if there
-        are too few clients for them."""
-        return 1
+        """Number of groups of clients with a sum each; 0 for those of `secure.group-size`. Raises
+        ConfigError if there are too few clients for them."""
+        return 0
 
     def question(self, clients: int) -> Parts:
         """What the clients are asked before a sum over this number of clients; empty if they are

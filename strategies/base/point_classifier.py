@@ -16,7 +16,7 @@ from curvfed.strategies.base.one_shot import (
     OneShotServer,
     ServerPoints,
 )
-from curvfed.strategies.base.statistics import Arrays, in_large_classes
+from curvfed.strategies.base.statistics import Arrays, Leaving
 from curvfed.strategies.hull.classifier import (
     NONE,
     Classifier,
@@ -37,8 +37,9 @@ is far better."""
 
 SMALL_CLASSES_STAY = (
     "a class with fewer training points at a node than [leaves] hull-min-class-size in its policy,"
-    " 5 without a line, or than hull.min-class-size, stays at that node; merge such classes, or"
-    " leave them out (points.classes)"
+    " 5 without a line, or than hull.min-class-size, stays at that node, and a class that fewer"
+    " members of a sum have than secure.min-holders, 3 without a value, at these; merge such"
+    " classes, or leave them out (points.classes)"
 )
 """Why classes can be missing from a sum."""
 
@@ -68,9 +69,27 @@ class ClassifierClient(OneShotClient):
             raise DataError("the data are not points in a disc", key="not-points")
         return self.site.data
 
-    def large_classes(self, labels: Integers, minimum: int) -> Booleans:
-        """Whether the class of each training point has enough of them to leave the node, (n,)."""
-        return in_large_classes(labels, max(minimum, self.site.min_class_size))
+    @property
+    def minimum(self) -> int:
+        """Minimum number of training points of a class that leaves."""
+        return self.site.leaving.minimum
+
+    @classmethod
+    def sums_by_name(cls, keys: Any) -> bool:
+        """Classes have names."""
+        return True
+
+    def held(self) -> set[str]:
+        """The names of the classes of enough training points."""
+        return self.points.held(self.minimum)
+
+    def leave(self) -> Booleans:
+        """Whether what is computed from each training point may leave the node, (n,)."""
+        data = self.points
+        few = self.site.leaving.few
+        names = dict(zip(self.setting.class_names, few.tolist(), strict=False))
+        own_few = np.array([names.get(name, False) for name in data.class_names], np.bool_)
+        return Leaving(self.minimum, own_few).examples(data.train_labels)
 
     def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
         """The accuracy on the test points, and the votes of the training points on the classes of

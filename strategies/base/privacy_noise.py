@@ -31,11 +31,10 @@ COLLUDING = 10
 """One member in this number, and at least one, may tell the server its noise."""
 
 
-def honest_shares(members: int, threshold: int) -> int:
-    """The number of shares in any sum that the server does not know, at least 1: with t of L
-    members, and colluders among them.
-    """
-    return max(1, threshold - max(1, -(-members // COLLUDING)))
+def honest_shares(members: int) -> int:
+    """The number of shares of the noise in a sum that the server does not know, at least 1: all but
+    those of the members that collude with it."""
+    return max(1, members - max(1, -(-members // COLLUDING)))
 
 
 def discrete_gaussian(variances: Sequence[int], generator: Random) -> list[int]:

@@ -1,8 +1,9 @@
 """DP-SGD (Abadi et al., 2016, Algorithm 1): steps on clipped gradients of single examples, with
 noise."""
 
+import math
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.training import GradientTerm, Loss, Stepper
+from curvfed.strategies.base.training import GradientTerm, Loss, Stepper, seed_dropout
 from curvfed.tasks.task import Batch, IndependentExamples
 
 
@@ -44,6 +45,10 @@ class Noise:
         sizes = -np.log(_uniform(bits))  # another bit gives the sign
         return np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape)
 
+    def number(self) -> int:
+        """A whole number below 2^63, for the seed of other draws."""
+        return int(self._bits(1)[0]) >> 1
+
     def uniform(self, num: int) -> Floats:
         """Independent numbers (num,), uniform in (0, 1], on a grid of 2^-53."""
         return _uniform(self._bits(num))
@@ -69,8 +74,14 @@ def _uniform(bits: NDArray[np.uint64]) -> Floats:
 MAX_NUMBERS = 2**23
 """Numbers in the gradients that are in memory at a time: 32 MB."""
 
-MAX_GRAPHS = 16
-"""Number of graphs in memory at a time, which all get as many rows as the largest."""
+BLOCK = 2**18
+"""Numbers of them in float64 at a time: 2 MB."""
+
+RESERVED = 33_500_000
+"""Bytes that are allocated and freed once: glibc then keeps what a step frees for the next one."""
+
+MAX_EXAMPLES = 256
+"""Maximum number of examples whose gradients are computed together."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +89,8 @@ class PrivateSteps:
     """Steps whose result hides each training example.
 
     An example is in a step with probability `rate`, independently of all others. Whoever knows
-    which examples are in a step, or the noise, can undo the protection, so both are drawn from
-    the operating system's generator, never by the run's seed, which the server knows.
+    which examples are in a step, its dropout or its noise can undo the protection, so all are drawn
+    from the operating system's generator, never by the run's seed, which the server knows.
 
     Attributes
     ----------
@@ -113,13 +124,17 @@ class PrivateSteps:
         A step divides by the expected number of examples. Without an example it adds noise alone.
         """
         model.train()
-        gradients = ExampleGradients(model, loss, getattr(task, "dense_inputs", None))
+        torch.empty(RESERVED, dtype=torch.uint8)
+        gradients = ExampleGradients(model, loss)
+        expected = self.rate * task.num_examples
+        size = gradients.batch_size(task.num_examples, self.rate)
         for _ in range(steps):
             is_chosen = torch.from_numpy(self.source.uniform(task.num_examples) <= self.rate)
-            batch = task.batch_of(is_chosen.nonzero().squeeze(1))
-            sums = clipped_sum(gradients, batch, self.clip)
+            seed_dropout(self.source.number(), gradients.device)
+            batches = task.batches_of(is_chosen.nonzero().squeeze(1), size)
+            sums = clipped_sum(gradients, batches, self.clip)
             for name, parameter in gradients.parameters.items():
-                noisy = self._noisy(sums[name]) / (self.rate * task.num_examples)
+                noisy = self._noisy(sums[name]) / expected
                 parameter.grad = noisy.to(parameter.dtype)
             for term in terms:
                 term()
@@ -129,28 +144,56 @@ class PrivateSteps:
 
     def _noisy(self, total: Tensor) -> Tensor:
         noise = torch.from_numpy(self.source.gaussian(total.numel())).to(total.device)
-        return total.double() + self.noise * self.clip * noise.reshape(total.shape)
+        return total + self.noise * self.clip * noise.reshape(total.shape)
 
 
-def clipped_sum(gradients: "ExampleGradients", batch: Batch, clip: float) -> dict[str, Tensor]:
-    """The sum over the batch of the examples' gradients, each shortened to the norm `clip` over
-    all parameters.
+def clipped_sum(
+    gradients: "ExampleGradients", batches: Iterable[Batch], clip: float
+) -> dict[str, Tensor]:
+    """The sum over the batches of the examples' gradients, in float64, each shortened to the norm
+    `clip` over all parameters.
 
-    A gradient that is not finite counts as 0: one example must not decide whether the sum is
-    finite.
+    Norms, factors and sums are in float64: squares of float32 neither overflow nor vanish there, so
+    no parameters make a gradient count for more than `clip` (1 + 1e-12). A gradient that is not
+    finite counts as 0: an example must not decide whether the sum is finite.
     """
-    sums = {name: torch.zeros_like(value) for name, value in gradients.parameters.items()}
-    chunk = gradients.chunk
-    for inputs, labels in zip(batch.inputs.split(chunk), batch.labels.split(chunk), strict=True):
-        rows = gradients.rows(Batch(inputs, labels))
-        if not rows:
-            continue
-        norms = torch.stack([row.square().sum(dim=1) for row in rows.values()]).sum(dim=0).sqrt()
+    sums = {
+        name: torch.zeros(value.shape, dtype=torch.float64, device=value.device)
+        for name, value in gradients.parameters.items()
+    }
+    memory = torch.empty(BLOCK, dtype=torch.float64, device=gradients.device)
+    for batch in batches:
+        rows = gradients.rows(batch)
+        norms = _norms(rows.values(), memory)
         is_finite = norms.isfinite()
-        factors = clip / norms[is_finite].clamp(min=clip)
+        is_all_finite = bool(is_finite.all())
+        factors = torch.where(is_finite, clip / norms.clamp(min=clip), 0.0)
         for name, row in rows.items():
-            sums[name] += (factors @ row[is_finite]).reshape(sums[name].shape)
+            parts = sums[name].view(-1).split(_width(row))
+            for part, block in zip(parts, _blocks(row, memory), strict=True):
+                if not is_all_finite:
+                    block[~is_finite] = 0.0
+                part += factors @ block
     return sums
+
+
+def _norms(rows: Iterable[Tensor], memory: Tensor) -> Tensor:
+    """The norms of the examples' gradients over all parameters."""
+    lengths = [
+        torch.linalg.vector_norm(block, dim=1) for row in rows for block in _blocks(row, memory)
+    ]
+    return torch.linalg.vector_norm(torch.stack(lengths), dim=0)
+
+
+def _blocks(rows: Tensor, memory: Tensor) -> Iterator[Tensor]:
+    """Columns of rows in float64, as many at a time as memory holds. It stays in the processor's
+    cache: to convert all at once takes as long as the gradients."""
+    for block in rows.split(_width(rows), dim=1):
+        yield memory[: block.numel()].view(block.shape).copy_(block)
+
+
+def _width(rows: Tensor) -> int:
+    return max(1, BLOCK // len(rows))
 
 
 class ExampleGradients:
@@ -162,35 +205,23 @@ class ExampleGradients:
         Without layers that combine examples, such as batch normalisation.
     loss : callable
         A mean over the examples of a batch.
-    dense_inputs : callable, optional
-        From a batch's inputs to tensors with a row for each example; a named tuple of them, if the
-        model takes one for a single example, as whole graphs are.
 
     Attributes
     ----------
     parameters : dict of str to Parameter
         The parameters with a gradient.
-    chunk : int
-        Number of examples whose gradients are in memory at a time.
+    device : torch.device
+        Of the parameters.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        loss: Loss,
-        dense_inputs: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
-    ) -> None:
-        self._dense_inputs = dense_inputs
+    def __init__(self, model: nn.Module, loss: Loss) -> None:
         whole = _LossOfExample(model, loss)
         self.parameters = {
             name: parameter
             for name, parameter in whole.named_parameters()
             if parameter.requires_grad
         }
-        numbers = sum(value.numel() for value in self.parameters.values())
-        self.chunk = max(1, MAX_NUMBERS // numbers)
-        if dense_inputs is not None:
-            self.chunk = min(self.chunk, MAX_GRAPHS)
+        self.device = next(iter(self.parameters.values())).device
 
         def example_loss(values: dict[str, Tensor], inputs: Any, label: Tensor) -> Tensor:
             return functional_call(whole, values, (inputs, label))
@@ -199,17 +230,31 @@ class ExampleGradients:
             grad(example_loss), in_dims=(None, 0, 0), randomness="different"
         )
 
+    def batch_size(self, number: int, rate: float) -> int:
+        """The number of examples to compute together in steps on a share `rate` of a number of
+        examples: such that a step rarely has to fill up more than one batch."""
+        expected = number * rate
+        usual = max(1.0, expected + 2 * math.sqrt(expected * (1 - rate)))
+        numbers = sum(value.numel() for value in self.parameters.values())
+        most = max(1, min(MAX_NUMBERS // numbers, MAX_EXAMPLES))
+        return math.ceil(usual / math.ceil(usual / most))
+
     def rows(self, batch: Batch) -> dict[str, Tensor]:
-        """The examples' gradients (b, numbers of the parameter) by parameter; none for an empty
-        batch."""
-        if not len(batch.labels):
-            return {}
+        """The examples' gradients (b, numbers of the parameter) by parameter, in float64.
+
+        Parameters
+        ----------
+        batch : Batch
+            Of one example or more. With `rows`, which are the first ones, the inputs have further
+            rows, whose gradients are left out.
+        """
         values = {name: parameter.detach() for name, parameter in self.parameters.items()}
         inputs = batch.inputs
-        if self._dense_inputs is not None:
-            inputs = self._dense_inputs(inputs)
-        gradients = self._gradients(values, inputs, batch.labels)
-        return {name: gradient.reshape(len(gradient), -1) for name, gradient in gradients.items()}
+        first = inputs[0] if isinstance(inputs, tuple) else inputs
+        number = len(batch.labels)
+        filling = batch.labels.new_zeros(len(first) - number)
+        gradients = self._gradients(values, inputs, torch.cat([batch.labels, filling]))
+        return {name: value[:number].reshape(number, -1) for name, value in gradients.items()}
 
 
 class _LossOfExample(nn.Module):

@@ -162,22 +162,29 @@ class GeometricMedian(_Weighted):
 
 
 class NearMean(_Weighted):
-    """Mean of the updates that lie near the geometric median: up to `FARTHEST` medians of their
-    distances from it.
+    """Mean of the updates that lie near the geometric median, up to `FARTHEST` medians of their
+    distances from it, and do not point against it.
 
     The geometric median shows which updates are near, whatever fewer than half of the weight send.
     It is a bad model itself: clients' data differ, and it counts those most that are in the middle.
-    The mean of the others is what FedAvg makes of them. Deviations longer than `BOUND_ROBUST`
-    medians of their lengths are shortened to it first, whatever the key `update-bound` allows.
+    The mean of the others is what FedAvg makes of them. Deviations longer than the median of their
+    lengths are shortened to it first (norm bounding: Sun et al., 2019), so that a multiple of the
+    mean makes no step longer than that of another client. The mean of the others times −3 is no
+    farther than honest updates of clients whose data differ; but it points against the geometric
+    median, and is left out, as FLTrust (Cao et al., NDSS 2021) leaves out what points against an
+    update that it trusts.
     """
 
     name = "near-mean"
-    longest = BOUND_ROBUST
+    longest = 1.0
 
     def shares(self, products: Floats, weights: Floats) -> Floats:
         """The weights of the near updates."""
-        distances = distances_from(products, geometric_median(products, weights))
-        near = weights * (distances <= FARTHEST * np.median(distances))
+        center = geometric_median(products, weights)
+        distances = distances_from(products, center)
+        is_near = distances <= FARTHEST * np.median(distances)
+        is_along = products @ center >= 0
+        near = weights * (is_near & is_along if (is_near & is_along).any() else is_near)
         return near / near.sum()
 
 

@@ -161,11 +161,12 @@ class RunKeys(Table):
     normalize: Literal["l2", "l1", "none"] = "l2"
     """norm that scales every row of node features"""
     train_size: float = Field(default=CHOSEN, gt=0, lt=1)
-    """training share of a client's nodes, graphs or images, for data sets without splits; auto: .2
-    for graphs and .75 for images"""
+    """training share of a client's nodes, graphs or images, for data sets without splits; a real
+    node splits its own data by shares of its own and refuses others; auto: .2 for graphs and .75
+    for images, or a node's"""
     test_size: float = Field(default=CHOSEN, ge=0, lt=1)
-    """test share of a client's data; the rest is for validation; auto: .4 for graphs, .25 for
-    images, .15 for points, which have no validation data"""
+    """test share of a client's data, as train-size; the rest is for validation; auto: .4 for
+    graphs, .25 for images, .15 for points, which have no validation data, or a node's"""
     test_data: str = "auto"
     """images or points that score the global model at the server: auto: the data set's own test
     data if the clients hold parts of the data set; none; or the path of points or of a folder with

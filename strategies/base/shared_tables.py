@@ -41,6 +41,11 @@ NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flow
 """The strategies that use only the mean of the clients' parameters."""
 
 
+GROUP_SIZE = 5
+"""Default of the smallest size of a group of a secure sum: with the server, all members but one can
+compute what the last one sent."""
+
+
 class Images(Table):
     """Keys of image data and networks."""
 
@@ -81,7 +86,8 @@ class Points(Table):
     label_key: str = "label"
     """column of obs with the classes, in an .h5ad file; column of a table"""
     split_seed: int | None = Field(default=None, ge=0, lt=2**31)
-    """seed of the split into training and test points; auto: the run's"""
+    """seed of the split into training and test points; auto: the run's. Refused by real nodes with
+    data of their own"""
     hold_out: Literal["test", "validation"] = "test"
     """the points that score a run: test: the test points; validation: test-size of the training
     points, and the test points are left out, as when `curvfed compare` chooses configurations"""
@@ -100,17 +106,19 @@ class Points(Table):
 class Secure(Table):
     """Keys of secure sums."""
 
-    threshold: int | None = Field(default=None, ge=2)
-    """minimum number of clients that must stay to the end, or nothing is revealed; more than half
-    of the cohort; auto: two thirds, rounded up"""
-    neighbours: int | None = Field(default=None, ge=1)
-    """number of clients with which each client shares masks and secrets; auto: all of up to 64
-    clients, and beyond a number that grows with their logarithm. Without a roster always all"""
-    fixed_groups: bool | None = None
-    """sum the clients in fixed groups of 5 to 9, or in one of up to 9; a group with a missing
-    member is left out of the round. It protects over many rounds and runs, where different cohorts
-    together reveal more than each one; auto: for real nodes, which sum in no other way, and not in
-    a simulation"""
+    group_size: int | None = Field(default=None, ge=2)
+    """minimum number of clients that are summed together in a simulation; real nodes are summed in
+    the groups of their roster. A group sums with all its members or not at all; auto: groups of 5
+    to 9, and with dp.unit all clients together
+    """
+    patience: Rate = Field(default=1800.0, ge=0)
+    """seconds for which a sum waits for members that are away; then the round ends without their
+    group, or the run stops if there is no other
+    """
+    min_holders: int | None = Field(default=None, ge=1)
+    """minimum number of members of a sum that have a class or an entity of links; with fewer what
+    is computed from it stays at these clients; auto: that of the nodes' policies, where the default
+    is 3, or all members of a smaller group; in a simulation 1. The highest counts"""
     clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
     """maximum norm of a client's update in a secure average; longer updates are shortened to it,
     and the log reports them"""
@@ -127,7 +135,7 @@ class Privacy(Table):
     """the privacy loss of the whole run at most; auto: none, without dp.unit"""
     delta: Rate = Field(default=1e-5, gt=0, lt=0.1)
     """the probability with which the loss may be larger; far below 1 / number of units"""
-    clip: Rate = Field(default=1.0, gt=0)
+    clip: Rate = Field(default=1.0, ge=1e-6, le=1e6)
     """maximum norm of what one unit adds, the gradient of an example or the update of a client, or
     the features of an example in sums; longer ones are shortened to it, and the noise is
     proportional to it"""
@@ -135,7 +143,7 @@ class Privacy(Table):
     """with dp.unit = client: dp.clip is only the first, and then follows this quantile of the
     lengths of the updates, at 5% of the budget; auto: dp.clip stays"""
     force: bool = False
-    """allow dp.unit = client with fewer than 100 clients in a round"""
+    """allow dp.unit = client with fewer than 100 clients in a sum"""
 
 
 class MLflow(Table):

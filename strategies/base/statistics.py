@@ -23,6 +23,35 @@ def in_large_classes(labels: Integers, minimum: int) -> Booleans:
 
 
 @dataclass(frozen=True, eq=False)
+class Leaving:
+    """Which classes' figures may leave a client.
+
+    Attributes
+    ----------
+    minimum : int
+        Minimum number of training examples of the class.
+    few : bool array (C,)
+        Whether too few members of a secure sum have the class, by its number among the
+        federation's, or the entity of links; empty without such a rule.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 0, 1, 2, 2])
+    >>> Leaving(minimum=2, few=np.array([False, False, True])).examples(labels)
+    array([ True,  True, False, False, False])
+    """
+
+    minimum: int = 1
+    few: Booleans = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def examples(self, labels: Integers) -> Booleans:
+        """Whether what is computed from each example may leave, by the numbers of their classes,
+        (n,)."""
+        is_large = in_large_classes(labels, self.minimum)
+        return is_large & ~self.few[labels] if self.few.size else is_large
+
+
+@dataclass(frozen=True, eq=False)
 class Statistics:
     """The contribution of a client, or of several clients together.
 

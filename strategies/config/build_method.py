@@ -261,8 +261,7 @@ def initial_aggregation(
             shared[name] = tensor.numpy(force=True)
     if begin is not None:
         shared = begin(shared, frozenset(state.keys() - shared.keys()))
-    if config.model is not None and plugins.is_model(config.model):
-        _check_personal(config, facts)
+    check_personal(config, facts)
     aggregation = new_aggregation(shared, config, clients)
     if config.dp.clip_quantile is None:
         return aggregation
@@ -331,12 +330,18 @@ def learner_class(method: Method) -> type[Learner]:
     return half_class(method.learner or Learner, "client", Learner, "not-a-learner")
 
 
-def _check_personal(config: RunConfig, facts: Facts) -> None:
+def check_personal(config: RunConfig, facts: Facts) -> None:
     """Refuse a model of another package without the parameters that the method keeps at the
     clients.
 
     Under FlatLand any flat network is accepted: all its parameters are space-like and shared.
+
+    Raises
+    ------
+    ConfigError
     """
+    if config.model is None or not plugins.is_model(config.model):
+        return
     present = personal_patterns(config, facts)
     personal = () if config.row.space == "lorentz" else config.row.personal
     missing = [] if set(personal) & set(present) else list(personal)

@@ -21,7 +21,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import READ_AS
 from curvfed.tasks.kinds import KINDS, tasks_as
 from curvfed.tasks.link_tables import LINKS
-from curvfed.tasks.registry import GENERATED, OWN, partitioned_kind, tasks_of
+from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
 BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
@@ -100,19 +100,22 @@ def check_paths(config: RunConfig) -> None:
 
 
 def check_path(key: str, path: str) -> None:
-    """Refuse a path that cannot exist.
+    """Refuse a path that cannot exist, or whose name no file of a run can hold.
 
     Raises
     ------
     ConfigError
     """
     try:
+        path.encode()
         Path(path).expanduser().stat()
     # no such user; an impossible name; not there
     except (RuntimeError, ValueError, OSError) as error:
         if getattr(error, "errno", None) not in (errno.ELOOP, errno.ENAMETOOLONG, None):
             return
         reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
+        if isinstance(error, UnicodeEncodeError):
+            reason = "its bytes are not UTF-8; rename it"
         shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
         what = "a name or a path" if key == "dataset" else "a path"
         raise ConfigError(
@@ -130,7 +133,7 @@ def check_data(config: RunConfig) -> None:
     possible = method.tasks if config.dataset in GENERATED else tasks
     _check_model(config, tasks, possible)
     check_partition(config, tasks, possible)
-    task = next(task for task in tasks if task in method.tasks)
+    task = tasks[0]
     resolved = resolve_defaults(config, task)
     if (
         resolved.aggregation == "flower:QFedAvg"
@@ -153,8 +156,6 @@ def check_data(config: RunConfig) -> None:
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
         _check_secure_sum(resolved)
-    if config.secure.fixed_groups:
-        check_groups(resolved)
     if len(tasks) == 1 and not KINDS[task].has_validation:
         if config.train_size is not None:
             raise _conflict(
@@ -188,20 +189,18 @@ def _tasks(config: RunConfig) -> Sequence[str]:
     method = config.row
     tasks = tasks_as(tasks_of_dataset(config.dataset, config.data_path), method.tasks)
     if not set(tasks) & set(method.tasks):
-        verb = "holds"
-        note = ""
-        if Path(config.dataset).suffix:
-            verb = "is read as"
-            note = f"; {READ_AS}"
+        decision = decision_of(config.dataset, config.data_path)
+        reason = f" ({decision.reason})" if decision else ""
+        note = f"; {READ_AS}" if decision and Path(config.dataset).suffix else ""
         if not any(KINDS[task].has_classes for task in method.tasks):
             note = f"; {LINKS}, or a data set of one graph"
         raise ConfigError(
-            f'dataset = "{config.dataset}" {verb} {" or ".join(tasks)}, but method ='
+            f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
             f" these, or another method{note}",
             key="dataset-with-method",
         )
-    return method.tasks if config.dataset.lower() == OWN else tasks
+    return tasks
 
 
 def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
@@ -312,8 +311,16 @@ def _check_plain_sgd(config: RunConfig, task: str) -> None:
 
 
 def _check_secure_sum(config: RunConfig) -> None:
-    """Refuse an aggregation that needs single updates; `config` has its defaults resolved."""
+    """Refuse samples of clients, and an aggregation that needs single updates; `config` has its
+    defaults resolved."""
     row = config.row
+    if config.fraction_train < 1 and not row.is_one_shot:
+        raise _conflict(
+            config,
+            "secure-sum fraction-train",
+            "fraction-train = 1, for sums over other clients in each round would show their"
+            " differences",
+        )
     if config.aggregation == row.aggregation and row.summed_clients != "none":
         return
     methods = AGGREGATION_METHODS.items()
@@ -332,24 +339,16 @@ def _check_secure_sum(config: RunConfig) -> None:
 
 
 def check_groups(config: RunConfig) -> None:
-    """Refuse keys that do not fit fixed groups, where they are configured or the clients are real
-    nodes.
+    """Refuse keys that do not fit the groups of real nodes.
 
     Raises
     ------
     ConfigError
     """
-    if config.secure.fixed_groups is False:
-        raise ConfigError(
-            "secure.fixed-groups = false: allowed is auto or true, because real nodes are summed in"
-            " fixed groups alone",
-            key="secure-fixed-groups",
-        )
-    needed = {"fraction-train": 1.0, "secure.threshold": "auto", "secure.neighbours": "auto"}
-    for key, value in (needed | {"hull.groups": 1}).items():
+    for key, value in {"secure.group-size": "auto", "hull.groups": 1}.items():
         if config[key] != value:
-            allowed = f"{key} = {value}, for a fixed group sums with all its members or not at all"
-            raise _conflict(config, f"secure.fixed-groups {key}", allowed)
+            allowed = f"{key} = {value}, for real nodes are summed in the groups of their roster"
+            raise _conflict(config, key, allowed)
 
 
 def _check_points(config: RunConfig) -> None:
@@ -369,9 +368,10 @@ def _check_points(config: RunConfig) -> None:
 
 def check_together(config: RunConfig) -> None:
     """Check all other conditions on several keys."""
-    for key in ("secure.threshold", "secure.neighbours"):
-        if config[key] != "auto" and not config.is_masked:
-            raise _conflict(config, f"{key} secure-sum", "secure-sum = true, which masks updates")
+    if config.secure.group_size is not None and not config.is_masked:
+        raise _conflict(
+            config, "secure.group-size secure-sum", "secure-sum = true, which masks updates"
+        )
     # The value is not repeated, since others read the files and messages that errors are in.
     if "@" in config.mlflow.tracking_uri:
         raise ConfigError(

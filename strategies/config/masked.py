@@ -1,5 +1,5 @@
-"""Which phases are summed under masks, and what a client signs with its masked vector: digests of
-parameters, facts, configuration and code."""
+"""Which phases are summed under masks, and the basis of a masked vector: digests of the parameters,
+facts, configuration, code and personal state that it is computed from."""
 
 import json
 from collections.abc import Mapping
@@ -19,28 +19,72 @@ from curvfed.strategies.wire.messages import (
     CCVR,
     EVALUATE,
     FINE_TUNE,
+    HOLDERS,
     HULLS,
     TRAIN,
     Facts,
+    Holders,
 )
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
-TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
+TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
 """Phases whose replies can be masked, in their order within a round."""
+
+
+def sum_number(phase: str, round: int) -> int:
+    """The number of a run's sum, from 1: it rises from sum to sum, and no two sums share it."""
+    return round * len(TARGETS) + TARGETS.index(phase) + 1
 
 
 def is_masked(run: RunKeys, phase: str) -> bool:
     """Whether the server sees only the sum of the replies of this phase."""
-    return phase in TARGETS and (run.secure_sum or phase == HULLS)
+    return phase in TARGETS and (run.secure_sum or phase in (HOLDERS, HULLS))
 
+
+OF_THE_SERVER = frozenset(
+    {
+        "resume",
+        "results-dir",
+        "round-timeout",
+        "debug",
+        "report",
+        "sinks",
+        "callbacks",
+        "workers",
+        "test-data",
+        "mlflow.tracking-uri",
+        "mlflow.experiment",
+        "wandb.project",
+        "wandb.mode",
+        "secure.patience",
+    }
+)
+"""Keys that no vector of a client depends on. They are not part of its basis: a run can be resumed
+with other values."""
 
 ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
 
-def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> "Basis":
+HARMLESS = {
+    "header": "the session has the run, the phase and the round",
+    "parts": "a masked phase has the parts of `Opening` and no others; the session has their sizes,"
+    " and peers wrote and sealed the texts",
+}
+"""The fields of a request that are not in the basis of a vector, and why a server gains nothing by
+sending some members others."""
+
+
+def basis_of(
+    arrays: Arrays,
+    fixed: Arrays,
+    facts: Facts,
+    config: RunConfig,
+    stamp: int,
+    holders: Holders | None = None,
+) -> "Basis":
     """The basis of a vector.
 
     Parameters
@@ -53,15 +97,20 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> 
     config : RunConfig
         As the run was started with: before missing values are resolved and before a node decides
         how its own data are read.
+    stamp : int
+        The round of the personal state that the server asks for.
+    holders : Holders, optional
+        As the server states them.
     """
     from curvfed.strategies.secure_sum.messages import Basis
 
     parameters = sha256(_digest_of(arrays) + _digest_of(fixed)).digest()
     return Basis(
         parameters=parameters,
-        facts=_digest(vars(facts)),
+        facts=_digest(vars(facts) | ({} if holders is None else {"holders": vars(holders)})),
         configuration=_configuration(config),
         code=code_digest(),
+        state=sha256(f"round {stamp}".encode()).digest(),
     )
 
 
@@ -86,7 +135,8 @@ def _digest(values: Mapping[str, Any]) -> bytes:
 
 @lru_cache(maxsize=8)
 def _configuration(config: RunConfig) -> bytes:
-    return _digest(flatten(config))
+    values = flatten(config)
+    return _digest({key: value for key, value in values.items() if key not in OF_THE_SERVER})
 
 
 @cache

@@ -18,7 +18,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
 MIN_CLIENTS = 100
-"""Minimum number of clients in a round that hides each of them."""
+"""Minimum number of members of a sum that hides each of them."""
 
 CALIBRATION_SHARE = 0.5
 """The epsilon that a calibration after private rounds would cost alone, as a share of the run's;
@@ -149,7 +149,7 @@ def privacy_cost(config: RunConfig, num_examples: int) -> str:
 
 
 def check_enough_clients(config: RunConfig, number: int) -> None:
-    """Refuse to hide single clients among fewer than `MIN_CLIENTS`.
+    """Refuse to hide single clients in a sum of fewer than `MIN_CLIENTS` members.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def check_enough_clients(config: RunConfig, number: int) -> None:
     """
     if config.dp.unit == "client" and number < MIN_CLIENTS and not config.dp.force:
         raise ConfigError(
-            f"dp.unit = client with {number} clients in a round: the noise that hides one of them"
+            f"dp.unit = client with {number} clients in a sum: the noise that hides one of them"
             f" is larger than the mean of so few; allowed are {MIN_CLIENTS} or more, of which 1,000"
             " make a useful model, or dp.force = true",
             key="too-few-to-hide",

@@ -1,7 +1,6 @@
 """The configuration of a run: the keys of every run, a table for each part with its own keys, the
 values that replace "auto", and the data set that it describes."""
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -30,8 +29,9 @@ from curvfed.strategies.methods import (
     table_of,
 )
 from curvfed.tasks.dataset import Dataset, dataset_class
-from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.errors import did_you_mean, near_names
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import has_users, partitioned_kind
 
 if TYPE_CHECKING:
@@ -264,9 +264,11 @@ def plain(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def open_dataset(config: RunConfig, task: str) -> Dataset:
-    """The data set of a run with this task; prepared clients are in the user's cache."""
-    return dataset_class(task).of_run(resolve_defaults(config, task), home() / "cache")
+def open_dataset(config: RunConfig, task: str, record_split: RecordSplit | None = None) -> Dataset:
+    """The data set of a run with this task, with a node's own split if it has one; prepared clients
+    are in the user's cache."""
+    dataset = dataset_class(task).of_run(resolve_defaults(config, task), home() / "cache")
+    return dataset.split_by(record_split)
 
 
 SYNONYMS = {
@@ -294,15 +296,13 @@ def nearest_key(key: str, keys: Collection[str]) -> str:
     """The synonym of an unknown key, or the key with the closest spelling; empty if none is
     near."""
     spelled = kebab(key.lower())
-    synonym = SYNONYMS.get(spelled, spelled)
-    if synonym in keys:
-        return synonym
-    return next(iter(difflib.get_close_matches(spelled, keys, n=1, cutoff=0.5)), "")
+    if spelled in SYNONYMS or spelled in keys:
+        return SYNONYMS.get(spelled, spelled)
+    return next(iter(near_names(spelled, keys)), "")
 
 
 def key_hint(key: str, keys: Collection[str]) -> str:
-    """The end of a sentence about an unknown key: the nearest key, or several that are spelled
-    alike."""
+    """The end of a sentence about an unknown key: the nearest key, or the page with all."""
     near = nearest_key(key, keys)
     if near:
         return f'; did you mean "{near}"?'

@@ -1,8 +1,8 @@
-"""The masked phases: the first message of a secure sum, which the clients check; the groups in
-which clients are summed; and a client's vector: its values, its weight and figures about the
+"""The masked phases: what their message has beside the model, which the clients check; the groups
+in which clients are summed; and a client's vector: its values, its weight and figures about the
 client. The server sees only sums of these vectors."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,89 +10,67 @@ from numpy.typing import NDArray
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Secure
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
-from curvfed.strategies.secure_sum.messages import Message
+from curvfed.strategies.secure_sum.messages import BytesByPartition
 from curvfed.strategies.wire.messages import Header
 
 MASKED = "masked"
 """Name of the array in a masked reply."""
 
 
-class Opening(Message):
-    """The first message of a secure sum.
+class Opening(BytesByPartition):
+    """The values of a masked phase's message beside the model: the size of the vectors, and what
+    the member's peers wrote to it when keys were exchanged.
 
     Attributes
     ----------
-    target : str
-        One of `TARGETS`.
     modulus, length : int
         Of the vectors.
-    clients : list of int
-        Partitions, ascending.
-    asked : int
-        Number of clients that the vectors are encoded for, before some were left out; 0: that of
-        `clients`.
+    partitions, values : list
+        The peers, and their encrypted texts.
     """
 
-    target: str
     modulus: int
     length: int
-    clients: list[int]
-    asked: int = 0
 
-    def session(
-        self, header: Header, run: RunKeys, keys: Secure, *, is_group: bool = False
-    ) -> Session:
-        """The session; its threshold and neighbours come from each side's own configuration.
-
-        Parameters
-        ----------
-        is_group : bool
-            Whether the clients are a fixed group, which sums with all its members or not at all,
-            whatever the configuration.
+    def session(self, header: Header, run: RunKeys, members: Sequence[int]) -> Session:
+        """The session of these members.
 
         Raises
         ------
         SecureSumError
-            If a value is out of range, or the target is not masked in this run.
+            If a value is out of range, or the phase is not masked in this run.
         """
-        if not is_masked(run, self.target):
+        if not is_masked(run, header.phase):
             raise SecureSumError(
-                f"phase {self.target!r} is not masked in this run", key="unmasked-phase"
+                f"phase {header.phase!r} is not masked in this run", key="unmasked-phase"
             )
-        threshold = keys.threshold or 0
-        neighbours = keys.neighbours or 0
-        if is_group or keys.fixed_groups:
-            threshold = len(self.clients)
-            # All others: then no secret is recovered without its owner's share.
-            neighbours = threshold - 1
         return Session(
             run=header.run,
-            phase=self.target,
+            phase=header.phase,
             round=header.round,
             modulus=self.modulus,
             length=self.length,
-            clients=tuple(self.clients),
-            threshold=threshold,
-            neighbours=neighbours,
-            asked=self.asked,
+            clients=tuple(members),
         )
 
 
-def groups(clients: Collection[int], number: int = 0) -> list[list[int]]:
+def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) -> list[list[int]]:
     """Divide the clients into groups of about equal size, in ascending order of partitions.
 
     Parameters
     ----------
     number : int
-        The number of groups; 0 for groups of 5 to 9, and one group of up to 9 clients.
+        The number of groups; 0 for groups of `size` and more.
+    size : int
+        The smallest size of a group; fewer than twice as many clients are one group.
     """
-    number = number or (len(clients) // 5 if len(clients) > 9 else 1)
+    number = number or max(len(clients) // size, 1)
     return [group.tolist() for group in np.array_split(sorted(clients), number)]
 
 
@@ -118,7 +96,8 @@ def decoded(
     total : Statistics
         Without figures.
     means : dict of str to (float, int)
-        For each reported figure, its mean over the clients that report it, and their number.
+        For each reported figure, its mean over the clients that report it, and their number; see
+        `joined_means`.
     """
     num_figures = len(SUMMED)
     places = [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
@@ -130,6 +109,19 @@ def decoded(
     }
     total = Statistics(like, int(np.rint(weight[0])), error=encoding.error).unflatten(values)
     return total, means
+
+
+def joined_means(
+    groups: Sequence[Mapping[str, tuple[float, int]]],
+) -> dict[str, tuple[float, int]]:
+    """The means of figures over the clients of several groups, and the numbers of clients."""
+    joined: dict[str, tuple[float, int]] = {}
+    for means in groups:
+        for name, (mean, count) in means.items():
+            earlier, before = joined.get(name, (0.0, 0))
+            together = before + count
+            joined[name] = ((earlier * before + mean * count) / together, together)
+    return joined
 
 
 def sum_encoding(bound: float, clients: int) -> FixedPoint:

@@ -56,6 +56,15 @@ _LOGISTIC: dict[Kind, type[Log0Logistic]] = {
 }
 
 
+WITHOUT_COST: tuple[Kind, ...] = ("depth", "quadratic")
+"""The kinds that are not fitted at a cost C."""
+
+
+def cost_words(kind: Kind, c: float) -> str:
+    """ ", C = 10", or "" for a kind without a cost."""
+    return "" if kind in WITHOUT_COST else f", C = {c:g}"
+
+
 @dataclass(frozen=True, eq=False)
 class Classifier:
     """A trained classifier of points in the Poincaré disc.

@@ -12,7 +12,7 @@ from scipy.optimize import minimize_scalar
 from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.hull import points_within
 from curvfed.geometry.linear_classifiers import GRID
-from curvfed.strategies.hull.classifier import Classifier, Kind
+from curvfed.strategies.hull.classifier import Classifier, Kind, cost_words
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls, Outlines
 from curvfed.strategies.run_log import log
@@ -193,10 +193,10 @@ def choose_classifier(bodies: GroupedHulls, c: float, seed: int) -> tuple[Classi
     for choice in comparison.choices:
         log.info(
             "hull.classifier = auto: %s classifies %.1f%% of the points within left-out hulls"
-            " correctly (C = %g)",
+            " correctly%s",
             KEYS[choice.kind],
             100 * choice.share,
-            choice.c,
+            cost_words(choice.kind, choice.c),
         )
     kind, cost = DEPTH
     if comparison.choices:

@@ -208,9 +208,9 @@ class DiscriminantClient(MomentsOfClasses, ClassSumsClient):
         tangents = self.tangents()
         # The sums over a class that only one client has are that client's, unless noise hides them;
         # a point that adds or removes a whole class would need more of it.
-        is_large = self.large_classes(labels, 1) | self.is_private
-        labels = labels[is_large]
-        tangents = tangents[is_large]
+        leaves = self.leave() | self.is_private
+        labels = labels[leaves]
+        tangents = tangents[leaves]
         classes = len(self.setting.class_names)
         if not self.is_private:
             moments = class_moments(tangents, labels, classes, self.reach)

@@ -10,7 +10,7 @@ from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.statistics import Arrays, in_large_classes
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Trained
 from curvfed.strategies.wire.checks import check_arrays
@@ -121,6 +121,7 @@ class FedHProClient(Learner):
 
     keys: Keys
     reports_statistics = True
+    sums_by_name = True
     hides_records = False
 
     def __init__(self, local: Local) -> None:
@@ -154,8 +155,8 @@ class FedHProClient(Learner):
         means = (one_hot.T @ features) / one_hot.sum(0).clamp(min=1)[:, None]
         self._margin = margin(means).to(self._prototypes.device)
         slopes = (F.linear(features, weight, bias).softmax(1) - one_hot) @ weight
-        is_large = in_large_classes(labels.numpy(), self.local.min_class_size)
-        classes *= torch.from_numpy(is_large)[:, None]
+        leaves = self.local.leaving.examples(labels.numpy())
+        classes *= torch.from_numpy(leaves)[:, None]
         self._sums = classes.T @ slopes
         self._counts = classes.sum(0)
         return super().train()

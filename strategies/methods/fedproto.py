@@ -13,7 +13,7 @@ from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method, Network
-from curvfed.strategies.base.statistics import Arrays, in_large_classes
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
 from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch
@@ -73,6 +73,7 @@ class FedProtoClient(Learner):
 
     keys: Keys
     reports_statistics = True
+    sums_by_name = True
     hides_records = False
 
     def __init__(self, local: Local) -> None:
@@ -101,9 +102,9 @@ class FedProtoClient(Learner):
         """The round's steps, and the sums of features after them."""
         trained = super().train()
         features, labels = classifier_inputs(self.local.model, self.local.task)
-        is_large = in_large_classes(labels.numpy(), self.local.min_class_size)
+        leaves = self.local.leaving.examples(labels.numpy())
         classes = F.one_hot(labels, len(self._counts)).to(features.dtype) / max(len(labels), 1)
-        classes *= torch.from_numpy(is_large)[:, None]
+        classes *= torch.from_numpy(leaves)[:, None]
         self._sums = classes.T @ features
         self._counts = classes.sum(0)
         if self.local.config.weights == "uniform":

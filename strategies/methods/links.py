@@ -1,11 +1,12 @@
 """Embeddings of links, in hyperbolic or flat space, whose rows are averaged each for itself."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
@@ -14,12 +15,17 @@ from curvfed.strategies.base.keys import CHOSEN, Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import LINKS, Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, named_state
+from curvfed.strategies.base.training import Trained
 from curvfed.tasks.kinds import SPACE_MODELS
 
 ROWS = "rows/"
 COUNTS = "counts/"
 """Beginnings of the names of a reply's sums over links: of rows, and of their weights."""
+
+HOME = "home/"
+INDEX = "/index"
+"""Beginning of the names of the rows that stay at a client, and end of those of their numbers."""
 
 BY_ROW = {"entities": "entities", "bias": "entities", "relations": "relations"}
 """Parameters whose rows are averaged each for itself, and what these are rows of."""
@@ -93,19 +99,64 @@ class LinksClient(Learner):
     number of its links.
 
     Only sums over the clients are needed: rows of entities that it does not have are zeros, as are
-    their weights.
+    their weights. Rows of entities that too few members of a secure sum have are zeros too, and
+    the client goes on with its own.
     """
 
     keys: Keys
     hides_records = False
+    sums_by_name = True
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self._received: dict[str, Tensor] = {}
+        self._stays = {kind: self._staying(kind) for kind in set(BY_ROW.values())}
+        self._home: dict[str, Tensor] = {}
+        for name, kind in BY_ROW.items():
+            if name in local.shared:
+                self._add_home(name, self._stays[kind])
+
+    def _staying(self, kind: str) -> Tensor:
+        """Whether each row stays at the clients, (N,)."""
+        task: Any = self.local.task
+        few = torch.from_numpy(self.local.leaving.few)
+        if not len(few):
+            return torch.zeros_like(task.counts[kind], dtype=torch.bool)
+        # The relation without a name is that of all links.
+        places = task.places[kind]
+        return (few[places] & (places >= 0)).to(task.counts[kind].device)
+
+    def _add_home(self, name: str, stays: Tensor) -> None:
+        """Keep a parameter's rows of this client that stay, as they start."""
+        task: Any = self.local.task
+        rows = (stays & (task.counts[BY_ROW[name]] > 0)).nonzero().squeeze(1)
+        if len(rows):
+            self._home[HOME + name] = self.local.tensors[name].detach()[rows].clone()
+            self._home[HOME + name + INDEX] = rows
+
+    def local_state(self) -> dict[str, Tensor]:
+        """The rows that stay, and their numbers."""
+        return dict(self._home)
+
+    def train(self) -> Trained:
+        """The round's steps; then the rows that stay are kept."""
+        trained = super().train()
+        for name in BY_ROW:
+            if HOME + name in self._home:
+                rows = self._home[HOME + name + INDEX]
+                self._home[HOME + name].copy_(self.local.tensors[name].detach()[rows])
+        return trained
+
+    @staticmethod
+    def restored(model: nn.Module, state: Arrays) -> nn.Module:
+        """The model with the client's own rows."""
+        load_home(named_state(model), {name: torch.from_numpy(a) for name, a in state.items()})
+        return model
 
     def receive(self, arrays: Arrays) -> None:
-        """Load the rows, and keep them until the reply."""
+        """Load the rows, put the client's own in their places, and keep them until the reply."""
         super().receive(arrays)
+        load_home(self.local.tensors, self._home)
         self._received = {
             name: self.local.tensors[name].detach().clone()
             for name in BY_ROW
@@ -122,10 +173,19 @@ class LinksClient(Learner):
             new = self.local.tensors[name]
             terms = mean_terms(_average(self.keys), getattr(new, "chart", None), old, new)
             weights = task.counts[BY_ROW[name]].to(new.dtype) / max(task.num_examples, 1)
+            weights = weights.masked_fill(self._stays[BY_ROW[name]], 0)
             del shared[name]
             shared[ROWS + name] = (weights[:, None] * terms).numpy(force=True)
             shared[COUNTS + BY_ROW[name]] = weights.numpy(force=True)
         return shared
+
+
+@torch.no_grad()
+def load_home(tensors: Mapping[str, Tensor], home: Mapping[str, Tensor]) -> None:
+    """Put the rows of `LinksClient.local_state` in their places."""
+    for name in BY_ROW:
+        if HOME + name in home:
+            tensors[name][home[HOME + name + INDEX]] = home[HOME + name].to(tensors[name].device)
 
 
 class LinksServer(Average):

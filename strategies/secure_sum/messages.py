@@ -14,10 +14,6 @@ Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
 
 HASH_BYTES = 32
 
-SEED_TAG = b"s"
-KEY_TAG = b"k"
-"""First byte of a revealed share: of the seed of a self mask, or of a mask key's secret."""
-
 Key = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 Hash = Annotated[bytes, Field(min_length=HASH_BYTES, max_length=HASH_BYTES)]
 
@@ -69,56 +65,32 @@ def refusal(kind: type[Message], error: ValidationError) -> SecureSumError:
     return SecureSumError(f"{kind.__name__}: {'; '.join(texts)}", key="message")
 
 
-class PublicKeys(Message):
-    """A client's public keys for one session.
+class PublicKey(Message):
+    """A member's public key for the masks of one run.
 
     Attributes
     ----------
-    mask_key, encryption_key : bytes, 32
-        X25519: for pairwise masks, and for encryption between clients.
+    key : bytes, 32
+        X25519.
     signature : bytes
-        Ed25519, 64 bytes; empty if the client has no signing key.
+        Ed25519, 64 bytes; empty if the member has no signing key.
     """
 
-    mask_key: Key
-    encryption_key: Key
+    key: Key
     signature: Signature
 
-    @property
-    def both(self) -> bytes:
-        """Mask key and encryption key."""
-        return self.mask_key + self.encryption_key
-
     def as_bytes(self) -> bytes:
-        """Both keys and the signature, for the peers."""
-        return self.both + self.signature
+        """Key and signature, for the peers."""
+        return self.key + self.signature
 
     @classmethod
     def from_bytes(cls, text: bytes) -> Self:
         """Inverse of `as_bytes`; raises as `from_parts`."""
-        mask_key = text[:KEY_BYTES]
-        encryption_key = text[KEY_BYTES : 2 * KEY_BYTES]
-        signature = text[2 * KEY_BYTES :]
-        return cls.from_parts(
-            {"mask_key": mask_key, "encryption_key": encryption_key, "signature": signature}
-        )
-
-
-class Advertisement(PublicKeys):
-    """A client's public keys in its message to the server.
-
-    Attributes
-    ----------
-    signing_key : bytes
-        The Ed25519 key that the client claims to sign with, 32 bytes, or none. Its peers look into
-        their roster.
-    """
-
-    signing_key: bytes = Field(max_length=KEY_BYTES)
+        return cls.from_parts({"key": text[:KEY_BYTES], "signature": text[KEY_BYTES:]})
 
 
 class BytesByPartition(Message):
-    """Bytes of, or for, several clients: all public keys, encrypted shares, revealed shares."""
+    """Bytes of, or for, several members: their public keys, or encrypted texts."""
 
     partitions: list[int]
     values: list[bytes] = Field(repr=False)
@@ -132,21 +104,14 @@ class BytesByPartition(Message):
         return self
 
     @classmethod
-    def of(cls, values: Mapping[int, bytes], **parts: bytes) -> Self:
-        """The message of these values; `others` are the parts of a subclass."""
+    def of(cls, values: Mapping[int, bytes], **parts: int) -> Self:
+        """The message of these values; `parts` are those of a subclass."""
         return cls.from_parts({"partitions": [*values], "values": [*values.values()], **parts})
 
     @property
     def by_partition(self) -> dict[int, bytes]:
         """Values by partition."""
         return dict(zip(self.partitions, self.values, strict=True))
-
-
-class EncryptedShares(BytesByPartition):
-    """A client's messages to its peers, by receiver, and its commitment to the seed of its self
-    mask."""
-
-    commitment: Hash
 
 
 class Basis(Message):
@@ -162,17 +127,21 @@ class Basis(Message):
         Of the run's configuration.
     code : bytes, 32
         Of the app's code at the member.
+    state : bytes, 32
+        Of the round of the personal state that the server asked for.
     """
 
     parameters: Hash
     facts: Hash
     configuration: Hash
     code: Hash
+    state: Hash
 
     @property
     def digest(self) -> bytes:
-        """SHA-256 of all four; it goes into the pairwise masks and the signed survivors."""
-        return sha256(self.parameters + self.facts + self.configuration + self.code).digest()
+        """SHA-256 of all of them; it goes into the masks."""
+        fields = [getattr(self, name) for name in Basis.model_fields]
+        return sha256(b"".join(fields)).digest()
 
     @property
     def short(self) -> dict[str, str]:
@@ -191,31 +160,13 @@ class MaskedInput(Basis):
     checksum: Hash
 
 
-class Survivors(Message):
-    """The clients whose masked inputs are in the sum."""
-
-    survivors: list[int]
-
-
-class Confirmation(Message):
-    """A client's signature of the survivors; empty if the session is not signed."""
-
-    signature: Signature
-
-
-class Complaint(Message):
-    """The peers whose keys or shares do not verify; replaces a client's shares or masked input."""
-
-    complaint: list[int] = Field(min_length=1)
-
-
-def public_keys_message(keys: Mapping[int, PublicKeys]) -> BytesByPartition:
-    """The public keys of many clients."""
+def public_keys_message(keys: Mapping[int, PublicKey]) -> BytesByPartition:
+    """The public keys of many members."""
     return BytesByPartition.of({partition: key.as_bytes() for partition, key in keys.items()})
 
 
-def public_keys_in(message: BytesByPartition) -> dict[int, PublicKeys]:
+def public_keys_in(message: BytesByPartition) -> dict[int, PublicKey]:
     """Inverse of `public_keys_message`; raises as `Message.from_parts`."""
     return {
-        partition: PublicKeys.from_bytes(text) for partition, text in message.by_partition.items()
+        partition: PublicKey.from_bytes(text) for partition, text in message.by_partition.items()
     }

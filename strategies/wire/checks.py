@@ -151,7 +151,7 @@ def check_variances(arrays: Mapping[str, Array]) -> None:
 
 
 def check_texts(texts: Iterable[str]) -> None:
-    """Refuse texts that are too long for a log or a table, or not printable.
+    """Refuse texts that are too long for a log, a table or a ledger, or not printable.
 
     Raises
     ------
@@ -160,8 +160,8 @@ def check_texts(texts: Iterable[str]) -> None:
     for text in texts:
         if len(text) > MAX_TEXT or not text.isprintable():
             raise MessageError(
-                f"a name of a class or of the data has {len(text)} characters; allowed are up to"
-                f" {MAX_TEXT} printable ones",
+                f"a name or a text has {len(text)} characters; allowed are up to {MAX_TEXT}"
+                " printable ones",
                 key="text",
             )
 

@@ -32,6 +32,7 @@ from curvfed.strategies.wire.messages import (
     Description,
     Facts,
     Header,
+    Holders,
     Parts,
     Reply,
     Request,
@@ -49,6 +50,7 @@ _FIXED = "fixed"
 _METRICS = "metrics"
 _BODY = "body"
 _PARTS = "parts"
+_HOLDERS = "holders"
 
 _NUMPY = "numpy.ndarray"
 _PREFIX = 10  # bytes of NumPy's magic text, the version and the header's length
@@ -227,6 +229,8 @@ def encode_request(request: Request) -> RecordDict:
         content[_FIXED] = request.fixed
     if request.parts:
         content[_PARTS] = ConfigRecord(dict(request.parts))
+    if request.holders is not None:
+        content[_HOLDERS] = ConfigRecord(tuples_to_lists(vars(request.holders)))
     return content
 
 
@@ -236,13 +240,17 @@ def decode_request(content: RecordDict) -> Request:
     Raises
     ------
     MessageError
-        If a record or a key is missing or has another type.
+        If a record or a key is missing or has another type, or a name is too long.
     """
     header = config_of(content, _HEADER)
     facts = build_dataclass(Facts, config_of(content, _FACTS)) if _FACTS in content else None
     arrays, fixed = (
         record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
     )
+    check_texts([*arrays, *fixed])
+    holders = None
+    if _HOLDERS in content:
+        holders = build_dataclass(Holders, config_of(content, _HOLDERS))
     return Request(
         build_dataclass(Header, header),
         entry(header, "stamp", int),
@@ -250,6 +258,7 @@ def decode_request(content: RecordDict) -> Request:
         arrays,
         fixed,
         _parts(content),
+        holders,
     )
 
 
@@ -292,8 +301,8 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
     Raises
     ------
     MessageError
-        If a record or a key is missing or has another type, or if the reply belongs to another run,
-        phase or round.
+        If a record or a key is missing or has another type, a name is too long, or the reply
+        belongs to another run, phase or round.
     """
     record = config_of(content, _HEADER)
     header = build_dataclass(Header, record)
@@ -315,6 +324,7 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
             f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
         )
     arrays = record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()
+    check_texts([*arrays, *metrics])
     numbers = [(name, item) for name, item in metrics.items() if isinstance(item, int | float)]
     restored = entry(record, "restored", int) if "restored" in record else None
     return Reply(
@@ -335,9 +345,7 @@ def _description(content: RecordDict, partition: int) -> Description:
     body: dict[str, Any] = dict(config_of(content, _BODY))
     body["statistics"] = dict(config_of(content, "statistics"))
     data = build_dataclass(Description, body)
-    texts = (data.task, data.space, data.metric, data.digest, data.partition_digest, data.shape)
-    check_texts(texts)
-    check_texts(data.class_names)
+    check_texts(data.statistics)
     check_data(data.task, data.space, data.shape, data.num_features, data.class_names)
     check_statistics(data.statistics, len(data.class_names))
     check_partition(partition, data.num_partitions, data.partition_digest)
@@ -345,4 +353,6 @@ def _description(content: RecordDict, partition: int) -> Description:
 
 
 def _parts(content: RecordDict) -> Parts:
-    return dict(record_of(content, _PARTS, ConfigRecord) or {})
+    parts = dict(record_of(content, _PARTS, ConfigRecord) or {})
+    check_texts([*parts, *(value for value in parts.values() if isinstance(value, str))])
+    return parts

@@ -71,6 +71,9 @@ PATIENCE = 2.0
 MESSAGE_LOST = 3
 """Flower's error code for an incomplete reply, and for a reply that another pull has received."""
 
+AWAY = ("disconnected", "lost", "no-reply", "not-accepted")
+"""The kinds of failures after which a node may answer the same message later."""
+
 
 class FederationError(KeyedError, RuntimeError):
     """The clients cannot run this federation."""
@@ -98,7 +101,7 @@ def exchange(
     timeout: float,
     on_reply: Callable[[int, int], None] | None = None,
     precision: Precision = EXACT,
-) -> tuple[dict[int, Reply], dict[int, str], dict[int, float]]:
+) -> tuple[dict[int, Reply], dict[int, MessageError], dict[int, float]]:
     """Send one phase's requests and collect the replies.
 
     Parameters
@@ -116,7 +119,7 @@ def exchange(
     -------
     replies : dict of node id to Reply
         Replies that are well formed, belong to this phase and contain no error.
-    failures : dict of node id to str
+    failures : dict of node id to MessageError
         The reason for each other node.
     seconds : dict of node id to float
         From request to reply.
@@ -146,7 +149,11 @@ def exchange(
     waiting = {message_id: node for message_id, node in zip(ids, nodes, strict=True) if message_id}
     replies: dict[int, Reply] = {}
     sent = set(waiting.values())
-    failures = {node: "Flower did not accept the message" for node in nodes if node not in sent}
+    failures = {
+        node: MessageError("Flower did not accept the message", key="not-accepted")
+        for node in nodes
+        if node not in sent
+    }
     seconds: dict[int, float] = {}
     is_simulation = not has_supernodes(grid)
     pause = FIRST_POLL
@@ -168,7 +175,7 @@ def exchange(
                     raise MessageError(_client_reason(reply), key="client-error")
                 replies[node] = reply
             except MessageError as error:
-                failures[node] = str(error)
+                failures[node] = error
         if arrived and on_reply:
             on_reply(len(requests) - len(waiting), len(requests))
         waited = time.monotonic() - started
@@ -181,7 +188,8 @@ def exchange(
             wake_up(grid, waiting.values(), timeout)
             may_wake_up = False
         if waiting and waited > timeout:
-            failures |= dict.fromkeys(waiting.values(), f"no reply within {timeout:g} s")
+            late = MessageError(f"no reply within {timeout:g} s", key="no-reply")
+            failures |= dict.fromkeys(waiting.values(), late)
             break
         if arrived:
             pause = FIRST_POLL

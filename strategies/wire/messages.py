@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.checks import MessageError, check_texts
 
 DESCRIBE = "describe"
+HOLDERS = "holders"
 START = "curvature"
 TRAIN = "train"
 EVALUATE = "evaluate"
@@ -22,14 +23,12 @@ CALIBRATE = "calibrate"
 CCVR = "ccvr"
 MEASURE = "measure"
 KEYS = "keys"
-SHARES = "shares"
+AGREE = "agree"
 HULLS = "hulls"
-CONFIRM = "confirm"
-UNMASK = "unmask"
-FORGET = "forget"
 
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
+    HOLDERS: "query.holders",
     START: "query.curvature",
     TRAIN: "train",
     EVALUATE: "evaluate",
@@ -38,18 +37,16 @@ MESSAGE_TYPES = {
     CCVR: "query.ccvr",
     MEASURE: "query.measure",
     KEYS: "query.keys",
-    SHARES: "query.shares",
+    AGREE: "query.agree",
     HULLS: "query.hulls",
-    CONFIRM: "query.confirm",
-    UNMASK: "query.unmask",
-    FORGET: "query.forget",
 }
 
 WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.exchange`."""
 
-COMPLAINT = "complaint"
-"""Name of the part that replaces a client's answer by the peers whose messages it cannot verify."""
+WITHOUT_KEYS = "without-keys"
+"""Name of the part that replaces a client's masked vector if it has no keys of its peers, as after
+a restart of its node."""
 
 CONFUSION = "confusion"
 """Name of the part of the last scores with the confusion matrix of a client's test examples."""
@@ -57,7 +54,7 @@ CONFUSION = "confusion"
 LAST_ROUND = "last-round"
 """Name of the part of a request that makes a round before `num-rounds` the last one."""
 
-ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
+ANSWERED_BY_ARRAYS = (HOLDERS, TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 
 Parts = Mapping[str, Any]
 """Named values of the types in Flower's records: numbers, strings, bytes, and lists of one of these
@@ -119,6 +116,22 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Holders:
+    """How many members of a client's group contribute to each class or entity.
+
+    Attributes
+    ----------
+    needed : int
+        With fewer members what is computed from it stays at the members.
+    counts : tuple of int
+        In the order of the federation's names; `needed` stands for larger numbers.
+    """
+
+    needed: int
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Request:
     """A message from the server to a client.
 
@@ -135,6 +148,9 @@ class Request:
         The run's fixed parameters, for a client that does not have them yet; it stores them.
     parts : mapping
         Further values of a protocol; the receiver checks them.
+    holders : Holders or None
+        None in runs whose sums have nothing of single classes or entities, and before they are
+        counted.
     """
 
     header: Header
@@ -143,6 +159,7 @@ class Request:
     arrays: ArrayRecord = field(default_factory=ArrayRecord)
     fixed: ArrayRecord = field(default_factory=ArrayRecord)
     parts: Parts = field(default_factory=dict)
+    holders: Holders | None = None
 
     @property
     def required_facts(self) -> Facts:
@@ -185,6 +202,8 @@ class Description:
     group : tuple of int
         Under secure sums the partitions with which a real node is summed, its own among them;
         its own alone as long as it has no group. Empty in a simulation.
+    min_holders : int
+        Under secure sums the node's own `Holders.needed`; 0 for the default.
     """
 
     task: str
@@ -198,6 +217,7 @@ class Description:
     shape: str = ""
     num_partitions: int = 0
     group: tuple[int, ...] = ()
+    min_holders: int = 0
 
 
 @dataclass(frozen=True)
@@ -275,7 +295,12 @@ def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:
 
 
 def build_dataclass(kind: type[T], record: Mapping[str, Any]) -> T:
-    """A dataclass from the entries of a record, with checked types."""
+    """A dataclass from the entries of a record, with checked types and texts.
+
+    Raises
+    ------
+    MessageError
+    """
     values: dict[str, Any] = {}
     for item in fields(kind):  # type: ignore[arg-type]
         value = record.get(item.name)
@@ -285,9 +310,13 @@ def build_dataclass(kind: type[T], record: Mapping[str, Any]) -> T:
                 type(element) is element_type for element in value
             ):
                 raise MessageError(f'"{item.name}" is not a list of {words}', key="type")
+            if element_type is str:
+                check_texts(value)
             values[item.name] = tuple(value)
         elif item.type in (bool, int, float, str):
             values[item.name] = entry(record, item.name, item.type)
+            if item.type is str:
+                check_texts([values[item.name]])
         else:
             values[item.name] = value
     return kind(**values)

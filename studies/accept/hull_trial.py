@@ -49,7 +49,6 @@ def trial(
     test: tuple[Points, Labels],
     public: PublicParameters,
     settings: Settings,
-    dropped: Sequence[int] = (),
 ) -> Trial:
     """Compute hulls, encode them, sum them in secret, decode the sum, group, train and score.
 
@@ -57,8 +56,6 @@ def trial(
     ----------
     clients : sequence of (points (n, 2), labels (n,))
     test : (points, labels)
-    dropped : sequence of int
-        Clients that vanish after they have sent their shares.
 
     Raises
     ------
@@ -77,9 +74,7 @@ def trial(
         for client, one in enumerate(mine)
     }
     session = Session("trial", "hulls", 0, public.prime, public.length, tuple(range(len(mine))))
-    learned = learn(
-        decode_hulls(sum_in_memory(session, vectors, dropped), public), public, settings
-    )
+    learned = learn(decode_hulls(sum_in_memory(session, vectors), public), public, settings)
     points, labels = test
     predicted = learned.classifier.predict(points)
     # There may be test points of classes that no client has.

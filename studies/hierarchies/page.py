@@ -271,11 +271,15 @@ def points(values: Sequence[float]) -> str:
 def write_page(record: Mapping[str, Any]) -> None:
     """Write the results, the page and the picture."""
     _write_json(RESULTS, record)
-    line = record["rules"].get(heading(Cell("", "")), {}).get("made")
+    main = heading(Cell("", ""))
+    line = record["rules"].get(main, {}).get("made")
     if line:
+        names = [item["hierarchy"] for item in record["tables"][main] if not is_generated(item)]
+        entities = [record["shapes"][name]["entities"] for name in names]
         kept = ("at_zero", "per_point", "deviation", "mean_share", "spread", "largest_share")
         gain = {key: line["gain"][key] for key in kept}
-        _write_json(MEASURED, {"hierarchies": line["number"], **gain})
+        numbers = {"hierarchies": line["number"], "fewest_entities": min(entities)}
+        _write_json(MEASURED, numbers | gain)
     lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
     for title, entries in record["tables"].items():
         lines += [f"## {title[0].upper()}{title[1:]}", "", *_rows(entries, record), ""]

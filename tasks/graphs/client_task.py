@@ -12,7 +12,13 @@ from curvfed.tasks.draws import permutation
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, induced, selected
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphBatches, GraphInputs
 from curvfed.tasks.graphs.sparse import Constant, bounds, positions, select_rows
-from curvfed.tasks.task import Batch, Task
+from curvfed.tasks.task import Batch, Task, filled_up
+
+MAX_GRAPHS = 16
+"""Number of dense graphs in memory at a time."""
+
+MAX_ENTRIES = 2**20
+"""Entries of their adjacency matrices."""
 
 
 class NodeBatches:
@@ -262,16 +268,22 @@ class WholeGraphTask(GraphTask):
         for graphs, inputs in self._batches.each(shuffled, self._batch_size):
             yield Batch(inputs, self.labels[graphs])
 
-    def batch_of(self, positions: Tensor) -> Batch:
-        """The numbers of the training graphs at these positions among the training graphs, the
-        smallest first, so that equally large ones are together."""
-        numbers = self.parts["train"][positions.to(self.labels.device)]
-        numbers = numbers[self._batches.num_nodes[numbers].argsort()]
-        return Batch(numbers, self.labels[numbers])
+    def batches_of(self, positions: Tensor, size: int) -> Iterator[Batch]:
+        """The training graphs at these positions among the training graphs, as dense matrices; see
+        `IndependentExamples`.
 
-    def dense_inputs(self, numbers: Tensor) -> DenseGraphs:
-        """The graphs with these numbers."""
-        return DenseGraphs.of(self._batches.of(numbers))
+        The graphs of a batch have matrices of one size, the next power of two from their numbers of
+        nodes. It bounds the number of graphs.
+        """
+        chosen = self.parts["train"][positions.to(self.labels.device)]
+        bits = (self._batches.num_nodes[chosen] - 1).clamp(min=0).double().frexp().exponent
+        for exponent in sorted(set(bits.tolist())):
+            num_nodes = 1 << exponent
+            most = min(size, MAX_GRAPHS, max(1, MAX_ENTRIES // num_nodes**2))
+            for numbers in torch.split(chosen[bits == exponent], most):
+                inputs = self._batches.of(filled_up(numbers, most))
+                rows = torch.arange(len(numbers), device=numbers.device)
+                yield Batch(DenseGraphs.of(inputs, num_nodes), self.labels[numbers], rows)
 
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (G, C) of every graph, dropout off."""

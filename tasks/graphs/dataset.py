@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of
-from curvfed.tasks.sources import STORED
 
 
 @contextlib.contextmanager
@@ -157,16 +156,17 @@ class GraphDataset(Dataset):
     Graphs are cleaned, split (once, over all clients) and partitioned; edges between clients are
     dropped. A public graph is first cut to its largest connected component (the protocol of
     FED-PUB, Baek et al. 2023); a user's graph keeps all its nodes. Client 0 logs these steps. A
-    graph in a user's file keeps the split of its masks; without masks the split is random.
+    graph in a user's file keeps the split of its masks; without masks `record_split` splits it, or
+    the seed.
     """
 
     examples = ClientGraph
     raw = (RawGraph, RawGraphs)
-    needed = "graphs"
+    tasks = ("nodes", "graphs")
     spec: GraphSpec
 
     @classmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
         """The graphs of a run's configuration."""
         return cls(GraphSpec.of_run(run), cache)
 
@@ -182,11 +182,6 @@ class GraphDataset(Dataset):
             return Located(files, partial(globals()[source.read], source, folder))
         name = source.title
         return Located(raw_files(folder, name), partial(read_tu, folder, name))
-
-    @property
-    def is_there(self) -> Callable[[Path], bool]:
-        """A `.pt` is a file, all else a folder."""
-        return Path.is_file if self.spec.dataset.lower().endswith(STORED) else Path.is_dir
 
     def locate_files(self, path: Path) -> Located[Raw]:
         """Locate a user's `.pt` file, or folder in the TU collection's layout."""
@@ -222,7 +217,7 @@ class GraphDataset(Dataset):
         def prepare() -> Iterable[ClientGraph]:
             raw = located.read()
             if isinstance(raw, RawGraphs):
-                return partition_graphs(raw, spec, num_partitions)
+                return partition_graphs(raw, spec, num_partitions, record_split=self.record_split)
             return partition_graph(raw, spec, num_partitions)
 
         return self.prepared(located, partition_id, settings, prepare)
@@ -265,9 +260,8 @@ class GraphDataset(Dataset):
         def prepare() -> Iterable[ClientGraph]:
             digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
             space = names[place] if len(names) > 1 else ""
-            return partition_graphs(
-                located.read(), spec, num_partitions // len(names), digest, space
-            )
+            number = num_partitions // len(names)
+            return partition_graphs(located.read(), spec, number, digest, space, self.record_split)
 
         return self.prepared(located, share, settings, prepare)
 
@@ -278,8 +272,8 @@ class GraphDataset(Dataset):
     def own_data(self, raw: Raw) -> ClientGraph:
         """A node's own graph, or all its graphs."""
         if isinstance(raw, RawGraphs):
-            return own_graphs(raw, self.spec)
-        return own_graph(raw, self.spec)
+            return own_graphs(raw, self.spec, self.record_split)
+        return own_graph(raw, self.spec, self.record_split)
 
     @staticmethod
     def task(

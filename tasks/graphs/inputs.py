@@ -121,13 +121,12 @@ class DenseGraphs(NamedTuple):
         return self.features
 
     @classmethod
-    def of(cls, inputs: GraphInputs) -> "DenseGraphs":
-        """The graphs of a batch."""
+    def of(cls, inputs: GraphInputs, size: int) -> "DenseGraphs":
+        """The graphs of a batch as matrices of `size`, at least the largest number of nodes."""
         owner = cast(Tensor, inputs.graph_of_node)
         sizes = owner.bincount(minlength=inputs.num_graphs)
         places = torch.arange(len(owner), device=owner.device) - bounds(sizes)[owner]
         count = inputs.num_graphs
-        size = int(sizes.max())
         features = inputs.dense.new_zeros(count, size, inputs.dense.shape[1])
         features[owner, places] = inputs.dense
         members = features.new_zeros(count, 1, size)

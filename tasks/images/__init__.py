@@ -31,7 +31,7 @@ HIDDEN = (
 """Files and folders of systems and tools, in small letters."""
 
 PEEK_FOLDERS = 1000
-"""The maximum number of folders that `is_image_folder` searches."""
+"""The maximum number of folders that `first_image` searches."""
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
@@ -56,13 +56,14 @@ def class_folders(folder: Path) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def is_image_folder(path: Path) -> bool:
-    """Whether one of the first folders below `path` holds an image."""
-    for _, folders, files in islice(os.walk(path, followlinks=True), PEEK_FOLDERS):
-        if any(map(is_image, files)):
-            return True
+def first_image(folder: Path) -> Path | None:
+    """An image in one of the first folders below `folder`, or None."""
+    for path, folders, files in islice(os.walk(folder, followlinks=True), PEEK_FOLDERS):
+        image = next(filter(is_image, files), None)
+        if image is not None:
+            return Path(path, image)
         folders[:] = [name for name in folders if not _is_hidden(name)]
-    return False
+    return None
 
 
 def is_image(path: str) -> bool:

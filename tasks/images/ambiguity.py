@@ -69,17 +69,19 @@ def check_classes(folder: Path, root: Path, images: Mapping[ClassFolder, Sequenc
     inner = _repeated_folders(paths, num_images)
     num_beside = len(images_in(root))
     table = _other_classes(root.parents[: level - 1], root, images)
-    if inner:
-        why = f"{names_listed(names)} hold the same folders, {names_listed(inner)}"
-        raise _ambiguous(root, why, names, level, inner, _level(folder, paths[0]) + 1)
-    if num_beside and num_beside >= num_images:
-        why = f"{num_beside} images lie beside the folders, {num_images} in them"
-        raise _ambiguous(root, why, names, level)
-    if len(names) > 1 and all(PARTS.fullmatch(name.lower()) for name in names):
-        raise _ambiguous(root, f"{names_listed(names)} are named as parts", names, level)
-    if table is not None:
-        why = f"{table} lists these images without the names of their folders"
-        raise _ambiguous(root, why, names, level)
+    are_parts = len(names) > 1 and all(PARTS.fullmatch(name.lower()) for name in names)
+    listed = names_listed(names)
+    reasons = {
+        f"{listed} hold the same folders, {names_listed(inner)}": inner,
+        f"{num_beside} images lie beside the folders, {num_images} in them": (
+            num_beside and num_beside >= num_images
+        ),
+        f"{listed} are named as parts": are_parts,
+        f"{table} lists these images without the names of their folders": table,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise _ambiguous(root, reason, names, level, inner, _level(folder, paths[0]) + 1)
 
 
 def _level(folder: Path, root: Path) -> int:

@@ -15,7 +15,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PrototypeHead, SphereHead, unit
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.task import Batch, Task, predictions
+from curvfed.tasks.task import Batch, Task, filled_up, predictions
 
 Objective = Callable[[ImageNet, Tensor, Tensor], Tensor]
 """(model, images (n, c, h, w), labels (n,)) -> the mean loss over the batch, of shape (); n ≥ 1."""
@@ -194,12 +194,18 @@ class ImageTask(Task):
                     layer.eval()
         shuffled = permutation(self.num_examples, self.labels.device)
         for positions in torch.split(shuffled, self._sizes):
-            yield self.batch_of(positions)
+            numbers = self.parts["train"][positions]
+            yield Batch(self._batch(numbers, self._augment), self.labels[numbers])
 
-    def batch_of(self, positions: Tensor) -> Batch:
-        """The training images at these positions among the training images."""
-        numbers = self.parts["train"][positions.to(self.labels.device)]
-        return Batch(self._batch(numbers, self._augment), self.labels[numbers])
+    def batches_of(self, positions: Tensor, size: int) -> Iterator[Batch]:
+        """The training images at these positions among the training images, in batches of `size`,
+        the last one filled up; see `IndependentExamples`."""
+        chosen = self.parts["train"][positions.to(self.labels.device)]
+        for start in range(0, len(chosen), size):
+            numbers = chosen[start : start + size]
+            images = self._batch(filled_up(numbers, size), self._augment)
+            rows = torch.arange(len(numbers), device=numbers.device)
+            yield Batch(images, self.labels[numbers], rows)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The local objective of a batch."""
@@ -212,17 +218,24 @@ class ImageTask(Task):
             pixels = crop_and_flip(pixels)
         return pixels.to(torch.float32, memory_format=self._layout).sub_(self._mean).div_(self._std)
 
-    def features(self, model: nn.Module, role: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
+    def features(
+        self, model: nn.Module, role: str = "train", size: int = 0
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Features (b, d), float32, and labels (b,) of the "train", "val", "test" or of "all"
-        images in batches, in evaluation mode."""
+        images in batches, in evaluation mode.
+
+        With a size, all batches are filled up to it: an image's features are then the same to the
+        bit, whatever other images there are.
+        """
         model.eval()
         chosen = torch.arange(len(self.labels)) if role == ALL else self.parts[role]
-        for numbers in torch.split(chosen.to(self.labels.device), EVALUATION_BATCH):
+        for numbers in torch.split(chosen.to(self.labels.device), size or EVALUATION_BATCH):
             if len(numbers):  # torch splits an empty tensor into one empty chunk
+                images = self._batch(filled_up(numbers, size or len(numbers)))
                 # A head cannot train on tensors of inference mode.
                 with torch.no_grad():
-                    features = cast(ImageNet, model).features(self._batch(numbers))
-                yield features, self.labels[numbers]
+                    features = cast(ImageNet, model).features(images)
+                yield features[: len(numbers)], self.labels[numbers]
 
     def logits(self, model: nn.Module, role: str = ALL) -> Tensor:
         """Logits (n, C) of the "train", "val", "test" or of all images, in evaluation mode and
@@ -310,8 +323,9 @@ def crop_and_flip(images: Tensor) -> Tensor:
     return torch.where(flipped, cropped.flip(3), cropped)
 
 
-def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
-    """Inputs of the classifier (n, l) and labels (n,) for all training images.
+def classifier_inputs(model: nn.Module, task: Task, size: int = 0) -> tuple[Tensor, Tensor]:
+    """Inputs of the classifier (n, l) and labels (n,) for all training images, in batches as
+    `ImageTask.features`.
 
     Raises
     ------
@@ -322,7 +336,9 @@ def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
         raise DataError(
             "the data are not images; only classifiers of images are calibrated", key="no-images"
         )
-    batches = [(features.cpu(), labels.cpu()) for features, labels in task.features(model)]
+    batches = [
+        (features.cpu(), labels.cpu()) for features, labels in task.features(model, size=size)
+    ]
     dim = model.get_parameter("head.weight").shape[1]
     features = torch.cat([torch.empty(0, dim), *(features for features, _ in batches)])
     labels = torch.cat([torch.empty(0, dtype=torch.int64), *(labels for _, labels in batches)])

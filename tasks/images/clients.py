@@ -28,6 +28,7 @@ from curvfed.tasks.images.label_partition import (
 )
 from curvfed.tasks.images.layout import TEST, TRAIN
 from curvfed.tasks.images.raw import RawImages
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import source_of
 from curvfed.tasks.sources import Source
 
@@ -216,8 +217,10 @@ TEST_STREAM = 8
 """Random streams of the seed for the splits of the clients and for the subsets."""
 
 
-def own_images(raw: RawImages, spec: ImageSpec) -> ClientImages:
-    """A node's own images, split by their roles, or at random without roles.
+def own_images(
+    raw: RawImages, spec: ImageSpec, record_split: RecordSplit | None = None
+) -> ClientImages:
+    """A node's own images, split by their roles, or without roles as `share_images` does.
 
     Raises
     ------
@@ -234,17 +237,31 @@ def own_images(raw: RawImages, spec: ImageSpec) -> ClientImages:
     numbers = np.arange(len(raw.labels))
     if not len(numbers):
         raise DataError("there are no images; allowed is one or more", key="no-images")
-    masks = _split(len(numbers), spec, 0) if raw.roles is None else masks_of(raw.roles)
-    return _images(raw, numbers, raw.read(numbers, spec.size, spec.channels), masks, spec)
+    pixels = raw.read(numbers, spec.size, spec.channels)
+    digest = ""
+    if record_split is None:
+        parts = _parts(raw, numbers, spec, 0, None) if raw.roles is None else raw.roles
+    else:
+        records = raw.records(numbers)
+        parts = record_split.parts(records) if raw.roles is None else raw.roles
+        digest = record_split.digest(records, parts)
+    images = _images(raw, numbers, pixels, masks_of(parts), spec)
+    return replace(images, split_digest=digest)
 
 
-def global_test(raw: RawImages, spec: ImageSpec, channels: int, uses_all: bool) -> ClientImages:
+def global_test(
+    raw: RawImages,
+    spec: ImageSpec,
+    channels: int,
+    uses_all: bool,
+    record_split: RecordSplit | None = None,
+) -> ClientImages:
     """The test images, all marked as such.
 
     Data without a test part: `uses_all` makes all images the test set; otherwise a share of them is
     held out.
     """
-    roles = raw.with_test()
+    roles = raw.with_test(record_split)
     if not uses_all:
         _check_roles(raw, roles, spec)
     elif raw.roles is None:
@@ -261,11 +278,19 @@ def global_test(raw: RawImages, spec: ImageSpec, channels: int, uses_all: bool) 
     return _images(raw, numbers, raw.read(numbers, spec.size, channels), masks, spec)
 
 
-def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterator[ClientImages]:
-    """The clients' shares, one at a time, as together they take as much memory as the data set."""
+def share_images(
+    raw: RawImages,
+    spec: ImageSpec,
+    num_partitions: int,
+    record_split: RecordSplit | None = None,
+) -> Iterator[ClientImages]:
+    """The clients' shares, one at a time, as together they take as much memory as the data set.
+
+    Each is split by its records; without `record_split` at random, with a training image at least.
+    """
     if spec.pooled:
         raw = replace(raw, roles=np.full(len(raw.labels), TRAIN))
-    roles = raw.with_test()
+    roles = raw.with_test(record_split)
     _check_roles(raw, roles, spec)
     numbers = np.flatnonzero(roles == TRAIN)
     if not len(numbers):
@@ -273,7 +298,7 @@ def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterat
     rng = np.random.default_rng([spec.seed, TRAIN_STREAM])
     numbers = _subset(numbers, spec.train_subset, "train", rng)
     if spec.partition.partition == USERS:
-        yield from _share_by_user(raw, numbers, spec, num_partitions)
+        yield from _share_by_user(raw, numbers, spec, num_partitions, record_split)
         return
     shares = partition_images(raw.labels[numbers], num_partitions, spec.partition, spec.seed)
     pixels = raw.read(numbers, spec.size, spec.all_channels)
@@ -282,8 +307,9 @@ def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterat
         owners[numbers[share]] = client
     digest = membership_digest(owners)
     for client, share in enumerate(shares):
-        masks = _split(len(share), spec, client)
-        yield _images(raw, numbers[share], pixels[torch.from_numpy(share)], masks, spec, digest)
+        parts = _parts(raw, numbers[share], spec, client, record_split)
+        chosen = pixels[torch.from_numpy(share)]
+        yield _images(raw, numbers[share], chosen, masks_of(parts), spec, digest)
 
 
 def _check_roles(raw: RawImages, roles: Integers, spec: ImageSpec) -> None:
@@ -293,12 +319,16 @@ def _check_roles(raw: RawImages, roles: Integers, spec: ImageSpec) -> None:
 
 
 def _share_by_user(
-    raw: RawImages, train: Integers, spec: ImageSpec, num_partitions: int
+    raw: RawImages,
+    train: Integers,
+    spec: ImageSpec,
+    num_partitions: int,
+    record_split: RecordSplit | None,
 ) -> Iterator[ClientImages]:
     """The clients' shares by user.
 
     If users have test images beside training images, these are the clients' parts, as in the data;
-    otherwise each client's images are split at random.
+    otherwise each client's images are split as by `share_images`.
     """
     if raw.users is None:
         raise DataError(
@@ -316,17 +346,19 @@ def _share_by_user(
         owners[others] = owner_of_user[raw.users[others]]
         has_parts = bool((owners[raw.roles == TEST] >= 0).any())
     if not has_parts:
-        owners[raw.with_test() != TRAIN] = -1
+        owners[raw.with_test(record_split) != TRAIN] = -1
     digest = membership_digest(owners)
     numbers = np.flatnonzero(owners >= 0)
     pixels = raw.read(numbers, spec.size, spec.all_channels)
     for client in range(num_partitions):
         is_share = owners[numbers] == client
         share = numbers[is_share]
-        masks = _split(len(share), spec, client)
         if has_parts and raw.roles is not None:
-            masks = masks_of(raw.roles[share])
-        yield _images(raw, share, pixels[torch.from_numpy(is_share)], masks, spec, digest)
+            parts = raw.roles[share]
+        else:
+            parts = _parts(raw, share, spec, client, record_split)
+        chosen = pixels[torch.from_numpy(is_share)]
+        yield _images(raw, share, chosen, masks_of(parts), spec, digest)
 
 
 def _images(
@@ -360,6 +392,19 @@ def _subset(numbers: Integers, size: int, role: str, rng: np.random.Generator) -
             key="subset",
         )
     return np.sort(rng.choice(numbers, size, replace=False)) if size else numbers
+
+
+def _parts(
+    raw: RawImages,
+    numbers: Integers,
+    spec: ImageSpec,
+    client: int,
+    record_split: RecordSplit | None,
+) -> Integers:
+    """The part of each image of a client: 0 training, 1 validation, 2 test."""
+    if record_split is not None:
+        return record_split.parts(raw.records(numbers))
+    return _split(len(numbers), spec, client).argmax(axis=0)
 
 
 def _split(num_images: int, spec: ImageSpec, client: int) -> Booleans:

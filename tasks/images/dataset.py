@@ -145,12 +145,12 @@ class ImageDataset(Dataset):
 
     examples = ClientImages
     raw = (RawImages,)
-    needed = "images"
+    tasks = ("images",)
     place_words = "images in "
     spec: ImageSpec
 
     @classmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
         """The images of a run's configuration."""
         numbers = ("size", "channels", "train_subset", "test_subset", "pooled", "classes_at")
         settings = {name: getattr(run.images, name) or 0 for name in numbers}
@@ -168,10 +168,9 @@ class ImageDataset(Dataset):
         return located_folder(path, level=self.spec.classes_at)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
-        """A share of the training images, split at random.
+        """A share of the training images; see `share_images`.
 
-        With `min_client_size` 0 a client may have no images; every other client has at least one
-        training image.
+        With `min_client_size` 0 a client may have no images.
         """
         located = self.locate()
         settings = asdict(self.spec) | {
@@ -181,7 +180,7 @@ class ImageDataset(Dataset):
         }
 
         def prepare() -> Iterator[ClientImages]:
-            return share_images(located.read(), self.spec, num_partitions)
+            return share_images(located.read(), self.spec, num_partitions, self.record_split)
 
         part: ClientImages = self.prepared(located, partition_id, settings, prepare)
         return part
@@ -205,7 +204,7 @@ class ImageDataset(Dataset):
 
     def own_data(self, raw: RawImages) -> ClientImages:
         """A node's own images."""
-        return own_images(raw, self.spec)
+        return own_images(raw, self.spec, self.record_split)
 
     def test(self, path: Path | None = None) -> ClientImages | None:
         """The data set's global test set, None if the clients have it, or the images of a folder:
@@ -233,7 +232,8 @@ class ImageDataset(Dataset):
         }
 
         def prepare() -> list[ClientImages]:
-            return [global_test(located.read(), spec, channels, uses_all=path is not None)]
+            uses_all = path is not None
+            return [global_test(located.read(), spec, channels, uses_all, self.record_split)]
 
         test: ClientImages = self.prepared(located, 0, settings, prepare)
         return test

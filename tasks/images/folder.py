@@ -254,6 +254,7 @@ def raw_files(
         class_names=tuple(class_names),
         roles=stored_roles,
         read=partial(_read, folder, files),
+        content=lambda index: Path(files[index]).read_bytes(),
     )
 
 

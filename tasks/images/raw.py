@@ -14,6 +14,7 @@ from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.label_partition import by_class
 from curvfed.tasks.images.layout import TEST, TRAIN
+from curvfed.tasks.record_split import RecordSplit, records_of
 
 TEST_SHARE = 0.2
 """The share of each class in the global test set of data without a test part, for all seeds."""
@@ -38,6 +39,8 @@ class RawImages:
         order, converted by `converted`. Raises DataError.
     users : (n,), int64, or None
         The number of the user of each image, where images belong to users.
+    content : callable, or None
+        (index) -> bytes: what is stored of an image; None: its pixels, in colour.
     """
 
     labels: Integers
@@ -45,12 +48,28 @@ class RawImages:
     roles: Integers | None
     read: Callable[[Integers, int, int], Tensor]
     users: Integers | None = None
+    content: Callable[[int], bytes] | None = None
 
-    def with_test(self) -> Integers:
-        """The data set's own roles; without roles `TEST` for `TEST_SHARE` of each class and `TRAIN`
-        for the other images."""
+    def records(self, indices: Integers) -> list[bytes]:
+        """The images of these numbers with their classes, as they are stored: of no size or colour
+        that a run chooses."""
+        content = self.content or self._pixels
+        labels = self.labels[indices].tolist()
+        return records_of(map(content, indices.tolist()), labels, self.class_names)
+
+    def _pixels(self, index: int) -> bytes:
+        image = self.read(np.array([index]), 0, 3)
+        return f"{tuple(image.shape)}".encode() + image.numpy().tobytes()
+
+    def with_test(self, record_split: RecordSplit | None = None) -> Integers:
+        """The data set's own roles; without roles `TEST` for `TEST_SHARE` of each class, or of the
+        records, and `TRAIN` for the other images."""
         if self.roles is not None:
             return self.roles
+        if record_split is not None:
+            records = self.records(np.arange(len(self.labels)))
+            is_test = record_split.draw(records, TEST_SHARE, "global test set")
+            return np.where(is_test, TEST, TRAIN)
         roles = np.full(len(self.labels), TRAIN)
         for images in by_class(self.labels, np.random.default_rng(0)):
             roles[images[: round(TEST_SHARE * len(images))]] = TEST

@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,11 +17,13 @@ from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 from curvfed.tasks.links.ranking import frequent_mrr
+from curvfed.tasks.record_split import record_of
 
 RELATION = "→ "
 """Beginning of the name of a relation among the names that a client states."""
 
-UNFIT = ("num_test_unranked", "num_test_reversed")
+NUM_UNRANKED = "num_test_unranked"
+UNFIT = (NUM_UNRANKED, "num_test_reversed")
 """The numbers of a client's test links with an entity that none of its training links has, and of
 those that are training links in the other direction."""
 
@@ -40,6 +43,8 @@ class RawLinks:
         0 training, 1 validation, 2 test, if the data set has its own split.
     history : tuple of str
         How they were read, and what is left out, in words.
+    notes : tuple of str
+        What may be wrong with them, in words.
     """
 
     triples: NDArray[np.int64]
@@ -47,6 +52,24 @@ class RawLinks:
     relations: tuple[str, ...]
     parts: NDArray[np.int64] | None = None
     history: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def records(self) -> list[bytes]:
+        """The links, by the names of their ends, in alphabetical order, and of their relation: the
+        two directions of a link are one record."""
+        records = []
+        for head, relation, tail in self.triples.tolist():
+            ends = "\0".join(sorted([self.entities[head], self.entities[tail]]))
+            records.append(record_of(ends.encode(), self.relations[relation]))
+        return records
+
+    def context(self) -> bytes:
+        """Which end of each link is the head, as bits in an order of their own."""
+        triples = self.triples.tolist()
+        heads = [self.entities[head] < self.entities[tail] for head, _, tail in triples]
+        pairs = zip(self.records, heads, strict=True)
+        return bytes(is_first for _, is_first in sorted(pairs))
 
 
 def raw_links(
@@ -128,11 +151,14 @@ class ClientLinks(Examples):
         Rows of the entities and relations in `class_names`.
     history : str
         How the links were read, in words for the log.
+    doubts : tuple of str
+        What may be wrong with their file, in words.
     """
 
     heads: Tensor
     relations: Tensor
     history: str = ""
+    doubts: tuple[str, ...] = ()
 
     task: ClassVar[str] = "links"
     shape: ClassVar[str] = ""
@@ -150,7 +176,8 @@ class ClientLinks(Examples):
         """What may be wrong with the links, in words; see also `unfit_tests`."""
         number = len(torch.unique(self.relations))
         num_tails = len(torch.unique(self.labels))
-        texts = unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
+        texts = list(self.doubts)
+        texts += unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
         entities, relations = map(set, split_names(self.class_names))
         doubled = [name for name in relations & entities if not name.isdecimal()]
         if number > num_tails or 2 * len(doubled) > len(relations):
@@ -217,6 +244,15 @@ class ClientLinks(Examples):
             If no client has any of the links.
         """
         self.numbered(class_names)
+
+    def held(self, minimum: int) -> set[str]:
+        """The names of the entities and relations of the training links, whatever their number."""
+        entities, relations = split_names(self.class_names)
+        ends = torch.unique(torch.cat([self.heads[self.train], self.labels[self.train]]))
+        numbers = torch.unique(self.relations[self.train])
+        return {entities[row] for row in ends.tolist()} | {
+            f"{RELATION}{relations[row]}" for row in numbers.tolist()
+        }
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the numbers."""

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.draws import permutation, whole_numbers
-from curvfed.tasks.links import ClientLinks, split_names
+from curvfed.tasks.links import RELATION, ClientLinks, split_names
 from curvfed.tasks.links.models import Embedding
 from curvfed.tasks.links.ranking import (
     FrequentTails,
@@ -79,6 +79,9 @@ class LinkTask(Task):
         The rows of this client's training links, ascending.
     counts : dict of str to Tensor (n,)
         By parameter, the number of this client's training links with each row.
+    places : dict of str to Tensor (n,), int64
+        By parameter, the place of each row among the federation's names; −1 for the relation
+        without a name.
 
     Raises
     ------
@@ -111,6 +114,7 @@ class LinkTask(Task):
             "entities": torch.bincount(train[:, [0, 2]].flatten(), minlength=len(entities)),
             "relations": torch.bincount(train[:, 1], minlength=len(relations)),
         }
+        self.places = _places(class_names)
         self.entities = self.counts["entities"].nonzero().squeeze(1)
         # Training numbers this client's entities alone: the table of all may be much larger.
         self._train = train.clone()
@@ -202,3 +206,13 @@ class LinkTask(Task):
     def confusion(self, model: nn.Module) -> list[int]:
         """Empty: tails are no classes."""
         return []
+
+
+def _places(class_names: tuple[str, ...]) -> dict[str, Tensor]:
+    """See `LinkTask.places`."""
+    is_relation = torch.tensor([name.startswith(RELATION) for name in class_names])
+    relations = is_relation.nonzero().squeeze(1)
+    return {
+        "entities": (~is_relation).nonzero().squeeze(1),
+        "relations": relations if len(relations) else torch.tensor([-1]),
+    }

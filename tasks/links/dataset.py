@@ -3,7 +3,6 @@ tasks of the clients."""
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_array, csgraph
 
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
@@ -27,6 +27,7 @@ from curvfed.tasks.links import (
 from curvfed.tasks.links.readers import locate
 from curvfed.tasks.links.wordnet import ROOTS, read_part
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import partitioned_kind
 from curvfed.tasks.sources import LINK_SOURCES
 from curvfed.tasks.stored_files import file_stamps
@@ -67,12 +68,12 @@ class LinkDataset(Dataset):
 
     examples = ClientLinks
     raw = (RawLinks,)
-    needed = "links"
+    tasks = ("links",)
     place_words = "links in "
     spec: LinkSpec
 
     @classmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
         """The links of a run's configuration, which are read anew by each process, or the edges of
         its graphs."""
         keys = run.table("links")
@@ -119,8 +120,13 @@ class LinkDataset(Dataset):
         return self._links(replace(raw, parts=np.zeros(len(raw.triples), np.int64)))
 
     def own_data(self, raw: RawLinks) -> ClientLinks:
-        """A node's own links, split at random or as the files are."""
-        return self._links(raw)
+        """A node's own links, split as the files are, or else by their names or at random."""
+        links = self._links(raw)
+        if self.record_split is None:
+            return links
+        parts = own_parts(raw, self.record_split)
+        digest = self.record_split.digest(raw.records, parts, raw.context())
+        return replace(links, split_digest=digest)
 
     def _stamps(self) -> tuple[Any, ...]:
         return tuple(file_stamps(self.locate().files))
@@ -132,7 +138,7 @@ class LinkDataset(Dataset):
         self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
     ) -> ClientLinks:
         """Those of the links that are held, or all."""
-        parts = split_links(raw, self.spec)
+        parts = split_links(raw, self.spec, self.record_split)
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
         heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
         return ClientLinks.split(
@@ -144,6 +150,7 @@ class LinkDataset(Dataset):
             partition_digest=digest,
             metric="mrr",
             history="; ".join(raw.history),
+            doubts=raw.notes,
         )
 
     @staticmethod
@@ -233,51 +240,50 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
     >>> branch_order(below, np.random.default_rng(0)).tolist()
     [0, 3, 1, 4, 2]
     """
-    number = int(triples[:, [0, 2]].max()) + 1
-    sizes = np.bincount(triples[:, 2], minlength=number)
+    heads, _, tails = triples.T
+    number = int(triples[:, ::2].max()) + 1
     rank = rng.permutation(number)
-    parents: dict[int, int] = {}
-    for head, tail in triples[:, [0, 2]].tolist():
-        present = parents.get(head)
-        if present is None or (sizes[tail], rank[tail]) < (sizes[present], rank[present]):
-            parents[head] = tail
-    below: dict[int, list[int]] = defaultdict(list)
-    for entity in np.argsort(-rank).tolist():
-        below[parents.get(entity, -1)].append(entity)
-    in_cycles = _in_cycles(parents)
+    sizes = np.bincount(tails)
+    order = np.lexsort((rank[tails], sizes[tails], heads))
+    below, first = np.unique(heads[order], return_index=True)
+    parents = np.full(number, number)  # the top, above all
+    parents[below] = tails[order[first]]
+    shape = (number + 1, number + 1)
+    graph = coo_array((np.ones(number), (parents, np.arange(number))), shape=shape)
+    _, part = csgraph.connected_components(graph, connection="strong")
+    in_cycles = (np.bincount(part) > 1)[part[:number]]
     # The walk enters a cycle at each of its entities, in the order of those below them.
-    entries = {rank[entity]: parents[entity] for entity in in_cycles}
-    entries |= {rank[entity]: entity for entity in below[-1]}
-    walk = [entries[place] for place in sorted(entries, reverse=True)]
-    positions = np.empty(number, np.int64)
-    for position in range(number):
-        entity = walk.pop()
-        positions[entity] = position
-        walk += [child for child in below[entity] if child not in in_cycles]
-    return positions
+    sources = np.where(in_cycles, number, parents)
+    targets = np.where(in_cycles, parents, np.arange(number))
+    children = defaultdict(list)
+    for edge in np.argsort(-rank):
+        children[sources[edge]].append(targets[edge])
+    ahead = [number]
+    walk = []
+    while ahead:
+        walk.append(ahead.pop())
+        ahead += children[walk[-1]]
+    return np.argsort(walk[1:])
 
 
-def _in_cycles(parents: Mapping[int, int]) -> set[int]:
-    """The entities that are above themselves, by the parent of each."""
-    in_cycles = set()
-    walk_of: dict[int, int] = {}
-    for start in parents:
-        entity = start
-        while entity in parents and entity not in walk_of:
-            walk_of[entity] = start
-            entity = parents[entity]
-        if walk_of.get(entity) == start:
-            while entity not in in_cycles:
-                in_cycles.add(entity)
-                entity = parents[entity]
-    return in_cycles
+def own_parts(raw: RawLinks, record_split: RecordSplit) -> Integers:
+    """The part of each link of a node, whether or not a run holds links out: that of the files, or
+    by the names."""
+    if raw.parts is not None:
+        return np.asarray(raw.parts)
+    records = raw.records
+    distinct = list(dict.fromkeys(records))
+    part_of = dict(zip(distinct, record_split.parts(distinct).tolist(), strict=True))
+    return np.array([part_of[record] for record in records])
 
 
-def split_links(raw: RawLinks, spec: LinkSpec) -> Integers:
+def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None = None) -> Integers:
     """The part of each link: 0 training, 1 validation, 2 test. The two directions of a link are in
     one part."""
     if spec.train_size == 1:
         return np.zeros(len(raw.triples), np.int64)
+    if record_split is not None:
+        return own_parts(raw, record_split)
     if raw.parts is not None:
         return np.asarray(raw.parts)
     low, high = np.sort(raw.triples[:, ::2], axis=1).T

@@ -1,9 +1,11 @@
 """Links that Python holds: tables, rows of names, graphs of networkx and of PyTorch Geometric."""
 
+from numbers import Integral, Number
 from typing import Any
 
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.user_file import graph_fields
-from curvfed.tasks.link_tables import ROLES, SEEN, holds_links, table
+from curvfed.tasks.link_tables import ROLES, columns_of, table
 from curvfed.tasks.links import RawLinks, raw_links
 from curvfed.tasks.links.readers import edge_links
 
@@ -33,9 +35,11 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
     if reads_graphs and (isinstance(item, dict) or hasattr(item, "stores")):
         return edge_links(where, graph_fields(where, item))
     if hasattr(item, "itertuples"):
-        rows = [list(map(str, row)) for row in (item.columns, *item.itertuples(index=False))]
+        table_of_names = item.astype(str).mask(item.isna(), "")
+        cells = (item.columns, *table_of_names.itertuples(index=False))
+        rows = [list(map(str, row)) for row in cells]
         lines = list(enumerate(rows, 1))
-        if not holds_links(lines[:SEEN]):
+        if not columns_of(lines):
             return None
         links, history = table(where, lines)
         return raw_links(where, links if history else links[1:], history=history)
@@ -45,8 +49,15 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
         return raw_links(where, [_named_edge(*edge) for edge in edges])
     if getattr(item, "ndim", 0) == 2:
         item = item.tolist()
-    if not isinstance(item, list | tuple) or not item or not all(map(_is_link, item)):
+    if not _are_rows(item):
         return None
+    for number, row in enumerate(item, 1):
+        if len(row) not in (2, 3) or not all(isinstance(cell, str | Integral) for cell in row):
+            raise DataError(
+                f"{where}, link {number}: it is no pair (head, tail) and no triple (head, relation,"
+                " tail) of names or whole numbers",
+                key="link-names",
+            )
     return raw_links(where, [list(map(str, row)) for row in item])
 
 
@@ -59,6 +70,13 @@ def _named_edge(head: object, tail: object, *further: Any) -> tuple[str, str, st
     return str(head), str(relations[0]) if relations else "", str(tail)
 
 
-def _is_link(row: object) -> bool:
-    is_row = isinstance(row, list | tuple) and len(row) in (2, 3)
-    return is_row and all(isinstance(cell, str | int) for cell in row)  # type: ignore[attr-defined]
+def _are_rows(item: object) -> bool:
+    """Whether an object is a list of rows of names, or of whole numbers; some may be unfit."""
+    if not isinstance(item, list | tuple) or not item:
+        return False
+    if not all(isinstance(row, list | tuple) for row in item):
+        return False
+    cells = [cell for row in item for cell in row]
+    are_single = all(isinstance(cell, str | Number | None) for cell in cells)
+    are_whole = all(isinstance(cell, Integral) for cell in cells)
+    return are_single and (are_whole or any(isinstance(cell, str) for cell in cells))

@@ -1,26 +1,25 @@
 """Readers of links: tables, folders with a split, OBO files, and the edges of stored graphs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from curvfed.geometry.arrays import Array
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.graphs.data.raw import unused
 from curvfed.tasks.graphs.data.stored_objects import read_objects
 from curvfed.tasks.graphs.data.user_file import graph_fields
-from curvfed.tasks.link_tables import (
-    UNREADABLE,
-    ending,
-    numbered_rows,
-    open_text,
-    split_files,
-    table,
-)
+from curvfed.tasks.link_tables import split_files, table
 from curvfed.tasks.links import RawLinks, raw_links
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.sources import EDGES, STORED
+from curvfed.tasks.tables import ending, is_number, read_text, table_lines
 
 GRAPH = "a graph with edge_index, and edge_type for several relations"
 
@@ -32,7 +31,7 @@ def locate(path: Path) -> Located[RawLinks]:
 
 
 def read_links(path: Path) -> RawLinks:
-    """Read links; see `curvfed.tasks.formats.is_links` for the formats.
+    """Read links: a `.pt`, `.obo` or `.npz` file, a table, or a folder with the tables of a split.
 
     Raises
     ------
@@ -41,20 +40,22 @@ def read_links(path: Path) -> RawLinks:
         there is no link.
     """
     kind = ending(path)
+    if kind in STORED:
+        return edge_links(str(path), graph_fields(str(path), read_objects(path, GRAPH)))
+    if kind == ".obo":
+        return raw_links(str(path), list(_obo_links(read_text(path))))
+    if kind == ".npz":
+        return edge_links(str(path), _edge_arrays(path))
+    return _read_tables(path, split_files(path) or {path: None})
+
+
+def _edge_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of `EDGES` that an `.npz` holds."""
     try:
-        if kind == ".obo":
-            with open_text(path) as file:
-                return raw_links(str(path), list(_obo_links(file)))
-        if kind in STORED:
-            return edge_links(str(path), graph_fields(str(path), read_objects(path, GRAPH)))
-        if kind == ".npz":
-            with np.load(path, allow_pickle=False) as file:
-                return edge_links(str(path), {name: file[name] for name in EDGES if name in file})
-        return _read_tables(path, split_files(path) or {path: None})
-    except UNREADABLE as error:
-        if isinstance(error, DataError):
-            raise
-        raise unreadable(path, error, "file of links in UTF-8 or UTF-16") from error
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in EDGES if name in file}
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise unreadable(path, error, ".npz file of edges") from error
 
 
 def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:
@@ -62,12 +63,31 @@ def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:
     rows: list[list[str]] = []
     parts: list[Any] = []
     history: list[str] = []
+    first_rows: list[list[str]] = []
     for file, part in files.items():
-        links, notes = table(str(file), list(numbered_rows(file)))
+        links, columns = table(str(file), table_lines(file))
         rows += links
         parts += [part] * len(links)
-        history += [f"{file.name}, {note}" for note in notes]
-    return raw_links(str(path), rows, None if path in files else parts, history)
+        history += [f"{file.name}, {text}" for text in columns]
+        first_rows += [] if columns else links[:1]
+    raw = raw_links(str(path), rows, None if path in files else parts, history)
+    return replace(raw, notes=_possible_headers(first_rows, rows))
+
+
+def _possible_headers(
+    first_rows: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
+) -> tuple[str, ...]:
+    """A note about a first line of names that no other link has."""
+    counts = Counter(name for row in rows for name in row)
+    for row in first_rows:
+        is_alone = all(counts[name] == first_rows.count(row) for name in row)
+        if is_alone and not any(map(is_number, row)):
+            return (
+                f"the first line, {', '.join(row)}, is read as a link, and no other line has these"
+                " names: if they name the columns, remove the line, or write source, target and"
+                " type",
+            )
+    return ()
 
 
 def edge_links(where: str, fields: Mapping[str, Any]) -> RawLinks:
@@ -103,27 +123,15 @@ def edge_links(where: str, fields: Mapping[str, Any]) -> RawLinks:
     return raw_links(where, rows, parts, unused([name for name in present if name not in used]))
 
 
-def _obo_links(lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+def _obo_links(text: str) -> Iterator[tuple[str, str, str]]:
     """Each `is_a` and `relationship` of the terms that are not obsolete (OBO 1.4)."""
-    stanza: list[tuple[str, str]] = []
-    kind = ""
-    term = ""
-    for line in (*lines, "[End]"):
-        text = line.partition("!")[0].strip()
-        if text.startswith("["):
-            yield from ((term, relation, parent) for relation, parent in stanza)
-            stanza = []
-            kind = text
-        tag, _, value = text.partition(":")
-        words = value.partition("{")[0].split()
-        if kind != "[Term]" or not words:
+    for stanza in re.split(r"^[ \t]*\[", text, flags=re.MULTILINE):
+        lines = re.findall(r"^[ \t]*(\w+):([^!{\n]*)", stanza, re.MULTILINE)
+        tags = [(tag, value.split()) for tag, value in lines]
+        if not stanza.startswith("Term]") or ("is_obsolete", ["true"]) in tags:
             continue
-        if tag == "id":
-            term = words[0]
-        elif tag == "is_obsolete" and words == ["true"]:
-            stanza = []
-            kind = ""
-        elif tag == "is_a":
-            stanza.append(("is_a", words[0]))
-        elif tag == "relationship" and len(words) > 1:
-            stanza.append((words[0], words[1]))
+        term = "".join(dict(tags).get("id", [])[:1])
+        for tag, words in tags:
+            link = [tag, *words] if tag == "is_a" else words
+            if tag in ("is_a", "relationship") and len(link) > 1:
+                yield term, link[0], link[1]

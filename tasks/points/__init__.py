@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.tasks.class_names import in_order, number_labels
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.record_split import records_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,8 @@ class ClientPoints:
     partition_digest : str
         SHA-256 of the partition's membership; "" for a node's own data, a whole data set or its
         test set.
+    split_digest : str
+        As of `curvfed.tasks.examples.Examples`.
     history : str
         What was left out of the data set, in words.
     """
@@ -47,6 +51,7 @@ class ClientPoints:
     curvature: float
     digest: str
     partition_digest: str
+    split_digest: str = field(default="", kw_only=True)
     history: str = field(default="", kw_only=True)
 
     metric = "accuracy"
@@ -89,6 +94,12 @@ class ClientPoints:
         # Of equally frequent classes argmax takes the first: equal figures everywhere.
         frequent = np.bincount(self.train_labels).argmax()
         return {"majority_accuracy": float((self.test_labels == frequent).mean())}
+
+    def held(self, minimum: int) -> set[str]:
+        """See `Examples`."""
+        sizes = np.bincount(self.train_labels, minlength=len(self.class_names))
+        names = zip(self.class_names, sizes.tolist(), strict=True)
+        return {name for name, size in names if size >= minimum}
 
     def check_test(self, shape: str, class_names: object) -> None:
         """Accept test points of any classes; a class that no client has is scored as wrong."""
@@ -179,6 +190,12 @@ class RawPoints:
     test: Booleans | None
     names: Sequence[str] = ()
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def records(self) -> list[bytes]:
+        """The points with their classes."""
+        contents = (point.tobytes() for point in self.points.astype("<f8"))
+        return records_of(contents, self.labels.tolist(), self.class_names)
 
     def rows(self, chosen: Booleans) -> "RawPoints":
         """The points of this mask (n,)."""

@@ -13,13 +13,13 @@ from curvfed.geometry.arrays import Booleans, Integers
 from curvfed.tasks.class_names import check_trained, row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import format_of
 from curvfed.tasks.generated import two_classes
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.points import ClientPoints, RawPoints, check_inside, client_points
 from curvfed.tasks.points.point_spec import PointSpec, partition_points
 from curvfed.tasks.points.readers import read_points
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.sources import CURVATURES
 from curvfed.tasks.stored_files import file_stamps
 
@@ -42,18 +42,18 @@ class PointDataset(Dataset):
 
     If a file has a test part, this is the global test set. The two parts of Olsson are pooled and
     split again, as published. The test points of a node's own data are the file's own test part; if
-    it has none, `test_size` of every class. Every class keeps at least one training point. There
-    may be a single class, or no points.
+    it has none, those of `record_split`, or without it `test_size` of every class, which then keeps
+    at least one training point. There may be a single class, or no points.
     """
 
     examples = ClientPoints
     raw = (RawPoints,)
-    needed = "points"
+    tasks = ("points",)
     place_words = "points in "
     spec: PointSpec
 
     @classmethod
-    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
         """The points of a run's configuration; they are read anew by each process."""
         keys = run.points
         split_seed = -1 if keys.split_seed is None else keys.split_seed
@@ -84,17 +84,13 @@ class PointDataset(Dataset):
     def locate_own(self, path: Path) -> Located[RawPoints]:
         """A user's file or folder; the reader knows the formats of other tools, and checks their
         points against the disc."""
-        located = self.locate_files(path)
-        other = format_of(path)
-        if other is None or other.task != "points":
-            return located
-        return replace(located, files=other.locate(path).files, title=other.title)
+        return replace(super().locate_own(path), read=self.locate_files(path).read)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientPoints:
         """A share of the training points."""
         stamps = self._stamps()
-        raw, _ = _pooled(self.spec, stamps)
-        owners, digest = _owners(self.spec, num_partitions, stamps)
+        raw, _ = _pooled(self.spec, stamps, self.record_split)
+        owners, digest = _owners(self.spec, num_partitions, stamps, self.record_split)
         indices = np.flatnonzero(owners == partition_id)
         test = np.zeros(len(indices), dtype=np.bool_)
         return _client(raw, indices, test, self.spec, digest)
@@ -109,7 +105,7 @@ class PointDataset(Dataset):
             Missing or unusable data.
         """
         if path is None or self.spec.hold_out == "validation":
-            raw, test = _pooled(self.spec, self._stamps())
+            raw, test = _pooled(self.spec, self._stamps(), self.record_split)
             indices = np.flatnonzero(test)
         else:
             located = self.locate_own(path.expanduser())
@@ -129,11 +125,11 @@ class PointDataset(Dataset):
         DataError
             Missing or unusable data.
         """
-        raw, test = _pooled(self.spec, self._stamps())
+        raw, test = _pooled(self.spec, self._stamps(), self.record_split)
         return _client(raw, np.arange(len(test)), test, self.spec)
 
     def own_data(self, raw: RawPoints) -> ClientPoints:
-        """A node's own points, split by the file's parts or at random.
+        """A node's own points, split by the file's parts, or else by their records or at random.
 
         Raises
         ------
@@ -144,11 +140,15 @@ class PointDataset(Dataset):
         check_inside("the data", raw.points, spec.curvature)
         raw = _select_classes(raw, spec)
         _check_classes("the data", raw)
-        test = _draw_by_class(raw.labels, spec) if raw.test is None else raw.test
+        split = self.record_split
+        draw = partial(_draw_by_class, spec) if split is None else partial(_draw_records, split)
+        test = draw(raw, "test") if raw.test is None else raw.test
+        digest = "" if split is None else split.digest(raw.records, np.where(test, 2, 0))
         if spec.hold_out == "validation":
             raw = raw.rows(~test)
-            test = _draw_by_class(raw.labels, spec)
-        return _client(raw, np.arange(len(test)), test, spec)
+            test = draw(raw, "validation")
+        client = _client(raw, np.arange(len(test)), test, spec)
+        return replace(client, split_digest=digest)
 
     def _stamps(self) -> Stamps:
         return tuple(file_stamps(self.locate().files))
@@ -167,7 +167,9 @@ DATASET = PointDataset
 
 
 @lru_cache(maxsize=2)
-def _pooled(spec: PointSpec, stamps: Stamps) -> tuple[RawPoints, Booleans]:
+def _pooled(
+    spec: PointSpec, stamps: Stamps, split: RecordSplit | None
+) -> tuple[RawPoints, Booleans]:
     """All points of a data set, and the mask of its test points."""
     raw = _select_classes(PointDataset(spec).locate().read(), spec)
     unknown = [
@@ -182,13 +184,13 @@ def _pooled(spec: PointSpec, stamps: Stamps) -> tuple[RawPoints, Booleans]:
     _check_classes(spec.dataset, raw)
     test = raw.test
     if test is None or spec.dataset.lower() in CURVATURES:
-        test = _draw_test(len(raw.labels), spec)
+        test = _draw_test(raw, spec, split, "test")
     else:
         trained = raw.labels[~test].tolist()
         check_trained(spec.dataset, raw.class_names, trained, raw.labels[test].tolist())
     if spec.hold_out == "validation":
         raw = raw.rows(~test)
-        test = _draw_test(len(raw.labels), spec)
+        test = _draw_test(raw, spec, split, "validation")
     num_classes = len(np.unique(raw.labels[~test]))
     if num_classes < 2:
         raise DataError(
@@ -199,9 +201,11 @@ def _pooled(spec: PointSpec, stamps: Stamps) -> tuple[RawPoints, Booleans]:
 
 
 @lru_cache(maxsize=2)
-def _owners(spec: PointSpec, num_partitions: int, stamps: Stamps) -> tuple[Integers, str]:
+def _owners(
+    spec: PointSpec, num_partitions: int, stamps: Stamps, split: RecordSplit | None
+) -> tuple[Integers, str]:
     """The client of each point, −1 for test points, and a hash of these numbers."""
-    raw, test = _pooled(spec, stamps)
+    raw, test = _pooled(spec, stamps, split)
     owners = np.full(len(test), -1)
     owners[~test] = partition_points(
         raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking
@@ -245,16 +249,30 @@ def _split_seed(spec: PointSpec) -> int:
     return spec.seed if spec.split_seed < 0 else spec.split_seed
 
 
-def _draw_test(num: int, spec: PointSpec) -> Booleans:
-    """The test points that scikit-learn's `train_test_split` draws, as for published figures."""
+def _draw_test(
+    raw: RawPoints, spec: PointSpec, split: RecordSplit | None, purpose: str
+) -> Booleans:
+    """The test points by their records, or those that scikit-learn's `train_test_split` draws, as
+    for published figures."""
+    if split is not None:
+        return _draw_records(split, raw, purpose)
+    num = len(raw.labels)
     test = np.zeros(num, dtype=np.bool_)
     order = np.random.RandomState(_split_seed(spec) % 2**32).permutation(num)
     test[order[: math.ceil(spec.test_size * num)]] = True
     return test
 
 
-def _draw_by_class(labels: Integers, spec: PointSpec) -> Booleans:
+def _draw_records(split: RecordSplit, raw: RawPoints, purpose: str) -> Booleans:
+    """Test points by their records."""
+    if purpose == "test":
+        return split.parts(raw.records) == 2
+    return split.draw(raw.records, split.test_size, purpose)
+
+
+def _draw_by_class(spec: PointSpec, raw: RawPoints, purpose: str) -> Booleans:
     """Test points: `test_size` of each class, but never a whole class."""
+    labels = raw.labels
     rng = np.random.default_rng([_split_seed(spec), TEST_STREAM])
     test = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):

@@ -1,9 +1,6 @@
 """Files of points with their classes: `.npz`, `.csv`, `.tsv` and `.h5ad`."""
 
-import csv
-import io
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.tasks.class_names import in_order, names_listed
+from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.formats import format_of
-from curvfed.tasks.link_tables import UTF16_MARKS, declared_separator
+from curvfed.tasks.formats import decide
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.points.cell_files import cell_file, entry, row_names
 from curvfed.tasks.sources import ENDINGS
+from curvfed.tasks.tables import Line, is_number, number_in, table_lines
 
 NPZ_KEYS = (
     "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label"
@@ -56,9 +53,9 @@ def read_points(
         The file is absent, cannot be read or lacks something, or a point is not finite or not
         inside the disc.
     """
-    other = format_of(path)
-    if other is not None and other.task == "points":
-        other_points: RawPoints = other.locate(path, label_key=label_key).read()
+    decision = decide(path)
+    if decision.form.reader and decision.tasks == ("points",):
+        other_points: RawPoints = decision.locate(label_key=label_key).read()
         check_inside(str(path), other_points.points, curvature)
         return other_points
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
@@ -104,15 +101,12 @@ def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> Raw
                 key="no-array",
             )
         groups = [raw_points(str(path), stored[x], stored[y], (x, y)) for x, y in fields]
-    names = in_order([name for group in groups for name in group.class_names])
     # The last entry belongs to the label −1.
-    places = [np.array([*map(names.index, group.class_names), -1]) for group in groups]
-    labels = [place[group.labels] for place, group in zip(places, groups)]
-    test = None
-    if len(groups) == 2:
-        test = np.repeat([False, True], [len(group.points) for group in groups])
+    classes = [np.array([*group.class_names, ""])[group.labels] for group in groups]
     points = np.concatenate([group.points for group in groups])
-    return RawPoints(points, np.concatenate(labels), tuple(names), test)
+    raw = raw_points(str(path), points, np.concatenate(classes), ("coordinates", "classes"))
+    sizes = [len(group.points) for group in groups]
+    return replace(raw, test=np.repeat([False, True], sizes) if len(groups) == 2 else None)
 
 
 def _check_curve(path: Path, curvature: float) -> None:
@@ -165,14 +159,17 @@ def _lacks(path: Path, group: str, key: str, present: Any) -> DataError:
 
 COLUMNS = "two columns of coordinates and one of classes"
 
+DECIMAL_CLASSES = (
+    ". Decimal numbers are not guessed to be classes: if those of the last column are, name it in"
+    " the first line, and set points.label-key to that name"
+)
+"""A hint for a table whose last column holds decimal numbers."""
+
 AXES = ("x", "y", "z")
 """The names of columns of coordinates."""
 
 DEFAULT_LABEL = "label"
 """The name of the column of classes, if none is given."""
-
-Row = tuple[int, list[str]]
-"""The number of a line, and its cells."""
 
 
 def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
@@ -184,7 +181,7 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
         Says the line and the column, and never a value.
     """
     min_columns = 2 if bare else 3
-    rows = _rows(path, min_columns)
+    rows = table_lines(path, min_columns, has_quotes=True)
     if not rows:
         raise DataError(f"{path} is empty; required are {COLUMNS}", key="empty")
     first_line, first_row = rows[0]
@@ -202,19 +199,24 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
             )
     header = first_row if _is_header(first_row, label_key) else []
     body = rows[1:] if header else rows
-    first = body[0] if body else rows[0]
-    label = _label_column(header, body or rows, label_key)
+    if not body:
+        raise DataError(
+            f"{path} has no points below the names of its columns; required are {COLUMNS}",
+            key="empty",
+        )
+    first = body[0]
+    label = _label_column(header, body, label_key)
     if label is None and not bare:
-        raise _unlabelled(path, header or [""] * width, label_key)
-    columns = _coordinate_columns(path, header, first, label) if body else []
+        raise _unlabelled(path, header or [""] * width, label_key, first[1][-1])
+    columns = _coordinate_columns(path, header, first, label)
     ignored = [
         name
         for place, name in enumerate(header)
-        if name and place not in (label, *columns) and _is_number(first[1][place])
+        if name and place not in (label, *columns) and is_number(first[1][place])
     ]
     points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
     # The first column has the names of the points if it holds text, or the index of pandas.
-    is_text_or_index = header[:1] == [""] or not _is_number(first[1][0])
+    is_text_or_index = header[:1] == [""] or not is_number(first[1][0])
     is_named = is_text_or_index and 0 not in (label, *columns)
     names = [row[0] for _, row in body] if is_named else []
     classes = None if label is None else [row[label] for _, row in body]
@@ -223,52 +225,13 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     return replace(raw, notes=notes)
 
 
-def _rows(path: Path, min_columns: int) -> list[Row]:
-    """The nonblank lines, split by the first separator that gives at least `min_columns` columns.
-
-    Spreadsheets write semicolons in place of commas if numbers contain commas, and some declare the
-    separator by a first line such as sep=;.
-    """
-    text = _text(path)
-    first, end, below = text.partition("\n")
-    declared = declared_separator(first)
-    text = end + below if declared else text
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    usual = "\t" if path.suffix.lower() == ".tsv" else ","
-    fitting = [
-        mark
-        for mark in (usual, ";", "\t", ",")
-        if len(next(csv.reader([line], delimiter=mark), [])) >= min_columns
-    ]
-    has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
-    separator = declared or (";" if has_decimal_commas else (*fitting, usual)[0])
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
-    return [(line, row) for line, row in rows if any(row)]
-
-
-def _text(path: Path) -> str:
-    data = path.read_bytes()
-    is_wide = data.startswith(UTF16_MARKS)
-    try:
-        return data.decode("utf-16" if is_wide else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}, line {line}: text is neither in UTF-8 nor in UTF-16 with its mark. Save a"
-            " table in another encoding, such as cp1252 of Windows, as UTF-8 (in Excel"
-            ' "CSV UTF-8")',
-            key="encoding",
-        ) from error
-
-
 def _is_header(row: list[str], label_key: str) -> bool:
     """Whether the first line has the columns' names; the default names of pandas are 0 and 1."""
-    numbers = [cell for cell in row if _is_number(cell)]
+    numbers = [cell for cell in row if is_number(cell)]
     return not numbers or label_key in row or numbers == ["0", "1"]
 
 
-def _label_column(header: list[str], body: list[Row], label_key: str) -> int | None:
+def _label_column(header: list[str], body: list[Line], label_key: str) -> int | None:
     """The column with this name; for the default name also the last of three columns, as any other
     guess may be wrong."""
     if label_key in header:
@@ -279,33 +242,34 @@ def _label_column(header: list[str], body: list[Row], label_key: str) -> int | N
     if len(places) != 3 or (header and label_key != DEFAULT_LABEL):
         return None
     last = places[-1]
-    numbers = [place for place in places if _is_number(first[place])]
+    numbers = [place for place in places if is_number(first[place])]
     is_coordinate = numbers[-1:] == [last] and (
         len(numbers) == 2 or (bool(header) and header[last].lower() in AXES)
     )
-    has_decimals = any(_number(row[last]) % 1 > 0 for _, row in body)
+    has_decimals = any(number_in(row[last]) % 1 > 0 for _, row in body)
     return None if is_coordinate or has_decimals else last
 
 
-def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
+def _unlabelled(path: Path, header: list[str], label_key: str, last_cell: str) -> DataError:
     names = [name for name in header if name]
     columns_listed = ", ".join(names[:20])
     columns = f"; its columns are {columns_listed}" if columns_listed else ""
+    hint = DECIMAL_CLASSES if number_in(last_cell) % 1 > 0 else ""
     return DataError(
         f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
-        f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers",
+        f" (points.label-key){columns}; required are {COLUMNS}, names or whole numbers{hint}",
         columns_listed,
         key="no-column",
     )
 
 
-def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | None) -> list[int]:
+def _coordinate_columns(path: Path, header: list[str], first: Line, label: int | None) -> list[int]:
     """The columns "x" and "y", or else the two columns of numbers besides the class."""
     line, row = first
     lower = [name.lower() for name in header]
     if lower.count("x") == lower.count("y") == 1:
         third = lower.index("z") if "z" in lower else -1
-        if third not in (-1, label) and _is_number(row[third]):
+        if third not in (-1, label) and is_number(row[third]):
             raise DataError(
                 f"{path} has a column {header[third]} beside x and y: a third coordinate, and"
                 " points in the disc have two; remove the column, or rename it if it is none",
@@ -318,7 +282,7 @@ def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | 
     ]
     if label is None and len(places) == 2:
         return places
-    columns = [place for place in places if _is_number(row[place])]
+    columns = [place for place in places if is_number(row[place])]
     if len(columns) != 2:
         besides = "" if label is None else f"besides the class, column {label + 1}, "
         hint = f". {EMBEDDING_HINT}" if len(columns) > 2 else ""
@@ -331,25 +295,13 @@ def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | 
 
 
 def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
-    value = _number(row[column])
+    value = number_in(row[column])
     if not math.isfinite(value):
         raise DataError(
             f"{path}, line {line}: column {column + 1}, a coordinate, is no finite number",
             key="not-finite",
         )
     return value
-
-
-def _number(cell: str) -> float:
-    """The number in a cell, with a decimal point or comma, or NaN."""
-    try:
-        return float(cell.replace(",", "."))
-    except ValueError:
-        return math.nan
-
-
-def _is_number(cell: str) -> bool:
-    return not math.isnan(_number(cell))
 
 
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(

@@ -1,12 +1,11 @@
-"""A member of a secure sum whose messages do not verify is named and left out, and the sum goes on
-without it."""
-
-import copy
+"""A member of a secure sum whose messages do not verify: its group names it and has no sum, and the
+other groups have theirs."""
 
 import numpy as np
 import pytest
 from app_runs import Recorder, partition_of, phase_of, run
-from flwr.app import Message
+from errors import refuses
+from flwr.app import ConfigRecord, Message
 
 from curvfed.client_app import secure
 from curvfed.server_app.run import RoundError
@@ -14,95 +13,61 @@ from curvfed.strategies.secure_sum import crypto
 
 pytestmark = pytest.mark.usefixtures("own_home", "clock")
 
-CLIENTS = 6
-SETTINGS = {"method": "fedavg", "dataset": "trees", "num_rounds": 2, "clients": CLIENTS}
+SETTINGS = {
+    "method": "fedavg",
+    "dataset": "trees",
+    "num_rounds": 2,
+    "clients": 6,
+    "secure_sum": True,
+    "secure__group_size": 3,
+    "secure__patience": 0,
+}
+"""Two groups of three."""
+
+FIRST = {0, 1, 2}
 
 
-def same_as_without(found, folder, partitions: set[int], **settings) -> bool:
-    """Whether the model is that of a run in the open in which these clients vanish."""
+def replies_of(run, phase: str) -> list[int]:
+    """The numbers of good replies of a phase, one by one."""
+    return [int(row["replies"]) for row in run.rounds if row["phase"] == phase]
 
-    def gone(request: Message, handle):
+
+def without(partitions: set[int]):
+    """An interceptor by which these clients never answer in training."""
+
+    def intercept(request: Message, handle):
         reply = handle(request)
-        return (
-            None
-            if phase_of(request.content) == "train" and partition_of(reply.content) in partitions
-            else reply
-        )
+        is_gone = partition_of(reply.content) in partitions
+        return None if is_gone and phase_of(request.content) == "train" else reply
 
-    opened = run(folder, "open", intercept=gone, **SETTINGS | settings)
+    return intercept
+
+
+def is_mean_without(run_of_sums, folder, partitions: set[int], **settings) -> bool:
+    """Whether the model is that of a run in the open in which these clients vanish."""
+    plain = {key: value for key, value in SETTINGS.items() if not key.startswith("secure")}
+    opened = run(folder, "open", intercept=without(partitions), **plain | settings)
     return all(
-        np.allclose(found.model[name], opened.model[name], rtol=0, atol=1e-6)
+        np.allclose(run_of_sums.model[name], opened.model[name], rtol=0, atol=1e-6)
         for name in opened.model
     )
 
 
-class Letters:
-    """One member's letters to some of the others cannot be read."""
-
-    def __init__(self, sender: int, receivers: set[int]) -> None:
-        self.sender, self.receivers = sender, receivers
-        self.recorder = Recorder()
-
-    def __call__(self, request: Message, handle):
-        reply = self.recorder(request, handle)
-        if phase_of(request.content) == "shares" and partition_of(reply.content) == self.sender:
+def test_texts_that_nobody_can_read(tmp_path, caplog):
+    def turned(request: Message, handle):
+        reply = handle(request)
+        if phase_of(request.content) == "agree" and partition_of(reply.content) == 2:
             parts = reply.content["parts"]
-            pairs = zip(parts["partitions"], parts["values"], strict=True)
-            parts["values"] = [text[::-1] if to in self.receivers else text for to, text in pairs]
+            parts["values"] = [text[::-1] for text in parts["values"]]
         return reply
 
-
-def phases_of(found, phase: str) -> list[int]:
-    """The numbers of good replies of a phase, one by one, without the evaluation after the last
-    round."""
-    last = max(number for number, row in enumerate(found.rounds) if row["phase"] == "train")
-    return [int(row["replies"]) for row in found.rounds[: last + 1] if row["phase"] == phase]
+    found = run(tmp_path, intercept=turned, **SETTINGS)
+    assert "partition 2: its text cannot be decrypted" in caplog.text
+    assert replies_of(found, "train") == [3, 3]
+    assert is_mean_without(found, tmp_path, FIRST)
 
 
-def test_letters_that_nobody_can_read(tmp_path, caplog):
-    letters = Letters(2, {0, 1, 3, 4, 5})
-    found = run(tmp_path, secure_sum=True, intercept=letters, **SETTINGS)
-    assert found.summary["status"] == "completed with absences"
-    assert (
-        "left out partition 2 for the rest of this run: 5 of its 5 neighbours cannot verify what it"
-        " sent" in caplog.text
-    )
-    assert phases_of(found, "keys") == [6, 5, 5]  # anew without it, and never asked again
-    assert phases_of(found, "train") == [5, 5]
-    complaints = [
-        reply
-        for reply in letters.recorder.replies("train")
-        if "complaint" in reply.get("parts", {})
-    ]
-    assert [(set(reply), dict(reply["parts"])) for reply in complaints] == [
-        ({"header", "parts"}, {"complaint": [2]})
-    ] * 5
-    assert same_as_without(found, tmp_path, {2})
-
-
-def test_letters_that_two_of_five_cannot_read(tmp_path, caplog):
-    """The two are left out of this sum alone: their sender could drive out one after the other."""
-    letters = Letters(2, {0, 1})
-    found = run(tmp_path, secure_sum=True, intercept=letters, **SETTINGS | {"num_rounds": 1})
-    assert (
-        "left out partition 0 for this sum: it cannot verify what partition 2 sent, and most"
-        " others can" in caplog.text
-    )
-    assert phases_of(found, "keys") == [6, 4]
-    assert same_as_without(found, tmp_path, {0, 1}, num_rounds=1)
-
-
-def test_no_share_of_an_abandoned_attempt_is_revealed(tmp_path):
-    letters = Letters(2, {0, 1, 3, 4, 5})
-    run(tmp_path, secure_sum=True, intercept=letters, **SETTINGS | {"num_rounds": 1})
-    asked = [len(letters.recorder.requests(phase)) for phase in ("confirm", "unmask")]
-    # training, and the evaluation of those that did not train, which asks all
-    assert asked == [10, 10]
-    for request in letters.recorder.requests("confirm"):
-        assert 2 not in request["parts"]["survivors"]
-
-
-def test_training_does_not_start_before_the_letters_are_read(tmp_path, monkeypatch):
+def test_nobody_trains_before_the_peers_texts_are_read(tmp_path, monkeypatch):
     trained = []
     fit = secure.Client.fit
     monkeypatch.setattr(
@@ -110,13 +75,16 @@ def test_training_does_not_start_before_the_letters_are_read(tmp_path, monkeypat
         "fit",
         lambda self, number: trained.append(self.partition) or fit(self, number),
     )
-    run(
-        tmp_path,
-        secure_sum=True,
-        intercept=Letters(2, {0, 1, 3, 4, 5}),
-        **SETTINGS | {"num_rounds": 1},
-    )
-    assert sorted(trained) == [0, 1, 2, 3, 4, 5]  # those who complained have not trained before
+
+    def turned(request: Message, handle):
+        reply = handle(request)
+        if phase_of(request.content) == "agree" and partition_of(reply.content) == 2:
+            parts = reply.content["parts"]
+            parts["values"] = [text[::-1] for text in parts["values"]]
+        return reply
+
+    run(tmp_path, intercept=turned, **SETTINGS | {"num_rounds": 1})
+    assert sorted(trained) == [2, 3, 4, 5]  # the others cannot read what 2 wrote
 
 
 def test_a_member_whose_key_is_not_the_rosters(tmp_path, caplog, monkeypatch):
@@ -125,32 +93,12 @@ def test_a_member_whose_key_is_not_the_rosters(tmp_path, caplog, monkeypatch):
         crypto, "signing_key", lambda partition: key(99 if partition == 4 else partition)
     )
     crypto._public.cache_clear()
-    roster = {
-        partition: key(partition).public_key().public_bytes_raw() for partition in range(CLIENTS)
-    }
+    roster = {partition: key(partition).public_key().public_bytes_raw() for partition in range(6)}
     monkeypatch.setattr(crypto, "roster", lambda partitions: roster)
-    recorder = Recorder()
-    found = run(tmp_path, secure_sum=True, intercept=recorder, **SETTINGS)
-    assert "left out partition 4 for the rest of this run: 5 of its 5 neighbours" in caplog.text
-    assert phases_of(found, "keys") == [6, 5, 5]
-    assert phases_of(found, "shares") == [1, 5, 5]  # five complain, and send no shares
-    assert same_as_without(found, tmp_path, {4})
-
-
-def test_a_member_whose_own_roster_is_off(tmp_path, caplog, monkeypatch):
-    roster = crypto.roster
-
-    def off(client, partitions):
-        return {p: bytes(32) for p in partitions} if client.partition == 3 else roster(partitions)
-
-    monkeypatch.setattr(secure, "_roster", off)
-    found = run(tmp_path, secure_sum=True, **SETTINGS)
-    assert (
-        "left out partition 3 for the rest of this run: it cannot verify what partition"
-        in caplog.text
-    )
-    assert phases_of(found, "keys") == [6, 5, 5]
-    assert same_as_without(found, tmp_path, {3})
+    found = run(tmp_path, **SETTINGS)
+    assert "partition 4: its key is not signed by its key in the roster" in caplog.text
+    assert replies_of(found, "train") == [3, 3]
+    assert is_mean_without(found, tmp_path, {3, 4, 5})
 
 
 def test_a_member_that_does_not_sign(tmp_path, caplog, monkeypatch):
@@ -158,118 +106,73 @@ def test_a_member_that_does_not_sign(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(
         secure, "_signing_key", lambda client: None if client.partition == 1 else key(client)
     )
-    found = run(tmp_path, secure_sum=True, **SETTINGS | {"num_rounds": 1})
-    assert (
-        "left out partition 1, which does not sign its keys, unlike most: give every node a"
-        " signing-key" in caplog.text
-    )
-    assert phases_of(found, "keys") == [6]
-    assert phases_of(found, "shares") == [5]
-    assert same_as_without(found, tmp_path, {1}, num_rounds=1)
+    found = run(tmp_path, **SETTINGS | {"num_rounds": 1})
+    assert "partitions [0, 2] sign their keys and [1] do not" in caplog.text
+    assert is_mean_without(found, tmp_path, FIRST, num_rounds=1)
 
 
-def test_half_of_the_members_do_not_sign(tmp_path, monkeypatch):
-    key = secure._signing_key
-    monkeypatch.setattr(
-        secure, "_signing_key", lambda client: None if client.partition % 2 else key(client)
-    )
-    with pytest.raises(
-        RoundError,
-        match=r"partitions \[0, 2, 4\] sign their keys, \[1, 3, 5\] do not: give every node",
-    ):
-        run(tmp_path, secure_sum=True, **SETTINGS)
-
-
-def test_a_signature_of_other_survivors_is_not_counted(tmp_path, caplog, monkeypatch):
-    def odd(request, handle):
+def test_a_vector_that_was_damaged_on_its_way(tmp_path, caplog):
+    def damaged(request: Message, handle):
         reply = handle(request)
-        if phase_of(request.content) == "confirm" and partition_of(reply.content) == 5:
-            reply.content["parts"]["signature"] = bytes(64)
+        if phase_of(request.content) == "train" and partition_of(reply.content) == 5:
+            reply.content["parts"]["checksum"] = bytes(32)
         return reply
 
-    found = run(tmp_path, secure_sum=True, intercept=odd, **SETTINGS | {"num_rounds": 1})
-    assert (
-        "dropped the reply of partition 5: partition 5: it did not sign the survivors"
-        in caplog.text
-    )
-    assert phases_of(found, "confirm") == phases_of(found, "unmask") == [5]
-    assert same_as_without(found, tmp_path, set(), num_rounds=1)  # its vector is in the sum
+    found = run(tmp_path, intercept=damaged, **SETTINGS)
+    assert "the masked vector of partition 5 was damaged on its way" in caplog.text
+    assert is_mean_without(found, tmp_path, {3, 4, 5})
 
 
-def test_more_liars_than_the_sum_can_lose(tmp_path):
-    def spoil(request, handle):
-        reply = handle(request)
-        if (
-            phase_of(request.content) == "shares"
-            and "parts" in reply.content
-            and "values" in reply.content["parts"]
-        ):
-            parts = reply.content["parts"]
-            parts["values"] = [text[::-1] for text in parts["values"]]
-        return reply
-
-    recorder = Recorder()
-
-    def both(request, handle):
-        return spoil(request, lambda one: recorder(one, handle))
-
-    with pytest.raises(
-        RoundError,
-        match=r"round 1, train: .*Left out: partition 0: 5 of its 5 neighbours cannot verify",
-    ):
-        run(tmp_path, secure_sum=True, intercept=both, **SETTINGS)
-    assert not recorder.replies("unmask")
+def test_without_any_group_the_run_ends(tmp_path):
+    with refuses("no-sum", "[0, 1, 2]", "[3, 4, 5]", error=RoundError):
+        run(tmp_path, intercept=without({1, 4}), **SETTINGS)
 
 
-def test_a_sum_starts_anew_only_over_most_of_its_members_and_before_they_sign(tmp_path):
-    """Once more over some of the members: refused if they are too few, the same, or have signed."""
-    heard = {}
+def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp_path):
+    """As after a restart of its node, in every phase in turn."""
+    whole = run(tmp_path, "whole", **SETTINGS)
+    for phase in ("agree", "train"):
+        lost = []
 
-    def again(request, handle, clients):
-        other = Message(copy.deepcopy(request.content), metadata=request.metadata)
-        other.content["parts"]["clients"] = clients
-        return handle(other).content["header"]["error"]
+        def intercept(request: Message, handle, phase: str = phase, lost: list[int] = lost):
+            reply = handle(request)
+            if phase_of(request.content) == phase and not lost:
+                lost.append(partition_of(reply.content))
+                if "arrays" in reply.content:
+                    del reply.content["arrays"]
+                reply.content["parts"] = ConfigRecord({"without-keys": True})
+            return reply
 
-    opened = {}
-
-    def intercept(request, handle):
-        phase, reply = phase_of(request.content), None
-        if phase == "keys":
-            opened[request.metadata.dst_node_id] = request
-        first = opened.get(request.metadata.dst_node_id)
-        if phase == "train":
-            mine = partition_of(handle(first).content)  # which refuses: it is the same sum
-            for name, clients in {
-                "few": [mine, (mine + 1) % 6, (mine + 2) % 6],
-                "all": range(6),
-            }.items():
-                heard[name, mine] = again(first, handle, sorted(clients))
-        reply = handle(request)
-        if phase == "confirm":
-            mine = partition_of(reply.content)
-            heard["signed", mine] = again(first, handle, sorted({*range(6)} - {(mine + 1) % 6}))
-        return reply
-
-    found = run(tmp_path, secure_sum=True, intercept=intercept, **SETTINGS | {"num_rounds": 1})
-    assert found.summary["status"] == "completed"
-    assert len(heard) == 3 * CLIENTS
-    for case, error in heard.items():
-        assert error.startswith("this secure sum was begun before"), case
+        recorder = Recorder()
+        restarted = run(
+            tmp_path,
+            f"lost-{phase}",
+            intercept=lambda request, handle, inner=intercept, seen=recorder: seen(
+                request, lambda message: inner(message, handle)
+            ),
+            **SETTINGS,
+        )
+        assert lost
+        assert restarted.model_bytes == whole.model_bytes
+        keys = [request["parts"]["members"] for request in recorder.requests("keys")]
+        assert len(keys) == 9  # six, and the group of the one that lost its keys again
 
 
-def test_who_has_no_training_examples_stays_out(tmp_path, monkeypatch, caplog):
-    idle = secure.Client.contributes
-    monkeypatch.setattr(
-        secure.Client,
-        "contributes",
-        lambda self, target: self.partition not in (1, 4) and idle(self, target),
-    )
-    recorder = Recorder()
-    found = run(
-        tmp_path, secure_sum=True, intercept=recorder, min_replies=6, **SETTINGS | {"num_rounds": 1}
-    )
-    assert phases_of(found, "keys") == [6]
-    assert phases_of(found, "shares") == phases_of(found, "train") == [4]
-    assert {partition_of(reply) for reply in recorder.replies("evaluate")} == {0, 2, 3, 5}
-    assert not [row for row in found.clients if row["phase"] == "keys" and row["dropped"]]
-    assert same_as_without(found, tmp_path, {1, 4}, num_rounds=1)
+def test_a_member_that_is_away_for_a_while(tmp_path):
+    """Its group waits for it; the numbers are those of a run without the absence."""
+    settings = SETTINGS | {"secure__patience": 3600, "clients": 3}
+    whole = run(tmp_path, "whole", **settings)
+    for phase in ("keys", "agree", "train"):
+        silent = [phase] * 2
+
+        def intercept(request: Message, handle, silent: list[str] = silent):
+            is_first = silent and phase_of(request.content) == silent[0]
+            if is_first and request.metadata.dst_node_id == 2:
+                silent.pop()
+                return None
+            return handle(request)
+
+        back = run(tmp_path, f"away-{phase}", intercept=intercept, **settings)
+        assert not silent
+        assert back.model_bytes == whole.model_bytes
+        assert back.summary["status"] == "completed"

@@ -37,7 +37,7 @@ def test_a_huge_vector_of_one_member_ends_the_run_before_it_is_averaged(
         return (vector + factor * np.ones_like(vector) if is_false else vector), norm
 
     monkeypatch.setattr(masked_replies, "weighted_update", false)
-    with refuses("impossible-mean", "round 2", "secure.clip", error=RoundError):
+    with refuses("no-sum", "round 2", "secure.clip", error=RoundError):
         run(tmp_path, "false", secure__clip=0.5, num_rounds=3, **MASKED)
     monkeypatch.setattr(masked_replies, "weighted_update", honest)
     whole = run(tmp_path, "honest", secure__clip=0.5, num_rounds=3, **MASKED)

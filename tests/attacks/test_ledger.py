@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app_runs import real_nodes, run
+from app_runs import asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, nodes_of
 from hypothesis import given
 from hypothesis import strategies as st
 from policies import with_policy
-from secure_sums import BASIS
+from secure_sums import BASIS, other_basis
 from tiers import examples
 
 from curvfed.client_app import masked_replies
@@ -34,7 +35,8 @@ from curvfed.client_app.one_shot import _hashes
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import SumsOfRun, complete_groups, masked_cohort
+from curvfed.server_app.secure import complete_groups, masked_cohort
+from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
@@ -117,7 +119,7 @@ OTHERS = r"always summed with partitions \[0, 1, 2, 3\]; a sum without \[3\]"
 
 def lying(patch: pytest.MonkeyPatch, chosen: Callable[[Sequence[int]], list[int]] = list) -> None:
     """A server that sums the nodes that it likes."""
-    patch.setattr(SumsOfRun, "groups", lambda sums, clients, number: [chosen(clients)])
+    patch.setattr(MaskedCohort, "groups", lambda cohort, clients, number: [tuple(chosen(clients))])
 
 
 def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
@@ -134,6 +136,7 @@ def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
             run(tmp_path, name.replace(" ", "-"), nodes=nodes[:3], **SUMMED | settings)
     assert len(observer.sums) == 1
     monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
+    monkeypatch.setattr(Ledger, "admit", lambda *_: None)
     run(tmp_path, "unguarded", nodes=nodes[:3], **SUMMED | LATER["another method"])
     assert observer.error(observer.sums[0], 3) > 0.1
     assert observer.error(observer.difference(), 3) < 1e-6  # the attack is real
@@ -155,7 +158,7 @@ def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observe
 def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, observer, monkeypatch):
     """Sums over four different threes of four nodes were solved for every single vector."""
     nodes = hospitals(tmp_path / "nodes")
-    with refuses("secure-fixed-groups-with-fraction-train", error=ConfigError):
+    with refuses("secure-sum-with-fraction-train", error=ConfigError):
         run(tmp_path, "drawn", nodes=nodes, **SUMMED | {"fraction_train": 0.75})
     drawn = iter([[0, 1, 2]] * 3 + [[0, 1, 3]])  # two checks before the rounds
     lying(monkeypatch, lambda clients: next(drawn))
@@ -165,13 +168,12 @@ def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, obser
 
 
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path, monkeypatch):
-    """The hulls that only the first sum has were those of the node that was away; another seed
-    changes few others."""
+    """The hulls that only the first sum has were those of the node that was away."""
     nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
     run(tmp_path, "all", nodes=nodes, **QUICK)
     lying(monkeypatch)
     with pytest.raises(RoundError, match=OTHERS):
-        run(tmp_path, "three", nodes=nodes[:3], seed=1, **QUICK)
+        run(tmp_path, "three", nodes=nodes[:3], **QUICK)
 
 
 def graphs_of(*trained: int) -> list[dict[str, Any]]:
@@ -238,22 +240,33 @@ def test_points_of_former_data_do_not_count(tmp_path):
         ledger.reveal("three", {"d"}, {"c", "d"}, 0.5)
 
 
-def test_runs_with_other_splits_end_at_the_limit(tmp_path):
+OTHER_HULLS: list[dict[str, Any]] = [
+    {},
+    {"points__hold_out": "validation"},
+    {"hull__epsilon": 0.1},
+    {"points__hold_out": "validation", "hull__epsilon": 0.1},
+]
+
+
+def test_runs_with_other_hulls_end_at_the_limit(tmp_path):
     nodes = nodes_of(
-        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.11}
+        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.12}
     )
+    nodes = with_policy(tmp_path, nodes, "[runs]\nconfigurations = 9\n")
     done = 0
-    for seed in range(4):
-        with suppress(RoundError):
-            run(tmp_path, str(seed), nodes=nodes, points__split_seed=seed, **QUICK)
+    for number, settings in enumerate(OTHER_HULLS):
+        with suppress(RoundError, ConfigError):
+            run(tmp_path, str(number), nodes=nodes, **QUICK | settings)
             done += 1
     assert 1 <= done < 4
 
 
 def signer(folder: Path, roster: Sequence[int] | None = None) -> Callable[..., None]:
-    """Node 0 signs sums of a run over some nodes."""
+    """Node 0 is in sums of a run over some nodes."""
     ledger = Ledger(folder / "ledger.jsonl")
-    return lambda run, cohort: ledger.sign(session(run), cohort, BASIS, ledger.group(0, roster), {})
+    return lambda run, cohort: ledger.note_sum(
+        session(run, cohort), BASIS, "", ledger.group(0, roster), {}
+    )
 
 
 def test_the_first_sum_decides_the_group_without_a_roster(tmp_path):
@@ -304,15 +317,24 @@ def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys, monkeypa
     assert "from [[0, 1, 2, 3]] to those of the next sum, by " in capsys.readouterr().out
 
 
-@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.randoms())
+@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.integers(2, 20), st.randoms())
 @examples(200)
-def test_a_roster_divides_its_nodes(roster: set[int], rng: Random):
+def test_a_roster_divides_its_nodes(roster: set[int], size: int, rng: Random):
     """Every node finds the same groups, whatever the order of its files."""
     shuffled = sorted(roster, key=lambda _: rng.random())
-    divided = groups(shuffled)
+    divided = groups(shuffled, size=size)
     assert sorted(node for group in divided for node in group) == sorted(roster)
-    assert divided == groups(sorted(roster))
-    assert all(5 <= len(group) <= 9 for group in divided) or len(divided) == 1
+    assert divided == groups(sorted(roster), size=size)
+    assert all(size <= len(group) < 2 * size for group in divided) or len(divided) == 1
+
+
+def test_a_policy_makes_groups_larger(tmp_path):
+    """Of 100 nodes, 4 colluders sufficed."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    roster = range(100)
+    assert len(ledger.group(7, roster)) == 5
+    policy = Policy.model_validate({"sums": {"group-size": 20}})
+    assert ledger.group(7, roster, policy.sums.group_size) == tuple(range(20))
 
 
 @given(st.data())
@@ -332,15 +354,26 @@ def test_a_server_sums_groups_that_are_whole_and_agree(data: st.DataObject):
     assert bool(left_out) == bool(reasons)
 
 
-def session(name: str) -> Session:
-    return Session(name, "train", 1, 2**61 - 1, 3, (0, 1, 2, 3))
+def session(name: str, cohort: Sequence[int]) -> Session:
+    return Session(name, "train", 1, 2**61 - 1, 3, tuple(cohort))
 
 
-def test_a_sum_is_signed_once_also_after_a_restart(tmp_path):
+def test_a_node_is_in_a_sum_once_also_after_a_restart(tmp_path):
+    """The same vector again is no new sum; one from other parameters, data or sizes is refused."""
     path = tmp_path / "ledger.jsonl"
-    signer(tmp_path)("a", [0, 1, 2])
-    with pytest.raises(SecureSumError, match="answers once"):
+    for _ in range(2):
         signer(tmp_path)("a", [0, 1, 2])
+    ledger = Ledger(path)
+    group = ledger.group(0, None)
+    what = session("a", [0, 1, 2])
+    for changed, basis, data in (
+        (what, other_basis("parameters"), ""),
+        (what, other_basis("state"), ""),
+        (what, BASIS, "other data"),
+        (replace(what, length=4), BASIS, ""),
+    ):
+        with refuses("repeated-sum", "train of round 1", error=SecureSumError):
+            ledger.note_sum(changed, basis, data, group, {})
     signer(tmp_path)("b", [0, 1, 2])
     assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
@@ -408,6 +441,53 @@ def test_the_ledger_names_runs_sums_and_refusals(tmp_path, monkeypatch):
     }
     assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
     assert all("reason" in one for one in lines if one["kind"] == "refusal")
+
+
+def test_the_sums_of_a_run_come_in_order(tmp_path):
+    """Also after a restart, and in a ledger of before."""
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    what = session("a", [0, 1, 2])
+    group = (0, 1, 2)
+    ledger.note_sum(replace(what, round=3), BASIS, "", group, {})
+    ledger_file._checked.clear()
+    for earlier in (replace(what, round=2), replace(what, round=2, phase="evaluate")):
+        with refuses("repeated-sum", "later sum", error=SecureSumError):
+            Ledger(ledger.path).note_sum(earlier, BASIS, "", group, {})
+    ledger.note_sum(replace(what, round=3, phase="evaluate"), BASIS, "", group, {})
+    ledger.note_sum(replace(what, run="b"), BASIS, "", group, {})
+
+
+def test_names_of_runs_fill_no_disk(tmp_path, monkeypatch):
+    """A server's describe with a run of 10^6 characters was a line of 1 MB, and the refusal of
+    another such message another one; nothing bounded their number."""
+    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
+    path = Path(node["state-path"]) / "ledger-00000.jsonl"
+    settings = {"method": "fedavg", "dataset": "own"}
+    error, _ = asked(node, settings, "describe", "query.describe", run=10**6 * "x")
+    assert "has 1000000 characters; allowed are up to 200" in error
+    assert not path.exists()
+    errors = set()
+    for number in range(40):
+        ledger_file._checked.clear()  # each message may reach a new process
+        error, _ = asked(node, settings, "describe", "query.describe", run=f"run-{number}")
+        errors.add(error)
+    assert errors == {"", "this node has begun 20 runs today, as many as it begins on a day (UTC)"}
+    lines = Ledger(path).lines()
+    assert sum(line["kind"] == "run" for line in lines) == 20
+    assert path.stat().st_size < 30_000
+    asked(node, settings, "describe", "query.describe", run="run-0")  # a known run goes on
+    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    assert asked(node, settings, "describe", "query.describe", run="next-day") == ("", [])
+
+
+def test_exchanges_of_keys_fill_no_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(ledger_module, "EXCHANGES_PER_DAY", 20)
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    for _ in range(20):
+        ledger.begin("run", {})
+    with refuses("too-many-today", "20 exchanges of keys", error=ConfigError):
+        ledger.begin("run", {})
 
 
 def test_refusals_fill_no_disk(tmp_path, monkeypatch):

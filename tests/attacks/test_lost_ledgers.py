@@ -101,9 +101,9 @@ class Members:
             ledger.note_run("run", {})
 
     def begin(self, me: int, session: Session) -> dict[int, bytes]:
-        """The statements of a member that sends its keys and its shares at once."""
+        """The statements of a member that sends its key and its texts at once."""
         ledger = self.ledgers[me]
-        return ledger.begin(session, ledger.recorded_heads(self.members))
+        return ledger.begin(session.run, ledger.recorded_heads(self.members))
 
     def sum(self, name: str, signing: Sequence[int] | None = None) -> None:
         """A sum that only some sign, as those do that are not killed before."""
@@ -113,7 +113,7 @@ class Members:
             received = {peer: sent[peer][me] for peer in self.members if peer != me}
             ledger.compare(sent[me], received)
             if signing is None or me in signing:
-                ledger.sign(opened, self.members, BASIS, tuple(sorted(self.members)), received)
+                ledger.note_sum(opened, BASIS, "", tuple(sorted(self.members)), received)
 
 
 def test_sums_that_only_some_members_signed_lock_no_node_out(tmp_path):
@@ -157,8 +157,8 @@ def test_a_sum_within_the_sharing_of_another_one_is_no_fault(tmp_path):
     slow, *others = members.members
     recorded = [ledger.recorded_heads(members.members) for ledger in members.ledgers]
     outer = session_of(3, run="outer")
-    sent = {me: members.ledgers[me].begin(outer, recorded[me]) for me in others}
+    sent = {me: members.ledgers[me].begin(outer.run, recorded[me]) for me in others}
     members.sum("inner")
-    sent[slow] = members.ledgers[slow].begin(outer, recorded[slow])
+    sent[slow] = members.ledgers[slow].begin(outer.run, recorded[slow])
     for me, ledger in enumerate(members.ledgers):
         ledger.compare(sent[me], {peer: sent[peer][me] for peer in members.members if peer != me})

@@ -3,19 +3,20 @@ says to it now."""
 
 import json
 import stat
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from app_runs import Recorder, all_bytes, array_names, real_nodes, run
-from flwr.app import Context, Message, RecordDict
+from app_runs import Recorder, all_bytes, asked, real_nodes, run
+from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
 from policies import with_policy
 
-from curvfed.client_app.app import OF_ROUNDS, app, check_phase
+from curvfed.client_app.app import OF_ROUNDS, check_phase
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node, is_real
@@ -24,13 +25,12 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.discriminant import DiscriminantServer
-from curvfed.strategies.wire.codec import encode_arrays, encode_request
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Facts, Header, Request
+from curvfed.strategies.wire.messages import MESSAGE_TYPES
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -110,8 +110,8 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     """A run that names no column gets the node's, and one that names the node's is let in; a third
     is not."""
     text = (
-        '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\nsplit-seed ='
-        " 3\n[leaves]\nhull-max-share = 1.0\n"
+        '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\ntest-size ='
+        " 0.3\n[leaves]\nhull-max-share = 1.0\n"
     )
     open_nodes = nodes_of(
         tmp_path / "nodes", [patients(seed).replace("label", "kind") for seed in range(3)]
@@ -119,10 +119,11 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     nodes = with_policy(tmp_path, open_nodes, text.replace('"label"', '"kind"'))
     found = hull_run(tmp_path, nodes=nodes)
     assert found.described["clients"][0]["class_names"] == ["kind 0", "kind 1"]
-    named = hull_run(tmp_path, "named", nodes=nodes, points__label_key="kind", points__split_seed=3)
+    named = hull_run(tmp_path, "named", nodes=nodes, points__label_key="kind", test_size=0.3)
     assert arrays_of(named)["bins"].tolist() == arrays_of(found)["bins"].tolist()
     assert "points.label-key" in refusal(tmp_path / "b", nodes, points__label_key="patient")
     assert "points.split-seed = 4" in refusal(tmp_path / "c", nodes, points__split_seed=4)
+    assert "test-size = 0.2: this node splits" in refusal(tmp_path / "d", nodes, test_size=0.2)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def of_one_cell(tmp_path):
 def test_a_class_of_one_cell_stays_at_home(line, of_one_cell, tmp_path):
     """Without a least size the published model has the cell to the bin, as a corner of its class."""
     nodes, cell = of_one_cell
-    chosen = with_policy(tmp_path, nodes, f"[leaves]\n{line}")
+    chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
     found = hull_run(tmp_path, nodes=chosen, hull__classifier="depth")
     distance = np.linalg.norm(found.model["corners"] - cell, axis=1).min()
     assert (distance < 3e-3) == bool(line)
@@ -213,7 +214,7 @@ def test_a_class_of_one_cell_stays_at_home(line, of_one_cell, tmp_path):
 def test_moments_of_one_cell_stay_at_home(line, of_one_cell, tmp_path, monkeypatch):
     """The sums of a class that one client has alone are that client's: of one cell, the cell."""
     nodes, cell = of_one_cell
-    chosen = with_policy(tmp_path, nodes, f"[leaves]\n{line}")
+    chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
     sums = []
     learn = DiscriminantServer.learn
     monkeypatch.setattr(
@@ -221,7 +222,8 @@ def test_moments_of_one_cell_stay_at_home(line, of_one_cell, tmp_path, monkeypat
         "learn",
         lambda half, total: sums.append(total.arrays["sums"]) or learn(half, total),
     )
-    run(tmp_path, nodes=chosen, method="discriminant", discriminant__kind="lda")
+    settings: dict[str, Any] = {"discriminant__kind": "lda", "secure__min_holders": 1}
+    run(tmp_path, nodes=chosen, method="discriminant", **settings)
     count, *tangent = sums[0].reshape(3, 6)[2, :3]
     norm = np.linalg.norm(cell)
     expected = np.arctanh(norm) * cell / norm
@@ -236,7 +238,7 @@ def test_nodes_whose_classes_are_all_small_say_which_line_keeps_them(method, tmp
     with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5") as refused:
         run(tmp_path, nodes=nodes, method=method, intercept=recorder)
     assert "4" not in str(refused.value).partition("hull-min")[2]
-    assert not recorder.replies("hulls")
+    assert not [reply for reply in recorder.replies("hulls") if "arrays" in reply]
 
 
 def test_too_few_large_classes_are_named(tmp_path):
@@ -343,21 +345,6 @@ def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
-def asked(
-    node: dict[str, Any], settings: dict[str, Any], phase: str, message_type: str
-) -> tuple[str, list[str]]:
-    """What a node answers to a message that a lying server makes by hand: the error, and names of
-    arrays."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
-    facts = Facts("nodes", 8, ("0", "1"))
-    request = Request(Header("run", phase, 1), 0, facts, encode_arrays({}))
-    message = Message(encode_request(request), 1, message_type)
-    reply = app(message, Context(1, 1, node, RecordDict(), defaults() | settings))
-    return str(reply.content["header"]["error"]), sorted(array_names(reply.content))
-
-
 FORGED = [
     ({"method": "hull"}, "train", "train"),
     ({"method": "hull"}, "calibrate", "query.calibrate"),
@@ -383,6 +370,67 @@ def test_a_phase_that_is_no_part_of_the_run_is_refused(settings, phase, message_
     assert arrays == []
 
 
+IMAGES = {"method": "fedavg", "dataset": "digits", "calibration": "ffc"}
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('methods = ["fedavg"]', 'calibrations = ["ffc"]'),
+        ('methods = ["fedavg"]\ncalibrations = []', 'calibrations = ["ffc"]'),
+        ("calibrations = []", 'calibrations = ["ffc"]'),
+        ('methods = ["fedavg"]\ncalibrations = ["ffc"]', ""),
+        ("", ""),
+    ],
+)
+def test_a_calibration_is_named_beside_the_methods(text, line):
+    """Got: sums over the features of each class, from nodes that allow fedavg alone."""
+    policy = Policy.model_validate(tomllib.loads(f"[runs]\n{text}"))
+    if not line:
+        assert policy.check_run(parse(IMAGES), owns_data=False).calibration == "ffc"
+        return
+    with refuses("policy", 'calibration = "ffc"', line, error=ConfigError):
+        policy.check_run(parse(IMAGES), owns_data=False)
+    policy.check_run(parse(IMAGES | {"calibration": "none"}), owns_data=False)
+
+
+def test_the_own_calibration_of_a_method_is_named_with_it():
+    policy = Policy.model_validate({"runs": {"methods": ["spherefed"]}})
+    settings = IMAGES | {"method": "spherefed"}
+    assert policy.check_run(parse(settings | {"calibration": "auto"}), owns_data=False)
+    with refuses("policy", 'calibrations = ["ffc"]', error=ConfigError):
+        policy.check_run(parse(settings), owns_data=False)
+
+
+@pytest.mark.parametrize(
+    ("phase", "key"),
+    [
+        ("calibrate", "calibration-every"),
+        ("fine-tune", "fine-tune-every"),
+        ("evaluate", "evaluate-every"),
+    ],
+)
+def test_a_phase_comes_after_the_rounds_of_the_configuration(phase, key):
+    """Got: a calibration of another crafted network in each round, where the run has one."""
+    settings = IMAGES | {"num-rounds": 7, "fine-tune-epochs": 1}
+    client: Any = SimpleNamespace(
+        method=METHODS["fedavg"],
+        node=Node(partition=0, num_partitions=2),
+        is_private=False,
+        config=resolve_defaults(parse(settings), "images"),
+    )
+    message_type = MESSAGE_TYPES[phase]
+    check_phase(phase, message_type, client, OF_ROUNDS, 7)
+    with refuses("phase", f'"{phase}" of round 4', "num-rounds = 7", error=ConfigError):
+        check_phase(phase, message_type, client, OF_ROUNDS, 4)
+    client.config = resolve_defaults(parse(settings | {key: 2}), "images")
+    check_phase(phase, message_type, client, OF_ROUNDS, 4)
+    with refuses("phase", "of round 5", error=ConfigError):
+        check_phase(phase, message_type, client, OF_ROUNDS, 5)
+    client.config = resolve_defaults(parse(settings | {"early-stopping": 1}), "images")
+    check_phase(phase, message_type, client, OF_ROUNDS, 5)
+
+
 def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     """The veto holds by the phase too, not only by what the whole run says of itself."""
     guarded = SimpleNamespace(method=METHODS["fedavg"], node=Node(partition=0, secure_sum=True))
@@ -390,9 +438,9 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     with pytest.raises(
         ConfigError, match='secure sums alone; phase "train" would send its reply unmasked'
     ):
-        check_phase("train", "train", guarded, OF_ROUNDS)
+        check_phase("train", "train", guarded, OF_ROUNDS, 1)
     guarded.config = parse({"method": "fedavg", "dataset": "trees", "secure-sum": True})
-    check_phase("train", "train", guarded, OF_ROUNDS)
+    check_phase("train", "train", guarded, OF_ROUNDS, 1)
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     (node,) = with_policy(tmp_path, [node], "[leaves]\nsecure-sum = true\n")
     error, _ = asked(node, {"method": "fedavg", "dataset": "trees"}, "train", "train")
@@ -464,7 +512,7 @@ WRONG = {
         "line 2: [sums] contributors = 0; allowed is a whole number, 2 or more"
     ),
     "[sums]\n\nneighbors = 3": (
-        'line 3: there is no "neighbors"; allowed are contributors, weight-share'
+        'line 3: there is no "neighbors"; allowed are group-size, contributors'
     ),
     '[runs]\nkeys = { "local-epoch" = [1] }': (
         'line 2: [runs] keys = {"local-epoch": [1]}; allowed is "key of a run" ='

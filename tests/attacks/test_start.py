@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 from policies import with_policy
 from safetensors.numpy import save_file
 
-from curvfed.client_app import rounds
+from curvfed.client_app import start
 from curvfed.client_app.node.policy import Policy
+from curvfed.client_app.personal import ClientFiles
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.wire.messages import CALIBRATE, Header
+from curvfed.strategies.wire.messages import (
+    CALIBRATE,
+    CCVR,
+    EVALUATE,
+    FINE_TUNE,
+    TRAIN,
+    Header,
+)
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -126,13 +134,49 @@ def test_a_permuted_start_is_a_start_from_outside(tmp_path):
 
 def test_a_run_without_rounds_has_no_later_round(monkeypatch):
     """By another number of the round a calibration summed the features of a crafted model."""
-    monkeypatch.setattr(rounds, "_is_seeded", lambda *arguments: False)
+    monkeypatch.setattr(start, "_is_seeded", lambda *arguments: False)
     client = SimpleNamespace(
         node=SimpleNamespace(rules=Policy()), config=SimpleNamespace(num_rounds=0)
     )
     request = SimpleNamespace(header=Header("run", CALIBRATE, 3), required_facts=None)
     with refuses("other-start", "[runs] starts", error=ConfigError):
-        rounds.check_start(client, request, {"weight": np.ones(2)})
+        start.check_start(client, request, {"weight": np.ones(2)})
+
+
+@pytest.mark.parametrize("phase", [CALIBRATE, CCVR, FINE_TUNE, EVALUATE])
+def test_phases_before_any_training_start_from_the_seed(phase, tmp_path, monkeypatch):
+    """A calibration of round 1, which no training came before, took crafted parameters."""
+    monkeypatch.setattr(start, "_is_seeded", lambda *arguments: False)
+    files = ClientFiles(tmp_path, {})
+    client: Any = SimpleNamespace(
+        node=SimpleNamespace(rules=Policy()), config=SimpleNamespace(num_rounds=1), files=files
+    )
+    request: Any = SimpleNamespace(header=Header("run", phase, 1), required_facts=None)
+    crafted_network = {"weight": np.ones(2)}
+    with refuses("other-start", "[runs] starts", error=ConfigError):
+        start.check_start(client, request, crafted_network)
+    files.notes.write(start.TRAINED, [1])
+    client.files = ClientFiles(tmp_path, {})  # another process
+    start.check_start(client, request, crafted_network)
+    request.header = Header("run", TRAIN, 1)
+    with refuses("other-start", "[runs] starts", error=ConfigError):
+        start.check_start(client, request, crafted_network)
+
+
+def test_the_model_of_a_one_shot_run_is_scored_after_its_sum(tmp_path):
+    """A server that asks for scores alone got the votes of a node on any classifier."""
+    client: Any = SimpleNamespace(
+        node=SimpleNamespace(rules=Policy()), files=ClientFiles(tmp_path, {})
+    )
+    model = {"groups": np.arange(2)}
+    with refuses("other-start", "once its sum has left", error=ConfigError):
+        start.check_model(client, model)
+    client.files.notes.write(start.SUMMED, [0])
+    for number in range(start.MODELS_PER_SUM):
+        start.check_model(client, {"groups": np.arange(number)})
+    start.check_model(client, model)  # again, as after the run was resumed
+    with refuses("many-models", error=ConfigError):
+        start.check_model(client, {"groups": np.arange(99)})
 
 
 @pytest.mark.long

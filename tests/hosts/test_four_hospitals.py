@@ -40,7 +40,7 @@ def write_data(folder: Path, site: int) -> None:
     """A site's graph, images and points."""
     folder.mkdir(parents=True)
     write_user_graph(folder / "graph.pt", **user_fields(seed=site))
-    write_classes(folder / "images", {"cat": 6, "dog": 6}, seed=site)
+    write_classes(folder / "images", {"cat": 40, "dog": 40}, seed=site)
     rng = np.random.default_rng(site)
     names = ["B cell", "T cell"] * 20
     places = rng.uniform(-0.2, 0.2, (40, 2)) + [[0.3 * (-1) ** row, 0.1] for row in range(40)]
@@ -112,6 +112,7 @@ def test_sites_sum_and_keep_it_on_record(method: str, sites: Hospitals) -> None:
         "local-epochs=1",
         "embedding-dim=8",
         f"num-rounds={num_rounds}",
+        f"seed={list(RUNS).index(method)}",  # a start for each
     ]
     code, output = sites.run(f"method={method}", f"run-name={method}", *settings)
     assert code == 0, output

@@ -66,7 +66,7 @@ def padded_network(kind: str, curvature: float) -> tuple[nn.Module, Callable[[],
     """As `torch.func` maps it over graphs."""
     spec = ModelSpec("graphs", kind, 3, 2, 4, dropout=0.0, curvature=curvature)
     model = shaken(spec.build(0))
-    graphs = DenseGraphs.of(graph_inputs())
+    graphs = DenseGraphs.of(graph_inputs(), 6)
 
     def outputs() -> Tensor:
         named = dict(model.named_parameters())

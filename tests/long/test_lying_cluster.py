@@ -3,8 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from app_runs import real_nodes
+from graph_fixtures import user_fields
 from local_cluster import LocalCluster, cluster, shares, signed
+from safetensors.numpy import load_file
 
 from curvfed.deployments.cluster.folder import flwr
 from curvfed.deployments.package_files import app_folder
@@ -24,7 +28,18 @@ SETTINGS: dict[str, Any] = {
     "secure-sum": True,
 }
 
-LIES = {
+GULLIBLE = {
+    "strategies/secure_sum/messages.py": """
+Basis.differences = lambda basis, other: []
+""",
+    "server_app/secure/masked_cohort.py": """
+check_mean = lambda *arguments: None
+""",
+}
+"""Lines at the ends of the server's files: its own half of the protocol accepts whatever the
+members' vectors come from."""
+
+DEAD = GULLIBLE | {
     "strategies/wire/exchange.py": """
 import dataclasses
 import itertools
@@ -42,20 +57,28 @@ def encode_request(request):
         request = dataclasses.replace(request, arrays=encode_arrays(dead))
     return honest_request(request)
 """,
-    "strategies/secure_sum/messages.py": """
-Basis.differences = lambda basis, other: []
-""",
-    "strategies/secure_sum/server.py": """
-import types
-
-crypto = types.SimpleNamespace(**vars(crypto) | {"is_signed": lambda *arguments: True})
-""",
-    "server_app/secure/masked_cohort.py": """
-check_mean = lambda *arguments: None
-""",
 }
-"""Lines at the ends of the server's files: all members but one are sent a dead network, and its own
-half of the protocol accepts whatever they sign."""
+"""All members but one are sent a dead network."""
+
+OLD_STATE = GULLIBLE | {
+    "strategies/wire/exchange.py": """
+import dataclasses
+import itertools
+
+from curvfed.strategies.wire.messages import TRAIN
+
+honest_request = encode_request
+numbers = itertools.count()
+
+
+def encode_request(request):
+    is_second = request.header.phase == TRAIN and request.header.round == 2
+    if is_second and request.arrays and next(numbers) > 0:
+        request = dataclasses.replace(request, stamp=0)
+    return honest_request(request)
+"""
+}
+"""All members but one are asked for an old personal state."""
 
 
 @pytest.fixture
@@ -68,11 +91,14 @@ def nodes(tmp_path):
         yield nodes
 
 
-def run_lying(nodes: LocalCluster, name: str) -> dict[str, Any]:
+def run_lying(
+    nodes: LocalCluster, name: str, lies: dict[str, str], **settings: Any
+) -> dict[str, Any]:
     """Run the app with a lying server to its end; the summary."""
-    config = SETTINGS | {"min-replies": 3, "run-name": name, "results-dir": str(nodes.results)}
+    place = {"min-replies": 3, "run-name": name, "results-dir": str(nodes.results)}
+    config = SETTINGS | place | settings
     with app_folder("fedavg") as app:
-        for file, lie in LIES.items():
+        for file, lie in lies.items():
             path: Path = app / "curvfed" / file
             path.write_text(path.read_text() + lie)
         options = ["--run-config", toml_pairs(config), "--format", "json"]
@@ -82,16 +108,56 @@ def run_lying(nodes: LocalCluster, name: str) -> dict[str, Any]:
 
 
 def test_a_dead_network_for_all_but_one(nodes):
-    """It is no start that nodes know; and where they allow all, they sign what each was sent."""
-    refused = run_lying(nodes, "start")
+    """It is no start that nodes know; and where they allow all, the masks do not cancel each other."""
+    refused = run_lying(nodes, "start", DEAD)
     assert refused["status"] == "failed"
     assert "this run does not start from the parameter" in refused["error"]
     for name in nodes.node_configs:
         nodes.files.node(name).policy.write_text('[runs]\nstarts = "any"\n')
-    unsigned = run_lying(nodes, "signatures")
-    assert unsigned["status"] == "failed"
-    assert "these survivors" in unsigned["error"]
-    assert not list(nodes.results.glob("*/model.safetensors"))
+    run_lying(nodes, "masks", DEAD)
+    assert is_noise(nodes, "masks")
+
+
+def test_an_old_state_for_all_but_one(nodes):
+    """In the difference of two such sums was one member's gradient, to 7.9e-9."""
+    settings = {"method": "fedper", "num-rounds": 2}
+    run_lying(nodes, "states", OLD_STATE, **settings)
+    assert is_noise(nodes, "states")
+
+
+def is_noise(nodes: LocalCluster, name: str) -> bool:
+    """Whether a run left uniform numbers in the place of a model, or none."""
+    path = nodes.results / name / "model.safetensors"
+    if not path.exists():
+        return True
+    return max(np.abs(array).max() for array in load_file(path).values()) > 1e3
+
+
+@pytest.fixture
+def hospitals(tmp_path):
+    """Nodes with data of their own."""
+    configs = real_nodes(tmp_path / "data", [user_fields(60, seed=seed) for seed in range(3)])
+    with cluster(
+        tmp_path / "files", signed(tmp_path / "keys", list(map(toml_pairs, configs)))
+    ) as all_nodes:
+        yield all_nodes
+
+
+def test_two_runs_of_an_honest_server_are_not_compared(hospitals):
+    """By two splits it had one example's gradient, by two weights each node's update."""
+    settings = {key: value for key, value in SETTINGS.items() if key != "dataset"}
+    first = settings | {"method": "scaffold", "weights": "examples", "run-name": "first"}
+    code, output = hospitals.run(*toml_pairs(first).split())
+    assert code == 0, output
+    for key, value, words in (
+        ("weights", "uniform", "configurations"),
+        ("train-size", 0.305, "train-size"),
+    ):
+        second = first | {key: value, "run-name": f"second-{key}"}
+        code, output = hospitals.run(*toml_pairs(second).split())
+        assert code == 1, output
+        assert words in output, output
+        assert not (hospitals.results / f"second-{key}" / "model.safetensors").exists()
 
 
 def test_another_method_while_a_member_is_away(nodes):

@@ -8,16 +8,23 @@ from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Message, RecordDict
+from flwr.app import Context, Message, RecordDict
 from numpy.typing import NDArray
 from safetensors.numpy import load, load_file
 
+from curvfed.client_app.app import app
 from curvfed.deployments.inprocess import simulate, simulated_nodes
 from curvfed.deployments.workers import run_in_workers
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.codec import decode_reply, encode_reply
-from curvfed.strategies.wire.messages import Header, Reply
+from curvfed.strategies.wire.codec import (
+    decode_reply,
+    encode_arrays,
+    encode_reply,
+    encode_request,
+)
+from curvfed.strategies.wire.messages import Facts, Header, Reply, Request
 
 Handle = Callable[[Message], Message]
 
@@ -199,6 +206,25 @@ def real_nodes(folder: Path, graphs: Iterable[Mapping[str, object]]) -> list[dic
             }
         )
     return nodes
+
+
+def asked(
+    node: dict[str, Any],
+    settings: dict[str, Any],
+    phase: str,
+    message_type: str,
+    run: str = "run",
+) -> tuple[str, list[str]]:
+    """What a node answers to a message that a lying server makes by hand: the error, and names of
+    arrays."""
+    from flwr.supercore.task_identity import TaskIdentity
+
+    TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
+    facts = Facts("nodes", 8, ("0", "1"))
+    request = Request(Header(run, phase, 1), 0, facts, encode_arrays({}))
+    message = Message(encode_request(request), 1, message_type)
+    reply = app(message, Context(1, 1, node, RecordDict(), defaults() | settings))
+    return str(reply.content["header"]["error"]), sorted(array_names(reply.content))
 
 
 def phase_of(content: RecordDict) -> str:

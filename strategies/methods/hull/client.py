@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,16 @@ class HullHalf(Half):
 
 class HullClient(HullHalf, ClassifierClient):
     """The client's half of `method=hull`."""
+
+    @property
+    def minimum(self) -> int:
+        """The larger of the run's and the node's."""
+        return max(self.keys.min_class_size, super().minimum)
+
+    @classmethod
+    def sums_by_name(cls, keys: Any) -> bool:
+        """Unless only their number is public."""
+        return keys.num_classes is None
 
     def measure(self, clients: int, question: Parts) -> Figures:
         """Log how many points would leave this client, before it sends any. A simulated client
@@ -74,9 +85,9 @@ class HullClient(HullHalf, ClassifierClient):
 
     def _hulls(self, public: PublicParameters) -> LocalHulls:
         data = self.points
-        is_large = self.large_classes(data.train_labels, self.keys.min_class_size)
-        points = data.train_points[is_large]
-        labels = data.train_labels[is_large]
+        leaves = self.leave()
+        points = data.train_points[leaves]
+        labels = data.train_labels[leaves]
         if self.keys.switch_labels and not self.site.owns_data:
             seeds = [self.setting.run.seed, self.site.partition, 0x5A17C4]
             labels = np.random.default_rng(seeds).permutation(len(data.class_names))[labels]

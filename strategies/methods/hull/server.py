@@ -26,7 +26,13 @@ from curvfed.strategies.base.point_classifier import (
 )
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.errors import ConfigError, HullError
-from curvfed.strategies.hull.classifier import NONE, accuracy, name_groups, names_by_votes
+from curvfed.strategies.hull.classifier import (
+    NONE,
+    accuracy,
+    cost_words,
+    name_groups,
+    names_by_votes,
+)
 from curvfed.strategies.hull.classifier_choice import KEYS
 from curvfed.strategies.hull.codec import (
     DecodedHulls,
@@ -196,11 +202,11 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             )
         learned = learn(hulls, public, learn_settings(keys, self.setting.run.seed))
         log.info(
-            "%d hulls of %d clients in %d groups; C = %g",
+            "%d hulls of %d clients in %d groups%s",
             len(learned.hulls.bins),
             len(np.unique(learned.hulls.clients)),
             public.num_classes,
-            learned.classifier.c,
+            cost_words(learned.classifier.kind, learned.classifier.c),
         )
         figures = _figures(learned, public, keys)
         return Model(learned.classifier.arrays(), figures, (learned, public))

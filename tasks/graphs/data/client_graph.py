@@ -88,6 +88,11 @@ class ClientGraph(Examples):
         )
         return tensors | {"features": csr(crow, col, values, int(num_features))}
 
+    @property
+    def notes(self) -> list[str]:
+        """What may be wrong with the graphs, in words."""
+        return [] if self.edge_index.numel() else ["there are no edges"]
+
     def describe(self) -> str:
         """The amount of data, in words."""
         graphs = "a graph" if self.graph_of_node is None else f"{len(self.labels)} graphs"

@@ -26,6 +26,7 @@ from curvfed.tasks.graphs.data.partition import (
     components,
     induced,
     largest,
+    masks_of,
     mean_weights,
     membership_digest,
     metis_parts,
@@ -34,15 +35,18 @@ from curvfed.tasks.graphs.data.partition import (
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import csr, select_rows
 from curvfed.tasks.kinds import UNKNOWN_HINT
+from curvfed.tasks.record_split import RecordSplit
 
 CLUSTERS_PER_BATCH = 8
 """Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
 
 
-def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
-    """A node's own graph, split by its masks or at random."""
+def own_graph(
+    raw: RawGraph, spec: GraphSpec, record_split: RecordSplit | None = None
+) -> ClientGraph:
+    """A node's own graph, split by its masks, or else by its records or at random."""
     edges = clean_edges(raw.edge_index.numpy(), len(raw.labels))
-    masks = _split(raw, np.arange(len(raw.labels)), spec)
+    masks = _masks(raw, spec, record_split)
     graph = client_graph(
         features=normalize_rows(raw.features, spec.normalize),
         edge_index=torch.from_numpy(edges),
@@ -52,7 +56,31 @@ def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
         metric=raw.metric,
         edge_weights=_weights(raw, edges),
     )
-    return replace(clustered(graph, spec), history=_history(raw, spec))
+    history = _history(raw, spec, masks, record_split)
+    digest = _split_digest(raw, masks, record_split)
+    return replace(clustered(graph, spec), history=history, split_digest=digest)
+
+
+def _masks(
+    raw: RawGraph | RawGraphs, spec: GraphSpec, record_split: RecordSplit | None = None
+) -> Tensor:
+    """Masks (3, n) of the nodes or graphs: those of the file, or else by the records or at
+    random."""
+    if raw.split is not None:
+        return spec.completed(raw.split, raw.labels, record_split, lambda: raw.records)
+    if record_split is None:
+        return spec.split(raw.labels)
+    masks = torch.from_numpy(masks_of(record_split.parts(raw.records)))
+    return masks & (raw.labels >= 0)
+
+
+def _split_digest(
+    raw: RawGraph | RawGraphs, masks: Tensor, record_split: RecordSplit | None
+) -> str:
+    if record_split is None:
+        return ""
+    parts = torch.arange(1, 4) @ masks.long()  # 0: in no part
+    return record_split.digest(raw.records, parts.numpy(), raw.context())
 
 
 def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
@@ -103,7 +131,7 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
         f"{num_cut} of {num_components} connected components are cut,"
         f" {len(dropped) // 2} of {num_edges} edges run between clients and are dropped",
     ]
-    history = "; ".join(filter(None, [_history(raw, spec), *steps]))
+    history = "; ".join(filter(None, [_history(raw, spec, _masks(raw, spec)), *steps]))
     for partition in range(num_partitions):
         members = np.flatnonzero(parts == partition)
         inner_edges = torch.from_numpy(induced(edges, members, len(nodes)))
@@ -138,14 +166,17 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
     )
 
 
-def _history(raw: RawGraph, spec: GraphSpec) -> str:
+def _history(
+    raw: RawGraph, spec: GraphSpec, masks: Tensor, record_split: RecordSplit | None = None
+) -> str:
     """How a file is used and how its graph is split, in words."""
     steps = [*raw.notes, *_unknown(raw, "nodes")]
     if raw.split is None:
-        steps.append("it has no split, so the seed draws one")
+        drawer = "the seed" if record_split is None else "a hash of each node"
+        steps.append(f"it has no split, so {drawer} draws one")
     else:
-        steps.append(raw.split.describe(spec.seed))
-        sizes = _split(raw, np.arange(len(raw.labels)), spec).sum(dim=1)
+        steps.append(raw.split.describe(_number(spec, record_split)))
+        sizes = masks.sum(dim=1)
         source = "the nodes in no part"
         if raw.split.absent == (VALIDATION,):
             source = "the training nodes"
@@ -166,6 +197,11 @@ def _history(raw: RawGraph, spec: GraphSpec) -> str:
     return "; ".join(steps)
 
 
+def _number(spec: GraphSpec, record_split: RecordSplit | None) -> int:
+    """The number of the split in a file with several."""
+    return spec.seed if record_split is None else record_split.number
+
+
 def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
     """A client's generated tree."""
     drawn = generate_tree(spec.seed, partition_id)
@@ -183,7 +219,12 @@ def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph
 
 
 def partition_graphs(
-    raw: RawGraphs, spec: GraphSpec, num_clients: int, partition_digest: str = "", space: str = ""
+    raw: RawGraphs,
+    spec: GraphSpec,
+    num_clients: int,
+    partition_digest: str = "",
+    space: str = "",
+    record_split: RecordSplit | None = None,
 ) -> Iterator[ClientGraph]:
     """Split all graphs of one data set and partition them at random; the clients' numbers of graphs
     differ by at most one.
@@ -203,18 +244,27 @@ def partition_graphs(
             f" {space or spec.dataset}; every client needs one",
             key="too-many-clients",
         )
-    masks = spec.split_graphs(raw.split, raw.labels)
+    masks = _masks(raw, spec, record_split)
     parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
     partition_digest = partition_digest or membership_digest(parts)
     for client in range(num_clients):
         graphs = np.flatnonzero(parts == client)
-        yield _graphs_of_client(raw, graphs, masks[:, graphs], spec, partition_digest, space)
+        number = _number(spec, record_split)
+        client_masks = masks[:, graphs]
+        yield _graphs_of_client(
+            raw, graphs, client_masks, spec, number, partition_digest=partition_digest, space=space
+        )
 
 
-def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """All of a node's own graphs, split by their own parts, or else at random."""
-    masks = spec.split_graphs(raw.split, raw.labels)
-    return _graphs_of_client(raw, np.arange(len(raw.labels)), masks, spec)
+def own_graphs(
+    raw: RawGraphs, spec: GraphSpec, record_split: RecordSplit | None = None
+) -> ClientGraph:
+    """All of a node's own graphs, split by their own parts, or else by their records or at
+    random."""
+    masks = _masks(raw, spec, record_split)
+    graphs = np.arange(len(raw.labels))
+    client = _graphs_of_client(raw, graphs, masks, spec, _number(spec, record_split))
+    return replace(client, split_digest=_split_digest(raw, masks, record_split))
 
 
 def _unknown(raw: RawGraph | RawGraphs, kind: str) -> list[str]:
@@ -233,10 +283,13 @@ def _graphs_of_client(
     graphs: Integers,
     masks: Tensor,
     spec: GraphSpec,
+    number: int,
+    *,
     partition_digest: str = "",
     space: str = "",
 ) -> ClientGraph:
-    """The client with the graphs of these numbers, ascending, and masks (3, len(graphs))."""
+    """The client with the graphs of these numbers, ascending, and masks (3, len(graphs)), those of
+    split `number` of the file."""
     position = np.full(len(raw.labels), -1)
     position[graphs] = np.arange(len(graphs))
     owner = position[raw.graph_of_node.numpy()]
@@ -245,7 +298,7 @@ def _graphs_of_client(
     train = masks[0] if masks[0].any() else torch.ones(len(graphs), dtype=torch.bool)
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
-    split_words = [] if raw.split is None else [raw.split.describe(spec.seed)]
+    split_words = [] if raw.split is None else [raw.split.describe(number)]
     steps = [*raw.notes, *split_words, *_unknown(raw, "graphs")]
     features = _features(raw, torch.from_numpy(nodes), train[graph_of_node], spec.normalize)
     return client_graph(

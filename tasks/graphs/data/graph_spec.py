@@ -3,7 +3,7 @@ lists of node numbers in the spellings of PyTorch Geometric and OGB."""
 
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from curvfed.tasks.graphs.data.checked_parts import is_integer, kind_of
 from curvfed.tasks.graphs.data.partition import random_split
 from curvfed.tasks.graphs.data.stored_objects import plain
 from curvfed.tasks.graphs.sparse import csr
+from curvfed.tasks.record_split import RecordSplit
 
 ROLES = ("train", "val", "test")
 VALIDATION = ROLES.index("val")
@@ -48,13 +49,13 @@ class OwnSplit:
     masks: Tensor
     names: tuple[str, ...]
 
-    def describe(self, seed: int) -> str:
-        """The fields, and which of several splits a run with this seed uses, in words."""
+    def describe(self, number: int) -> str:
+        """The fields, and which of several splits a client uses, in words."""
         count = self.masks.shape[2]
         fields = ", ".join(filter(None, self.names))
         if count == 1:
             return f"the split of {fields}"
-        return f"split {seed % count} of 0..{count - 1}, by the seed, of {fields}"
+        return f"split {number % count} of 0..{count - 1} of {fields}"
 
     @property
     def absent(self) -> tuple[int, ...]:
@@ -207,33 +208,44 @@ class GraphSpec(Spec):
         )
         return masks
 
-    def split_graphs(self, split: OwnSplit | None, labels: Tensor) -> Tensor:
-        """Masks (3, n) of graphs: those of a file's split, or random ones."""
-        return self.split(labels) if split is None else self.completed(split, labels)
-
-    def completed(self, split: OwnSplit, labels: Tensor) -> Tensor:
-        """Masks (3, n) of a file's split, with random masks for absent roles.
+    def completed(
+        self,
+        split: OwnSplit,
+        labels: Tensor,
+        record_split: RecordSplit | None = None,
+        records: Callable[[], Sequence[bytes]] = tuple,
+    ) -> Tensor:
+        """Masks (3, n) of a file's split, with masks for absent roles by the records, or at random.
 
         If only validation is absent, it takes `VALIDATION_SHARE` of the training examples. Other
         roles take examples of known class without a role, in the shares of the settings.
         """
-        masks = split.masks[:, :, self.seed % split.masks.shape[2]].clone()
+        number = self.seed if record_split is None else record_split.number
+        masks = split.masks[:, :, number % split.masks.shape[2]].clone()
         if not split.absent:
             return masks
         first = split.absent[0]
         last = split.absent[-1]
         sizes = (self.train_size, 1 - self.train_size - self.test_size, self.test_size)
+        if record_split is not None:
+            remainder = 1 - record_split.train_size - record_split.test_size
+            sizes = (record_split.train_size, remainder, record_split.test_size)
         share = sizes[first] / max(sizes[first] + sizes[last], 1e-9)
         pool = (labels >= 0) & ~masks.any(dim=0)
         if split.absent == (VALIDATION,):
             last = ROLES.index("train")
             share = VALIDATION_SHARE
-            pool = masks[last]
-        order = np.random.default_rng([self.seed, 2]).permutation(pool.nonzero().squeeze(1).numpy())
-        count = round(share * len(order))
-        masks[:, order] = False
-        masks[first, order[:count]] = True
-        masks[last, order[count:]] = True
+            pool = masks[last].clone()
+        if record_split is None:
+            members = pool.nonzero().squeeze(1).numpy()
+            order = np.random.default_rng([self.seed, 2]).permutation(members)
+            drawn = torch.zeros_like(pool)
+            drawn[order[: round(share * len(order))]] = True
+        else:
+            drawn = torch.from_numpy(record_split.draw(records(), share, "absent parts"))
+        masks[:, pool] = False
+        masks[first] |= pool & drawn
+        masks[last] |= pool & ~drawn
         return masks
 
 

@@ -1,7 +1,10 @@
 """A graph, or a set of graphs, as it was read from a file and checked."""
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -11,6 +14,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import checked_parts as parts
 from curvfed.tasks.graphs.data.graph_spec import OwnSplit, own_split
 from curvfed.tasks.graphs.data.partition import clean_edges
+from curvfed.tasks.record_split import records_of
 
 MAX_NODES = 10**8
 """More nodes do not fit into memory; a larger number is a mistake."""
@@ -54,6 +58,18 @@ class RawGraph:
     split: OwnSplit | None = None
     edge_weights: Tensor | None = None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def records(self) -> list[bytes]:
+        """The nodes: features and class of each, without its neighbours."""
+        return records_of(_rows(self.features), self.labels.tolist(), self.class_names)
+
+    def context(self) -> bytes:
+        """The edges, as a digest."""
+        hasher = sha256(self.edge_index.contiguous().numpy().tobytes())
+        if self.edge_weights is not None:
+            hasher.update(self.edge_weights.contiguous().numpy().tobytes())
+        return hasher.digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +115,42 @@ class RawGraphs:
     notes: tuple[str, ...] = ()
     split: OwnSplit | None = None
     metric: str = "accuracy"
+
+    @cached_property
+    def records(self) -> list[bytes]:
+        """The graphs: features of the nodes, edges and class of each."""
+        num_graphs = len(self.labels)
+        sizes = torch.bincount(self.graph_of_node, minlength=num_graphs)
+        num_edges = torch.bincount(self.graph_of_node[self.edge_index[0]], minlength=num_graphs)
+        first = (sizes.cumsum(0) - sizes)[self.graph_of_node[self.edge_index[0]]]
+        edges = torch.split((self.edge_index - first).T, num_edges.tolist())
+        attributes = torch.split(self.attributes, sizes.tolist())
+        codes = torch.split(self.codes, sizes.tolist())
+        contents = (
+            b"".join(_bytes(part) for part in parts)
+            for parts in zip(attributes, codes, edges, strict=True)
+        )
+        return records_of(contents, self.labels.tolist(), self.class_names)
+
+    def context(self) -> bytes:
+        """Nothing: a graph has all of its data."""
+        return b""
+
+
+def _bytes(values: Tensor) -> bytes:
+    """Shape and values."""
+    return f"{tuple(values.shape)}".encode() + values.contiguous().numpy().tobytes()
+
+
+def _rows(features: Tensor) -> Iterator[bytes]:
+    """The content of each row (N, F)."""
+    if features.layout != torch.sparse_csr:
+        for row in features.numpy():
+            yield row.tobytes()
+        return
+    crow = features.crow_indices().tolist()
+    for start, end in itertools.pairwise(crow):
+        yield _bytes(features.col_indices()[start:end]) + _bytes(features.values()[start:end])
 
 
 def raw_graph(

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from errors import refuses
@@ -31,6 +32,7 @@ from curvfed.deployments.cluster import (
     checks,
     registry,
     run,
+    setup,
     status,
 )
 from curvfed.deployments.cluster.flower import flower_superlink, flower_supernode
@@ -99,7 +101,34 @@ def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
     assert said == {key for table in found.model_dump(by_alias=True).values() for key in table}
     by_node = {"share_statistics": None, "hull_min_class_size": None}
     assert found.leaves.model_copy(update=by_node) == Policy().leaves
-    assert (found.sums, found.privacy.delta) == (Policy().sums, Policy().privacy.delta)
+    sums = found.sums.model_copy(update={"min_holders": None})  # or all of a smaller group
+    assert (sums, found.privacy.delta) == (Policy().sums, Policy().privacy.delta)
+
+
+def test_groups_of_another_size_are_in_every_policy(tmp_path, capsys):
+    path = tmp_path / "c"
+    words = [word for number in range(12) for word in ("--node", f"n{number}")]
+    assert main(["cluster", "--folder", str(path), "init", *words, "--group-size", "6"]) == 0
+    assert "groups of 6 to 11 nodes" in capsys.readouterr().out
+    assert main(["cluster", "--folder", str(path), "add", "late"]) == 0
+    nodes = ServerFolder(path).nodes()
+    assert {read_policy(node.policy).sums.group_size for node in nodes} == {6}
+    assert len(nodes) == 13
+
+
+@pytest.mark.parametrize(("number", "is_asked"), [(9, False), (10, True)])
+def test_init_asks_for_the_size_of_groups_on_a_terminal(number, is_asked, tmp_path, monkeypatch):
+    asked = []
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(setup.sys, "stdin", terminal)
+    monkeypatch.setattr(setup.typer, "prompt", lambda *words, **options: asked.append(words) or 7)
+    words = [word for index in range(number) for word in ("--node", f"n{index}")]
+    assert main(["cluster", "--folder", str(tmp_path / "c"), "init", *words]) == 0
+    assert bool(asked) == is_asked
+    sizes = {
+        read_policy(node.policy).sums.group_size for node in ServerFolder(tmp_path / "c").nodes()
+    }
+    assert sizes == {7 if is_asked else 5}
 
 
 def test_nothing_is_overwritten(folder, capsys):
@@ -748,6 +777,7 @@ def test_a_wrong_configuration_is_refused_before_anything_is_sent(
 HOLDER = """
 import sys, time
 from pathlib import Path
+from types import SimpleNamespace
 from curvfed.server_app.directory.run_lock import RunLock
 lock = RunLock(Path(sys.argv[1]))
 lock.acquire()

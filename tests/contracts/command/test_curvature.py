@@ -44,7 +44,7 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["dataset=digits"], "holds images, but curvfed curvature measures graphs"),
+        (["dataset=digits"], "is read as images, but curvfed curvature measures graphs"),
         (["dataset=digits", "method=fedavg"], "the data are images"),
         (["dataset=trees", "--dimensions", "two"], "allowed are whole numbers"),
         (["dataset=trees", "--dimensions", "0"], "allowed are whole numbers"),
@@ -140,6 +140,18 @@ def test_a_share_beyond_the_measured_ones_is_named():
     assert f"No hierarchy with more than {largest} was measured." in expectation([shape])
 
 
+def test_a_hierarchy_smaller_than_the_measured_ones_is_named(tmp_path, capsys):
+    write_links(tmp_path / "pair.tsv", [("cat", "mammal")])
+    assert main(["curvature", "pair.tsv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    fewest = measured_gain().fewest_entities
+    assert f"None of these hierarchies had fewer than {fewest} entities" in printed
+    large = Hierarchy(
+        "", entities=fewest, links=600, direct=9, several_parents=0.1, ancestors=2, in_cycles=0
+    )
+    assert "fewer than" not in expectation([large])
+
+
 def test_columns_in_another_order_are_noted(tmp_path, capsys):
     names = [f"n{number}" for number in range(40)]
     lines = [f"{head}\t{tail}\tis\n" for head, tail in zip(names[1:], names, strict=False)]
@@ -179,6 +191,7 @@ def test_the_expected_gain_is_the_prediction_of_a_regression():
         deviation=float(np.sqrt(np.sum(rest**2) / 7)),
         mean_share=float(shares.mean()),
         largest_share=60.0,
+        fewest_entities=500,
         spread=float(np.sum((shares - shares.mean()) ** 2)),
     )
     # The oracle: least squares with the design matrix.

@@ -374,13 +374,17 @@ def test_a_neighbours_state_is_refused(runs, capsys, tmp_path):
             {"x": torch.zeros(60, 300), "class_names": ["left", "right"]},
             "classes ['left', 'right'] are not among",
         ),
-        (None, "no file"),
     ],
 )
 def test_data_that_do_not_fit_are_named(runs, capsys, tmp_path, changes, message):
-    if changes is not None:
-        write_user_graph(tmp_path / "own.pt", **changes)
+    write_user_graph(tmp_path / "own.pt", **changes)
     assert message in refused(capsys, runs["fedavg"].path, tmp_path / "own.pt")
+
+
+def test_an_absent_file_is_named(runs, capsys, tmp_path):
+    absent = tmp_path / "own.pt"
+    message = f'DATA is "{absent}"; there is no such file or folder'
+    assert message in refused(capsys, runs["fedavg"].path, absent, status=2)
 
 
 def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):

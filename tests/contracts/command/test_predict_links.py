@@ -97,6 +97,9 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
     assert main(["predict", str(stored.path), str(heads)]) == 1
     text = " ".join(capsys.readouterr().err.split())
     assert 'line 4: no client of this run has named the entity "cta"; did you mean "cat"?' in text
+    absent = str(tmp_path / "nosuch.tsv")
+    assert main(["predict", str(stored.path), absent]) == 2
+    assert f'DATA is "{absent}"; there is no such file' in " ".join(capsys.readouterr().err.split())
     with pytest.raises(PredictError, match=r'item 1 of the data: .*relation "isa".*"is a"'):
         stored.predict([("cat", "isa")])
     for options, words in (
@@ -115,7 +118,7 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
 
 def test_relations_are_told_apart_and_needed_where_scores_do(tmp_path):
     stored, table = trained(tmp_path, method="links-complex", embedding_dim=4)
-    with pytest.raises(PredictError, match=r'relation "".*is a, chases'):
+    with pytest.raises(PredictError, match=r'relation "".*chases, is a'):
         stored.predict(["dog"])
     both = stored.predict([("dog", "is a"), ("dog", "chases")], most=9, known=str(table))
     answers = both.groupby("relation")["tail"].apply(set)

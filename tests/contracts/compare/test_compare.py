@@ -193,6 +193,15 @@ def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(
     assert not (own_home / "curvfed" / "comparisons").exists()
 
 
+def test_links_of_which_none_is_scored_are_refused_before_they_are_tuned(tmp_path, capsys):
+    table = tmp_path / "tree.tsv"
+    table.write_text("head\ttail\nb\ta\nc\ta\nd\tb\nd\ta\ne\tb\ne\ta\nf\tc\nf\ta\n")
+    words = [f"dataset={table}", "num-supernodes=2", "methods=links,links-inner"]
+    assert main(["compare", *words, "--results", str(tmp_path / "results")]) == 2
+    assert "no client trains both entities of a test link" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
+
+
 # --- Choice
 # -----------------------------------------------------------------------------------------------------------
 
@@ -408,6 +417,22 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
         == "There is no difference that these data can show between one (60.0%), the best by its"
         " mean, and same on data (cheapest in bytes: one and same; in seconds: one and same);"
         " less scored less."
+    )
+
+
+def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
+    scores = {"one": [0.5, 0.6, 0.7], "one at 0": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]}
+    level = {"is_rival": False}
+    rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
+    curvature, use, _ = results.answers(rows, "data")
+    equal = "Is it the curvature? one has the same score as itself at curvature 0 in every run."
+    assert curvature == equal
+    assert use == "Should I use it? one is above the best rival less (10.0 in every run)."
+    columns = [results.DIFFERENCE, results.CURVATURE]
+    assert [results._points(rows[0], keys) for keys in columns] == ["", "same in every run"]
+    (best,) = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")
+    assert best.endswith(
+        "10.0 points above less, the next (in every run, so that there is no interval)."
     )
 
 

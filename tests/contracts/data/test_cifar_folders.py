@@ -10,7 +10,7 @@ from errors import refuses
 from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data.stored_objects import READABLE
 from curvfed.tasks.images.layout import TEST, TRAIN
 
@@ -75,14 +75,14 @@ def test_pickles_of_protocol_5_hold_the_same(tmp_path, labels):
 
 def test_absent_batches_are_noted(tmp_path):
     folder = write_cifar10(tmp_path / "own")
-    notes = format_of(folder).locate(folder).notes
+    notes = decide(folder).locate().notes
     assert notes == (
         f"{folder}: batches that are absent: data_batch_3, data_batch_4, data_batch_5, test_batch",
     )
     path = write_cifar100(tmp_path)
-    assert format_of(path).locate(path).notes == ()
+    assert decide(path).locate().notes == ()
     (path / "test").unlink()
-    assert format_of(path).locate(path).notes == (f"{path}: batches that are absent: test",)
+    assert decide(path).locate().notes == (f"{path}: batches that are absent: test",)
 
 
 REFUSED = {

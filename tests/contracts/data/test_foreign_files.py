@@ -13,8 +13,9 @@ from errors import refuses
 
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.formats import FOREIGN
-from curvfed.tasks.registry import kind_of_path, tasks_of
+from curvfed.tasks.foreign import FOREIGN
+from curvfed.tasks.formats import decide
+from curvfed.tasks.registry import tasks_of
 
 IMAGES = np.zeros((4, 8, 8), dtype=np.uint8)
 
@@ -65,7 +66,7 @@ def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, kind, meth
     with pytest.raises(ConfigError, match=rf'dataset = ".*it.*": .*{kind}.* is not supported; '):
         parse({"dataset": str(path), "method": method})
     with refuses("foreign-format", kind):
-        kind_of_path(path)
+        decide(path)
 
 
 @pytest.mark.parametrize("ending", FOREIGN)

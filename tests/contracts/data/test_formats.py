@@ -21,12 +21,12 @@ from tiers import only
 
 import curvfed
 from curvfed.deployments.commands.command import main
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.registry import has_users, kind_of_path, tasks_of
+from curvfed.tasks.registry import has_users, tasks_of
 
 TESTED = 21
 EXAMPLES = 96
@@ -43,7 +43,7 @@ WRITERS = {
 @pytest.mark.parametrize("title", only(WRITERS, "LEAF's JSON".__eq__))
 def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     path = WRITERS[title](tmp_path)
-    assert tasks_of(str(path)) == (kind_of_path(path),)
+    assert tasks_of(str(path)) == decide(path).tasks
     keys = {"num_rounds": 1, "local_epochs": 1, "num_supernodes": 2, "quiet": True}
     assert main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"]) == 0
     assert f"{title}, " in capsys.readouterr().out
@@ -70,7 +70,7 @@ def test_a_path_in_the_data_folder(own_home, tmp_path, capsys):
 
 def test_saved_points(own_home, tmp_path, capsys):
     path = write_saved_points(tmp_path)
-    assert tasks_of(str(path)) == (kind_of_path(path),) == ("points",)
+    assert tasks_of(str(path)) == decide(path).tasks == ("points",)
     assert main(["check", "method=hull", f"dataset={path}", "num-supernodes=2"]) == 0
     assert f"datasets, points in {path}" in capsys.readouterr().out.replace("\n", " ")
     run = curvfed.simulate("hull", dataset=path, num_supernodes=2, quiet=True)
@@ -84,12 +84,12 @@ def test_saved_points(own_home, tmp_path, capsys):
     ("write", "kind", "needed"),
     [
         (write_citations, ImageDataset(ImageSpec("digits", Path())), "images"),
-        (write_leaf, GraphDataset(GraphSpec("cora", Path())), "graphs"),
+        (write_leaf, GraphDataset(GraphSpec("cora", Path())), "nodes or graphs"),
     ],
 )
 def test_data_of_another_task_are_refused(write, kind, needed, tmp_path):
     path = write(tmp_path)
-    with refuses("other-data", str(path), format_of(path).title, f"needs {needed}"):
+    with refuses("other-data", str(path), decide(path).form.title, f"needs {needed}"):
         kind.own(path)
     if needed == "images":
         with refuses("other-data", str(path)):
@@ -101,7 +101,7 @@ def test_data_of_another_task_are_refused(write, kind, needed, tmp_path):
 )
 def test_ogb(write, own_home, tmp_path, capsys):
     path = write(tmp_path)
-    assert tasks_of(str(path)) == (kind_of_path(path),)
+    assert tasks_of(str(path)) == decide(path).tasks
     assert main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"]) == 0
     output = capsys.readouterr().out
     assert "a folder of the Open Graph Benchmark, " in output

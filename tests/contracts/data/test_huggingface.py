@@ -24,7 +24,7 @@ from saved_datasets import (
 )
 
 import curvfed
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
@@ -39,7 +39,7 @@ PIXELS = {"_type": "Array2D", "shape": [4, 4], "dtype": "float32"}
 
 
 def read(path):
-    return format_of(path).locate(path).read()
+    return decide(path).locate().read()
 
 
 def test_images_classes_and_splits(tmp_path):

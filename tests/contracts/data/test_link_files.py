@@ -203,6 +203,14 @@ def test_the_terms_of_an_ontology_alone_are_entities(name, tmp_path):
     assert links_of(read_links(path)) == [("A:2", "is_a", "A:1"), ("A:2", "part_of", "A:3")]
 
 
+def test_an_ontology_in_another_encoding_is_not_called_damaged(tmp_path):
+    path = tmp_path / "terms.obo"
+    path.write_bytes(OBO.replace("root", "caf\xe9").encode("cp1252"))
+    with pytest.raises(DataError, match="as UTF-8") as caught:
+        read_links(path)
+    assert "damaged" not in str(caught.value)
+
+
 def test_a_compressed_table_is_read_and_a_cut_one_is_named(tmp_path):
     path = tmp_path / "links.csv.gz"
     path.write_bytes(gzip.compress(b"source,target\ncat,mammal\ndog,mammal\n"))

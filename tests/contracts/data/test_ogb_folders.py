@@ -7,14 +7,14 @@ from errors import refuses
 from format_fixtures import molecule_tables, write_citations, write_molecules
 from graph_fixtures import write_tables
 
-from curvfed.tasks.formats import format_of
+from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.ogb import ATOMS
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 
 def read(path):
-    return format_of(path).locate(path).read()
+    return decide(path).locate().read()
 
 
 def test_graphs_atoms_and_classes(tmp_path):

@@ -253,6 +253,16 @@ def test_a_quote_that_is_not_closed_takes_no_lines_into_a_class(tmp_path, end):
         read(path)
 
 
+@pytest.mark.parametrize("header", ["", "a,b,c\n"])
+def test_decimal_classes_are_told_to_need_a_name(header, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{header}0.1,-0.2,0.5\n0.3,0.4,1.5\n")
+    with refuses("no-column", "Decimal numbers", "points.label-key to that name"):
+        read(path)
+    path.write_text("a,b,c\n0.1,-0.2,0.5\n0.3,0.4,1.5\n")
+    assert read(path, label_key="c").class_names == ("0.5", "1.5")
+
+
 def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("x,y,label\n0.1,0.2,a\n0.1,0.2,M\u00fcller".encode("cp1252"))
@@ -395,6 +405,18 @@ def test_keys_with_a_slash(h5ad):
     raw = read(path, embedding_key="disc/1", label_key="kind/type")
     assert (raw.points == POINTS / 2).all()
     assert named(raw) == CLASSES.tolist()
+
+
+@pytest.mark.parametrize("compression", ["Zstd", "LZ4", "Blosc2"])
+def test_entries_that_hdf5plugin_compresses_are_read_with_it(compression, h5ad):
+    hdf5plugin = pytest.importorskip("hdf5plugin")
+    import h5py
+
+    path = h5ad()
+    with h5py.File(path, "r+") as file:
+        options = getattr(hdf5plugin, compression)()
+        file["obsm"].create_dataset("packed", data=POINTS / 2, chunks=POINTS.shape, **options)
+    assert (read(path, embedding_key="packed", label_key="cell").points == POINTS / 2).all()
 
 
 def test_an_entry_that_cannot_be_read_is_named(h5ad):

@@ -121,7 +121,8 @@ def curvature(folder: Path) -> Stored:
 def ledger(folder: Path) -> Stored:
     book = Ledger(folder / "ledger-00000.jsonl")
     for number in range(3):
-        book.append("sum", run=f"run {number}", cohort=[0, 1, 2], session="5f", heads={})
+        place = {"phase": "train", "round": 1}
+        book.append("sum", run=f"run {number}", cohort=[0, 1, 2], session="5f", heads={}, **place)
 
     def load() -> list[Any]:
         return [

@@ -21,7 +21,7 @@ from curvfed.strategies.wire.exchange import FederationError
 
 TRIES: dict[str, dict[str, Any]] = {
     "flatland": {},
-    "masked": {"method": "fedavg", "secure_sum": True, "fraction_train": 0.67},
+    "masked": {"method": "fedavg", "secure_sum": True},
 }
 
 

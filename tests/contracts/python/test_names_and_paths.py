@@ -1,5 +1,6 @@
 """A name is a data set's before it is a folder's; a `Path` is always a path."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from image_fixtures import write_classes
 
 import curvfed
 from curvfed.deployments.commands.command import main
+from curvfed.strategies.errors import ConfigError
 
 SMALL = {
     "num_supernodes": 2,
@@ -67,3 +69,14 @@ def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
             in capsys.readouterr().err
         )
     assert not (here / "results").exists()
+
+
+def test_a_path_whose_bytes_are_not_utf8_is_refused_before_anything_is_made(tmp_path):
+    name = os.fsdecode(b"caf\xe9.csv")
+    rows = [f"0.{digit},-0.{digit},{digit % 2}\n" for digit in range(1, 9)]
+    (tmp_path / name).write_text("x,y,label\n" + "".join(rows))
+    results = tmp_path / "results"
+    for data in ({"dataset": str(tmp_path / name)}, {"data": [tmp_path / name] * 3}):
+        with pytest.raises(ConfigError, match="its bytes are not UTF-8; rename it"):
+            curvfed.simulate("discriminant", results_dir=results, quiet=True, **data)
+    assert not results.exists()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Run as Files
+from graph_fixtures import write_user_graph
 from torch import Tensor, nn
 
 import curvfed
@@ -17,6 +18,7 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, foreign_methods
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
@@ -48,8 +50,36 @@ class Mean(nn.Module):
         return logits
 
 
+class Headless(nn.Module):
+    """A network without a part that a method could keep at the clients."""
+
+    def __init__(self, num_features: int, num_classes: int, width: int = 8) -> None:
+        super().__init__()
+        self.only = nn.Linear(num_features, num_classes)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        logits: Tensor = self.only(x)
+        return logits
+
+
 class Slower(Learner):
     """FedAvg's way under another name."""
+
+
+@pytest.mark.parametrize("has_own_data", [False, True])
+def test_a_network_without_personal_parameters_is_refused_before_anything_is_made(
+    has_own_data, tmp_path
+):
+    settings = SMALL | {"model": Headless, "results_dir": tmp_path / "results"}
+    if has_own_data:
+        write_user_graph(tmp_path / "own.pt")
+        settings |= {"data": [tmp_path / "own.pt"] * 2}
+        del settings["num_supernodes"]
+    with pytest.raises(
+        ConfigError, match=r'"fedper" keeps head\.\* at each client, and this model'
+    ):
+        curvfed.simulate("fedper", **settings)
+    assert not (tmp_path / "results").exists()
 
 
 def test_a_class_of_a_network_runs_as_its_name_does_and_predicts():

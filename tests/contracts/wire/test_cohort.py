@@ -106,7 +106,9 @@ def ask(
     header: Header = HEADER,
     on_reply=None,
 ):
-    return exchange(grid, {node: Request(header, stamp=node) for node in nodes}, timeout, on_reply)
+    requests = {node: Request(header, stamp=node) for node in nodes}
+    replies, failures, seconds = exchange(grid, requests, timeout, on_reply)
+    return replies, {node: str(error) for node, error in failures.items()}, seconds
 
 
 def test_replies_come_in_any_order():

@@ -50,7 +50,7 @@ DESCRIPTION = Description(
 ints = st.integers(0, 2**63 - 1)
 numbers = st.floats(allow_nan=False)
 finite = st.floats(allow_nan=False, allow_infinity=False)
-texts = st.text(max_size=20)
+texts = st.text(max_size=20).filter(str.isprintable)
 names = texts.filter(str.isprintable)
 arrays = hnp.arrays(
     st.sampled_from([np.float32, np.float64, np.float16, np.int64, np.uint8, np.bool_]),
@@ -505,3 +505,44 @@ def test_names_of_data_are_short_and_printable(changes):
     reply = Reply(ASKED, 1, description=replace(DESCRIPTION, **changes))
     with refuses("text", 200, error=MessageError):
         decode_reply(encode_reply(reply), ASKED)
+
+
+LONG = 10**6 * "x"
+
+
+@pytest.mark.parametrize("phase", MESSAGE_TYPES)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"header": Header(LONG, TRAIN, 1)},
+        {"header": Header("run\x1b[2J", TRAIN, 1)},
+        {"facts": Facts(LONG, 1, ())},
+        {"facts": Facts("points", 1, ("a", LONG))},
+        {"arrays": encode_arrays({LONG: np.zeros(1)})},
+        {"fixed": encode_arrays({LONG: np.zeros(1)})},
+        {"parts": {LONG: 1}},
+        {"parts": {"target": LONG}},
+    ],
+    ids=["run", "characters", "task", "classes", "arrays", "fixed", "parts", "part"],
+)
+def test_no_request_brings_a_long_name(changes, phase):
+    """They became lines of ledgers and logs, of a million characters each."""
+    request = Request(Header("run", phase, 1)) if "header" not in changes else Request(HEADER)
+    with refuses("text", 200, error=MessageError):
+        decode_request(encode_request(replace(request, **changes)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"arrays": {LONG: np.zeros(1)}},
+        {"metrics": {LONG: 1.0}},
+        {"parts": {"digest": LONG}},
+        {"description": replace(DESCRIPTION, statistics={LONG: 1.0})},
+    ],
+    ids=["arrays", "metrics", "parts", "statistics"],
+)
+def test_no_reply_brings_a_long_name(changes):
+    expected = ASKED if "description" in changes else HEADER
+    with refuses("text", 200, error=MessageError):
+        decode_reply(encode_reply(Reply(expected, 1, **changes)), expected)

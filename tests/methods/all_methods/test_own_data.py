@@ -140,13 +140,17 @@ def test_in_python(tmp_path, method, task):
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 @pytest.mark.parametrize("num_nodes", [3, 129])
 def test_graphs_of_every_size(tmp_path, method, num_nodes):
-    """The same file at real nodes, as a list of paths, and in memory gives the same figures."""
+    """The same file at real nodes, as a list of paths, and in memory gives the same figures: it has
+    a split of its own, else each node would draw one."""
     path = tmp_path / "graph.pt"
-    torch.save(graph(num_nodes), path)
+    places = torch.arange(num_nodes) % 3
+    masks = {f"{role}_mask": places == part for part, role in enumerate(("train", "val", "test"))}
+    fields = graph(num_nodes) | masks
+    torch.save(fields, path)
     settings = {"method": method, "results-dir": str(tmp_path), "run-name": "cluster"} | BRIEF
     forget_all()
     runs = [curvfed.load(simulate(settings, 2, real_nodes(tmp_path, [path, path])))]
-    for data in ([path, path], [graph(num_nodes)] * 2):
+    for data in ([path, path], [fields] * 2):
         runs.append(
             curvfed.simulate(method, data=data, results_dir=tmp_path, num_rounds=1, quiet=True)
         )

@@ -242,7 +242,7 @@ def test_masked_sums_are_refused(name, settings):
 
 
 def test_half_the_width_would_leave_a_secure_sum_too_few_digits():
-    """The figures of docs/secure-sums.md: ten clients with 100 examples each."""
+    """Ten clients with 100 examples each."""
     clip, examples = 1000.0, 10 * 100
     halved = FixedPoint(clip * MAX_EXAMPLES, 10, 2**31 - 1)
     assert halved.error / examples == 0.08

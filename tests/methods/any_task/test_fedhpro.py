@@ -17,7 +17,7 @@ from tiny_learning import (
 )
 
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.strategies.methods import fedhpro
 from curvfed.strategies.methods.fedhpro import COUNTS, PROTOTYPES, SUMS
 
@@ -97,7 +97,7 @@ def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_re
     labels = client.local.task.train_labels.numpy()
     counts = np.bincount(labels, minlength=3) / len(labels)
     assert_near(client.share(), arrays | {SUMS: sums, COUNTS: counts}, 1e-6)
-    client.local = replace(client.local, min_class_size=int(np.bincount(labels).max()))
+    client.local = replace(client.local, leaving=Leaving(int(np.bincount(labels).max())))
     client.receive(received | {PROTOTYPES: prototypes})
     client.train()
     is_large = np.bincount(labels, minlength=3) == np.bincount(labels).max()

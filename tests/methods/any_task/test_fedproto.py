@@ -17,7 +17,7 @@ from tiny_learning import (
 )
 
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.strategies.methods import fedproto, fedtgp
 from curvfed.strategies.methods.fedproto import COUNTS, MEANS, SUMS
 from curvfed.tasks.heads import HeadSpec, make_head
@@ -62,7 +62,7 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
     assert_near(client.share(), {SUMS: sums, COUNTS: counts}, 1e-7)
     client.receive({MEANS: means})
     assert not any(array.any() for array in client.share().values())  # not trained since
-    client.local = replace(client.local, min_class_size=int(np.bincount(labels).max()))
+    client.local = replace(client.local, leaving=Leaving(int(np.bincount(labels).max())))
     client.train()
     is_large = np.bincount(labels, minlength=3) == np.bincount(labels).max()
     assert not is_large.all()
@@ -151,7 +151,9 @@ def test_a_stored_server_of_fedtgp_goes_on_with_the_same_bits():
 def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
     settings = QUICK["images"] | {"method": "fedproto", "num_rounds": 1}
     made = [
-        run(tmp_path, str(masked), secure_sum=masked, **settings).model[MEANS]
+        run(tmp_path, str(masked), secure_sum=masked, secure__min_holders=1, **settings).model[
+            MEANS
+        ]
         for masked in (False, True)
     ]
     np.testing.assert_allclose(*made, rtol=0, atol=1e-4)

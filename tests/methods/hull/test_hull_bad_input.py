@@ -27,7 +27,10 @@ from curvfed.strategies.wire.exchange import FederationError
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""
 
-TINY = "[sums]\ncontributors = 2\nothers-examples = 0\n[leaves]\nhull-min-class-size = 1\n"
+TINY = (
+    "[sums]\ncontributors = 2\nothers-examples = 0\nmin-holders = 1\n"
+    "[leaves]\nhull-min-class-size = 1\n"
+)
 """The policy of nodes whose classes have less than five points."""
 
 
@@ -268,25 +271,25 @@ def test_a_run_ends_at_a_key_of_somebody_else(signed, tmp_path):
     key = Path(signed[1]["signing-key"])
     key.write_bytes(Path(signed[0]["signing-key"]).read_bytes())
     recorder = Recorder()
-    text = r"a fixed group sums with all its members. Left out: partition 1: 2 of its 2 neighbours"
+    text = r"partition 1: its key is not signed by its key in the roster"
     with pytest.raises(RoundError, match=text):
         hull_run(tmp_path, nodes=signed, intercept=recorder)
-    assert phases(recorder).isdisjoint({"confirm", "unmask"})
+    assert "hulls" not in phases(recorder)
 
 
 def test_a_server_in_the_middle_is_refused(signed, tmp_path):
     """It puts a key of its own in the place of a client's, and signs it as well as it can."""
 
     def swap(request, handle):
-        if phase_of(request.content) == "shares":
+        if phase_of(request.content) == "agree":
             book = request.content["parts"]
             first, *others = book["values"]
-            book["values"] = [first[:32] + bytes(range(32)) + first[64:], *others]
+            book["values"] = [bytes(range(32)) + first[32:], *others]
         return handle(request)
 
     with pytest.raises(
         RoundError,
-        match=r"a fixed group .* Left out: partition 0: 2 of its 2 neighbours",
+        match=r"partition 0: its key is not signed by its key in the roster",
     ):
         hull_run(tmp_path, nodes=signed, intercept=swap)
     assert not (tmp_path / "run" / "hulls.npz").exists()

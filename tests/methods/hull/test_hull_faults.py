@@ -3,6 +3,7 @@ elsewhere."""
 
 import copy
 import functools
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +12,18 @@ import numpy as np
 import pytest
 from app_runs import Fault, Recorder, Run, forged, partition_of, phase_of
 from flwr.app import Array, Error, Message, RecordDict
-from hull_nodes import PHASES, Silent, chain, decoded, expected, hull_run, parts_of
+from hull_nodes import PHASES, Silent, decoded, expected, hull_run, parts_of
 
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.long  # damage at random, many runs each
 
-FIVE = {"clients": 5, "hull__epsilon": 0.1, "secure__threshold": 3}
-TINY = {"clients": 3, "points__num": 60, "hull__epsilon": 0.5}
+FIVE = {"clients": 5, "hull__epsilon": 0.1, "secure__patience": 0}
+TINY = {"clients": 3, "points__num": 60, "hull__epsilon": 0.5, "secure__patience": 0}
 
 
 def hulls_of(gone: tuple[int, ...] = (), **settings) -> list:
@@ -37,70 +38,43 @@ def hulls_of(gone: tuple[int, ...] = (), **settings) -> list:
 
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("gone", [(1,), (0, 4)], ids=str)
-@pytest.mark.parametrize("phase", ["describe", *PHASES])
-def test_clients_vanish_and_the_sum_of_the_others_is_exact(phase, gone, tmp_path):
-    run = hull_run(tmp_path, intercept=Silent(dict.fromkeys(gone, phase), works=True), **FIVE)
-    missed = () if phase in ("confirm", "unmask", "evaluate") else gone
-    assert decoded(run) == hulls_of(missed, **FIVE)
+@pytest.mark.parametrize("phase", ["measure", "keys", "agree", "hulls"])
+def test_clients_that_vanish_end_the_run_and_a_resumed_one_is_the_whole_one(phase, gone, tmp_path):
+    """The group sums with all its members."""
+    if phase == "measure":  # who cannot take part is in no group
+        run = hull_run(tmp_path, intercept=Silent(dict.fromkeys(gone, phase)), **FIVE)
+        assert decoded(run) == hulls_of(gone, **FIVE)
+        assert run.summary["metrics"]["dropouts"] == len(gone)
+        return
+    silent = Silent(dict.fromkeys(gone, phase), works=True)
+    with pytest.raises(RoundError, match=f"partition {gone[0]}: no reply within 600 s"):
+        hull_run(tmp_path, intercept=silent, **FIVE)
+    failed = Run(tmp_path / "run")
+    assert failed.summary["status"] == "failed"
+    assert not (failed.path / "hulls.npz").exists()
+    resumed = hull_run(tmp_path, resume=True, **FIVE)
+    assert decoded(resumed) == hulls_of(**FIVE)
+
+
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize("phase", ["keys", "agree", "hulls"])
+def test_clients_that_vanish_cost_their_group_alone(phase, tmp_path):
+    settings = {"clients": 9, "hull__epsilon": 0.1, "hull__groups": 3, "secure__patience": 0}
+    run = hull_run(tmp_path, intercept=Silent({4: phase}), **settings)
+    parts = parts_of(9)
+    assert decoded(run) == expected([*parts[:3], *parts[6:]], 0.1)
     metrics = run.summary["metrics"]
-    assert run.summary["status"] == "completed"
-    assert run.summary["global_accuracy"] > 0.9
-    assert metrics["hulls_exact"] is True
-    assert metrics["dropouts"] == (0 if phase in ("describe", "evaluate") else len(gone))
-    assert metrics["clients_summed"] == 5 - len(missed)
-    assert metrics["nodes_refused"] == (len(gone) if phase == "describe" else 0)
-    rows = {row["phase"]: (int(row["replies"]), int(row["dropped"])) for row in run.rounds}
-    if phase != "describe":
-        assert rows[phase] == (5 - len(gone), len(gone))
-        assert rows["evaluate"][0] == 5 - len(gone)
-        reasons = {
-            row["dropped"]
-            for row in run.clients
-            if int(row["partition"]) in gone and row["phase"] == phase
-        }
-        assert reasons == {"no reply within 600 s"}
+    assert (metrics["groups_left_out"], metrics["clients_summed"]) == (1, 6)
+    assert metrics["dropouts"] == 3
 
 
-@pytest.mark.usefixtures("clock")
-def test_three_of_ten_vanish_at_three_phases(tmp_path):
-    run = hull_run(
-        tmp_path,
-        clients=10,
-        hull__epsilon=0.1,
-        intercept=Silent({2: "keys", 5: "shares", 9: "hulls"}),
-    )
-    assert decoded(run) == hulls_of((2, 5, 9), clients=10, hull__epsilon=0.1)
-    assert run.summary["metrics"]["dropouts"] == 3
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("phase", ["keys", "shares", "hulls", "confirm", "unmask"])
-def test_fewer_than_the_threshold_end_the_run_and_nothing_is_revealed(phase, tmp_path):
-    recorder = Recorder()
-    silent = Silent(dict.fromkeys((0, 2, 4), phase))
-    with pytest.raises(
-        RoundError, match=r"2 of 5 clients .*needed 3.* partition 0: no reply within 600 s"
-    ) as caught:
-        hull_run(tmp_path, intercept=chain(silent, recorder), **FIVE)
-    run = Run(tmp_path / "run")
-    assert (run.summary["status"], run.summary["error"]) == ("failed", str(caught.value))
-    assert len(recorder.replies("unmask")) == (2 if phase == "unmask" else 0)
-    assert not (run.path / "hulls.npz").exists()
-    assert not run.model_bytes
-
-
-@pytest.mark.parametrize("phase", [phase for phase in PHASES if phase != "evaluate"])
-def test_a_client_that_errs_is_left_out_with_the_reason(phase, tmp_path):
+@pytest.mark.parametrize("phase", ["keys", "agree", "hulls"])
+def test_a_client_that_errs_ends_the_sum_with_the_reason(phase, tmp_path):
     def fail(request: Message, handle) -> Message:
         return Message(Error(1, "RuntimeError"), reply_to=request)
 
-    run = hull_run(tmp_path, intercept=Fault(1, fail, phase, 0), **TINY)
-    assert decoded(run) == hulls_of(() if phase in ("confirm", "unmask") else (1,), **TINY)
-    (row,) = [row for row in run.clients if row["phase"] == phase and row["dropped"]]
-    assert (
-        row["dropped"]
-        == "Flower reports error 1 for this client; its log, or that of the simulation, has details"
-    )
+    with pytest.raises(RoundError, match="partition 1: Flower reports error 1 for this client"):
+        hull_run(tmp_path, intercept=Fault(1, fail, phase, 0), **TINY)
 
 
 class Flip:
@@ -186,85 +160,19 @@ def test_a_flipped_bit_in_any_message_never_makes_a_wrong_hull(phase, tmp_path):
             assert decoded(run) in allowed, site
 
 
-def test_only_one_kind_of_share_of_a_client_is_ever_revealed(tmp_path):
-    recorder = Recorder()
-    fault = Fault(
-        3,
-        lambda request, handle: forged(lambda reply: replace(reply, partition=9))(request, handle),
-        "hulls",
-        0,
-    )
-    run = hull_run(tmp_path, intercept=chain(fault, recorder), **FIVE)
-    assert decoded(run) == hulls_of((3,), **FIVE)
-    revealed = [
-        dict(zip(reply["parts"]["partitions"], reply["parts"]["values"], strict=True))
-        for reply in recorder.replies("unmask")
-    ]
-    assert len(revealed) == 4
-    for shares in revealed:
-        assert {partition: share[:1] for partition, share in shares.items()} == {
-            partition: KEY_TAG if partition == 3 else SEED_TAG for partition in range(5)
-        }
+def test_a_client_that_is_asked_again_sends_a_vector_of_the_same_hulls(tmp_path):
+    again = []
 
-
-def ask_again(change):
-    """Answers of the client itself, which is then asked once more; the second reply is kept in
-    `again`."""
-
-    def answer(request: Message, handle) -> Message:
+    def twice(request: Message, handle) -> Message:
         other = Message(copy.deepcopy(request.content), metadata=request.metadata)
         reply = handle(request)
-        change(other.content)
-        answer.again.append(handle(other).content)
+        again.append(handle(other).content)
         return reply
 
-    answer.again = []
-    return answer
-
-
-@pytest.mark.parametrize(
-    ("phase", "change", "reason"),
-    [
-        ("keys", lambda content: None, "this secure sum was begun before"),
-        (
-            "keys",
-            lambda content: content["parts"].update(clients=[0, 1, 2, 3], asked=4),
-            "this secure sum was begun",
-        ),
-        (
-            "shares",
-            lambda content: None,
-            "step share keys of partition 1 is out of order: it was taken before",
-        ),
-        (
-            "hulls",
-            lambda content: None,
-            "step receive shares of partition 1 is out of order: it was taken before",
-        ),
-        (
-            "confirm",
-            lambda content: None,
-            "step confirm of partition 1 is out of order: it was taken before",
-        ),
-        (
-            "confirm",
-            lambda content: content["parts"].update(survivors=[0, 1]),
-            "step confirm of partition 1 is out of",
-        ),
-        (
-            "unmask",
-            lambda content: None,
-            "step unmask of partition 1 is out of order: it was taken before",
-        ),
-    ],
-)
-def test_no_client_answers_twice(phase, change, reason, tmp_path):
-    answer = ask_again(change)
-    run = hull_run(tmp_path, intercept=Fault(1, answer, phase, 0), **TINY)
+    run = hull_run(tmp_path, intercept=Fault(1, twice, "hulls", 0), **TINY)
     assert decoded(run) == hulls_of(**TINY)
-    (again,) = answer.again
-    assert set(again) == {"header"}
-    assert again["header"]["error"].startswith(reason)
+    (reply,) = again
+    assert set(reply["parts"]) == {"checksum", *Basis.model_fields}
 
 
 REFUSED = {
@@ -292,27 +200,27 @@ REFUSED = {
     "a vector of another": (
         "hulls",
         lambda r: replace(r, arrays={MASKED: r.arrays[MASKED][::-1].copy()}),
-        "the masked input does not fit its checksum",
+        "was damaged on its way",
     ),
-    "shares for a stranger": (
-        "shares",
+    "texts for a stranger": (
+        "agree",
         lambda r: replace(r, parts={**r.parts, "partitions": [0, 7]}),
-        "shares for others than its peers",
+        "it did not write to each of its peers",
     ),
     "a foreign partition": (
-        "shares",
+        "agree",
         lambda r: replace(r, partition=7),
         "it has changed its partition-id to 7",
     ),
-    "half the keys": (
+    "no signature": (
         "keys",
-        lambda r: replace(r, parts={"mask_key": bytes(32)}),
-        "encryption_key: Field required",
+        lambda r: replace(r, parts={"key": bytes(32)}),
+        "signature: Field required",
     ),
     "a degenerate key": (
         "keys",
-        lambda r: replace(r, parts={**r.parts, "mask_key": bytes(32)}),
-        "a degenerate key",
+        lambda r: replace(r, parts={**r.parts, "key": bytes(32)}),
+        "the key of partition 1 is not the one that it sent",
     ),
     "arrays too many": (
         "keys",
@@ -320,11 +228,12 @@ REFUSED = {
         "arrays are not expected",
     ),
     "the run before": (
-        "shares",
+        "agree",
         lambda r: replace(r, header=replace(r.header, run="other")),
         "the reply has run other",
     ),
 }
+"""Replies that end the sum: the phase, the change, the reason."""
 
 
 @pytest.mark.parametrize(
@@ -342,12 +251,10 @@ def test_figures_of_hulls_that_are_none_cost_that_client_alone(told, tmp_path):
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_reply_that_is_none_is_dropped_with_the_reason(case, tmp_path):
+def test_a_reply_that_is_none_ends_the_sum_with_the_reason(case, tmp_path):
     phase, change, reason = REFUSED[case]
-    run = hull_run(tmp_path, intercept=Fault(1, forged(change), phase, 0), **TINY)
-    assert decoded(run) == hulls_of((1,), **TINY)
-    (row,) = [row for row in run.clients if row["phase"] == phase and row["dropped"]]
-    assert reason in row["dropped"]
+    with pytest.raises(RoundError, match=re.escape(reason)):
+        hull_run(tmp_path, intercept=Fault(1, forged(change), phase, 0), **TINY)
 
 
 class Replay:
@@ -390,7 +297,7 @@ def test_a_message_of_an_earlier_run_of_the_same_name(phase, way, earlier, tmp_p
             tmp_path, intercept=Fault(1, Replay(phase, way, recorder), phase, 0), **settings
         )
     except RoundError:
-        assert (phase, way) in {("shares", "reply"), ("hulls", "reply"), ("unmask", "reply")}
+        assert phase in ("keys", "agree", "hulls")
         assert not (tmp_path / "run" / "hulls.npz").exists()
     else:
         assert decoded(run) in (hulls_of(**settings), hulls_of((1,), **settings))

@@ -9,6 +9,7 @@ import pytest
 from app_runs import Fault, forged
 from errors import refuses
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
+from policies import with_policy
 
 from curvfed.client_app import one_shot
 from curvfed.server_app.directory.array_files import HullFile
@@ -29,15 +30,16 @@ def test_groups_decode_to_what_one_sum_decodes_to(tmp_path):
     assert (metrics["clients_summed"], metrics["clients_decoded"], metrics["dropouts"]) == (6, 6, 0)
     assert (metrics["groups_left_out"], metrics["clients_refused"]) == (0, 0)
     rows = [row["phase"] for row in run.rounds]
-    assert rows.count("hulls") == rows.count("unmask") == 2
+    assert rows.count("hulls") == 1  # all groups at once
 
 
 def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
     """These clients send one altered symbol under a good mask."""
     encode = one_shot.masked
 
-    def masked(client, request, state, vector):
-        return encode(client, request, state, vector ^ np.uint64(client.partition in forgers))
+    def masked(client, request, state, opened, vector, **flags):
+        forged = vector ^ np.uint64(client.partition in forgers)
+        return encode(client, request, state, opened, forged, **flags)
 
     monkeypatch.setattr(one_shot, "masked", masked)
 
@@ -50,7 +52,7 @@ def test_a_group_that_does_not_decode_is_left_out_and_told(tmp_path, monkeypatch
     assert run.summary["metrics"]["clients_summed"] == 3
     assert "a group of clients is left out" in caplog.text
     rows = [row["phase"] for row in run.rounds]
-    assert rows.count("hulls") == 2  # never repeated
+    assert rows.count("hulls") == 1  # never repeated
 
 
 @pytest.mark.parametrize(("groups", "forgers"), [(1, {4}), (2, {0, 5})])
@@ -88,6 +90,12 @@ def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch,
     assert "1 clients are left out: they sent no convex hull" in caplog.text
 
 
+def open_nodes(folder, parts):
+    """Nodes whose classes leave them also where one node alone has them."""
+    policy = "[sums]\ncontributors = 2\nothers-examples = 0\nmin-holders = 1\n"
+    return with_policy(folder, nodes_of(folder, parts), policy)
+
+
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
 def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
     """Three classes, one of which a single node has; another node has switched two names by
@@ -97,7 +105,7 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
     for name in ("y_train", "y_test"):
         parts[3][name] = switched[np.searchsorted(["0", "2"], parts[3][name])]
     run = hull_run(
-        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), secure_sum=masked, test_data="none"
+        tmp_path, nodes=open_nodes(tmp_path / "nodes", parts), secure_sum=masked, test_data="none"
     )
     stored = arrays_of(run)
     places = [stored["points"][stored["group"] == group].mean(axis=0) for group in range(3)]
@@ -122,7 +130,7 @@ def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):
     np.savez(tmp_path / "test.npz", **test)
     parts = [blobs("024", seed=1), blobs("024", seed=2), blobs("02", seed=3)]
     run = hull_run(
-        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz")
+        tmp_path, nodes=open_nodes(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz")
     )
     assert run.summary["global_accuracy"] > 0.9
     assert sorted(arrays_of(run)["names"]) == ["0", "2", "4"]
@@ -151,3 +159,25 @@ def test_a_vote_is_for_a_group_with_points_and_a_public_name():
     assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
     assert elect_names(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
     assert elect_names(np.zeros((2, 2))).tolist() == [NONE, NONE]
+
+
+@pytest.mark.parametrize("own_tests", [0, 4])
+def test_a_model_below_the_most_frequent_class_is_told(own_tests, tmp_path):
+    """All points at which the clients learn a class have the other one where they are scored."""
+    parts = [blobs("02", seed=seed, test=own_tests) for seed in range(3)]
+    test = blobs("02", seed=9)
+    for part in [*parts, test]:
+        names = ("y_test",) if part is not test else ("y_train", "y_test")
+        for name in names:
+            part[name] = np.array(["2", "0"])[np.searchsorted(["0", "2"], part[name])]
+    np.savez(tmp_path / "test.npz", **test)
+    run = hull_run(
+        tmp_path,
+        nodes=nodes_of(tmp_path / "nodes", parts),
+        test_data="none" if own_tests else str(tmp_path / "test.npz"),
+        method="discriminant",
+        share_statistics=True,
+    )
+    (sentence,) = [text for text in run.summary["warnings"] if "trivial answer" in text]
+    scored = "the clients' mean score" if own_tests else "the global accuracy"
+    assert sentence.startswith(f"{scored}, 0.0%, is below that of the trivial answer (")

@@ -6,18 +6,17 @@ import logging
 
 import numpy as np
 import pytest
-from app_runs import Fault, Recorder, all_bytes, partition_of, value_names
+from app_runs import Recorder, all_bytes, partition_of, value_names
 from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, parts_of, training
+from policies import with_policy
 from scipy import stats
 
 import curvfed.client_app.secure
-import curvfed.deployments.inprocess as simulation
 import curvfed.strategies.methods.hull.client
-from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
 from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.secure_sum.client_state import ClientState
+from curvfed.strategies.secure_sum.member import Member
 from curvfed.strategies.secure_sum.messages import Basis
 
 RARE = 1e-7
@@ -38,14 +37,16 @@ ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
     "measure": ({"clients", "digest"}, set()),
-    "keys": (
-        {"target", "modulus", "length", "clients", "asked"},
-        {"mask_key", "encryption_key", "signature", "signing_key"},
+    "keys": ({"members"}, {"key", "signature"}),
+    "agree": ({"partitions", "values"}, {"partitions", "values"}),
+    "hulls": (
+        {"modulus", "length", "partitions", "values"},
+        {"checksum", *Basis.model_fields},
     ),
-    "shares": ({"partitions", "values"}, {"partitions", "values", "commitment"}),
-    "hulls": ({"partitions", "values"}, {"checksum", *Basis.model_fields}),
-    "confirm": ({"survivors"}, {"signature"}),
-    "unmask": ({"partitions", "values"}, {"partitions", "values"}),
+    "holders": (
+        {"modulus", "length", "partitions", "values"},
+        {"checksum", *Basis.model_fields},
+    ),
     "evaluate": (set(), set()),
 }
 """What travels in the two ways besides header and facts: nothing else can hide a secret."""
@@ -58,10 +59,12 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
     for phase, (asked, told) in PARTS.items():
         arrays = (
             {"arrays.*"} if phase == "evaluate" else set(),
-            {"arrays.*"} if phase in ("hulls", "evaluate") else set(),
+            {"arrays.*"} if phase in ("holders", "hulls", "evaluate") else set(),
         )
+        count = {"holders.needed", "holders.counts"} if phase in ("hulls", "evaluate") else set()
         for request in recorder.requests(phase):
-            assert value_names(request) == ASKED | {f"parts.{name}" for name in asked} | arrays[0]
+            parts = {f"parts.{name}" for name in asked}
+            assert value_names(request) == ASKED | count | parts | arrays[0]
         for reply in recorder.replies(phase):
             own = {"metrics.score"} if phase == "evaluate" else set()
             assert value_names(reply) == TOLD | {f"parts.{name}" for name in told} | arrays[1] | own
@@ -95,7 +98,9 @@ def test_masked_vectors_are_uniform(settings, tmp_path):
         assert is_uniform(vector, modulus)
     assert is_uniform((vectors[0] + vectors[1]) % np.uint64(modulus), modulus)
     # All of them together are the sum, were it not for the masks that each client adds for itself.
-    assert is_uniform(sum(vectors.values()) % np.uint64(modulus), modulus)
+    for missing in vectors:  # the sum of all is the sum of the hulls
+        others = sum(vector for p, vector in vectors.items() if p != missing)
+        assert is_uniform(others % np.uint64(modulus), modulus)
 
 
 def test_a_vector_without_masks_is_not():
@@ -112,7 +117,11 @@ def test_data_sets_with_one_sum_look_alike(tmp_path):
     parts, seen = [blobs("02", 30), blobs("24", 5, seed=1), blobs("40", 9, seed=2)], []
     for name, order in (("one", (0, 1, 2)), ("two", (1, 2, 0))):
         recorder = Recorder()
-        nodes = nodes_of(tmp_path / f"nodes-{name}", [parts[number] for number in order])
+        nodes = with_policy(
+            tmp_path,
+            nodes_of(tmp_path / f"nodes-{name}", [parts[number] for number in order]),
+            "[sums]\nmin-holders = 1\n",
+        )
         run = hull_run(tmp_path, name, nodes=nodes, intercept=recorder, **DENSE)
         seen.append((run, masked(recorder)))
     (one, first), (two, second) = seen
@@ -124,40 +133,26 @@ def test_data_sets_with_one_sum_look_alike(tmp_path):
 
 
 class Watched:
-    """The states that clients kept between the messages of a run, each as it was stored."""
+    """The keys that clients kept between the messages of a run, each as they were stored."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.states: list[ClientState] = []
-        self.grids: list[InProcessGrid] = []
+        self.members: list[Member] = []
         keep = curvfed.client_app.secure._store
 
         def watched(member, state) -> None:
-            self.states.append(member.state)
+            self.members.append(member)
             keep(member, state)
 
-        def grid(*arguments) -> InProcessGrid:
-            self.grids.append(InProcessGrid(*arguments))
-            return self.grids[-1]
-
         monkeypatch.setattr(curvfed.client_app.secure, "_store", watched)
-        monkeypatch.setattr(simulation, "InProcessGrid", grid)
 
     def secrets(self) -> set[bytes]:
-        """Seeds, secret keys, order numbers."""
-        found: set[bytes] = set()
-        for state in self.states:
-            found |= {state.mask_secret, state.encryption_secret, state.seed, state.payload}
-        return found - {b""}
-
-    def shares(self) -> set[bytes]:
-        """Both shares of every pair, apart."""
-        texts = {text for state in self.states for text in state.shares.values()}
-        return {half for text in texts for half in (text[: len(text) // 2], text[len(text) // 2 :])}
-
-    def kept(self) -> list[ClientState]:
-        """What is in the clients' contexts now."""
-        contexts = self.grids[-1]._contexts.values()
-        return [ClientState.from_parts(dict(context.state["secure-sum"])) for context in contexts]
+        """Secret keys, secrets of pairs, order numbers."""
+        secrets: set[bytes] = set()
+        for member in self.members:
+            secrets |= {member.secret, member.note}
+            if member.keys:
+                secrets |= set(member.shared_secrets.values())
+        return secrets - {b""}
 
 
 @pytest.fixture
@@ -179,7 +174,7 @@ def test_no_secret_and_no_point_is_in_a_message(watched, tmp_path):
         for phase in PARTS
     }
     everything = b"".join(sent.values())
-    assert len(watched.secrets()) == 3 * 4
+    assert len(watched.secrets()) == 3 + 3 + 3  # keys, pairs, order numbers
     assert not [
         secret
         for secret in watched.secrets()
@@ -202,39 +197,6 @@ def test_no_secret_and_no_point_is_in_a_message(watched, tmp_path):
         ]
 
 
-def test_shares_are_encrypted_and_half_of_them_never_seen(watched, tmp_path):
-    recorder = Recorder()
-    hull_run(tmp_path, intercept=recorder, **FINE)
-    sent = b"".join(all_bytes(reply) for reply in recorder.replies("shares"))
-    encrypted = [one for reply in recorder.replies("shares") for one in reply["parts"]["values"]]
-    shares, revealed = (
-        watched.shares(),
-        {one[1:] for reply in recorder.replies("unmask") for one in reply["parts"]["values"]},
-    )
-    assert len(shares) == 2 * 3 * 3
-    assert not [
-        share for share in shares if any(share in text for text in encrypted) or share in sent
-    ]
-    assert revealed < shares
-    assert len(revealed) == 3 * 3
-    for state in watched.states:
-        for text in state.shares.values():
-            assert len({text[: len(text) // 2], text[len(text) // 2 :]} & revealed) == 1
-
-
-@pytest.mark.usefixtures("clock")
-def test_after_the_run_a_client_keeps_nothing_but_that_it_was(watched, tmp_path):
-    def lost(request, handle) -> None:
-        handle(request)
-
-    run = hull_run(tmp_path, clients=4, intercept=Fault(2, lost, "hulls", 0))
-    assert run.summary["metrics"]["dropouts"] == 1
-    states = watched.kept()
-    assert len(states) == 4
-    for state in states:
-        assert state == ClientState(session=state.session, me=state.me, step="done")
-
-
 @pytest.mark.usefixtures("clock")
 def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog):
     """The disc is so wide that no coordinate looked for can be a time that was measured."""
@@ -242,7 +204,6 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
     with caplog.at_level(logging.DEBUG):
         run = hull_run(
             tmp_path,
-            intercept=Fault(1, lambda request, handle: None, "hulls", 0),
             hull__radius=0.9,
             hull__cap=4,
             **wide,
@@ -254,8 +215,7 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
     ]
     told = caplog.text.encode() + b"".join(files)
     assert b"were moved onto it" in told
-    assert b"are left out" in told
-    for secret in watched.secrets() | watched.shares():
+    for secret in watched.secrets():
         assert secret not in told
         assert secret.hex().encode() not in told
         assert repr(secret)[2:-1].encode() not in told

@@ -29,7 +29,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.secure_sum.messages import Basis
 
-SUMMED = ("measure", "keys", "shares", "hulls", "confirm", "unmask")
+SUMMED = ("measure", "keys", "agree", "hulls")
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
@@ -47,7 +47,7 @@ def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
     first = hull_run(tmp_path / "one", intercept=one)
     again = hull_run(tmp_path / "two", intercept=two)
     assert figures(first) == figures(again)
-    for phase in ("keys", "shares", "hulls", "confirm", "unmask"):
+    for phase in ("keys", "agree", "hulls"):
         for reply, other in zip(one.replies(phase), two.replies(phase), strict=True):
             assert not any(
                 reply[record][name] == other[record][name]
@@ -56,7 +56,7 @@ def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
                     ("arrays", reply.get("arrays", {})),
                 )
                 for name in names
-                if name not in ("partitions", "signing_key", *Basis.model_fields)
+                if name not in ("partitions", *Basis.model_fields)
             )
 
 
@@ -151,7 +151,7 @@ def test_what_a_run_leaves(tmp_path):
         assert all(
             metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down")
         )
-    assert metrics["bytes_up_hulls"] == 8 * metrics["hull_symbols"] + 5 * 32
+    assert metrics["bytes_up_hulls"] == 8 * (metrics["hull_symbols"]) + 6 * 32
     assert run.summary["bytes_up"] == sum(metrics[f"bytes_up_{phase}"] for phase in SUMMED)
     assert [(row["phase"], row["partition"]) for row in run.clients] == [
         (phase, str(partition)) for phase in PHASES for partition in range(clients)
@@ -209,7 +209,9 @@ def test_real_nodes_with_other_classes_and_a_test_file(curvature, tmp_path):
     np.savez(tmp_path / "test.npz", **blobs("024", seed=9, radius=radius))
     recorder = Recorder()
     nodes = with_policy(
-        tmp_path, nodes_of(tmp_path / "nodes", parts), f"[data]\ncurvature = {curvature}\n"
+        tmp_path,
+        nodes_of(tmp_path / "nodes", parts),
+        f"[data]\ncurvature = {curvature}\n[sums]\nmin-holders = 1\n",
     )
     run = hull_run(
         tmp_path,
@@ -269,7 +271,7 @@ def test_a_run_that_crashed_with_the_hulls_asks_for_no_secret_again(tmp_path):
     assert figures(resumed) == figures(whole)
 
 
-@pytest.mark.parametrize("phase", ["unmask"])
+@pytest.mark.parametrize("phase", ["agree", "hulls"])
 def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         hull_run(tmp_path, intercept=Crash(phase))

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, training
+from policies import with_policy
 
 
 def test_a_class_of_too_few_points_stays_at_home(tmp_path):
@@ -15,7 +16,8 @@ def test_a_class_of_too_few_points_stays_at_home(tmp_path):
         )
         rare |= {f"x_{half}": rare[f"x_{half}"][kept], f"y_{half}": labels[kept]}
     parts = [blobs("02"), blobs("024", seed=1), rare]
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), hull__min_class_size=3)
+    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", parts), "[sums]\nmin-holders = 1\n")
+    run = hull_run(tmp_path, nodes=nodes, hull__min_class_size=3)
     sizes = np.bincount(np.unique(rare["y_train"], return_inverse=True)[1])
     assert sizes.tolist() == [12, 12, 2]
     points, labels = training(rare)

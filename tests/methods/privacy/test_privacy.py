@@ -47,7 +47,7 @@ from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
 
-PAGE = Path(__file__).parents[3] / "docs" / "privacy.md"
+PAGE = Path(__file__).parents[3] / "docs" / "values.md"
 SECRET = "patient 4711 has diagnosis F32"
 SHARED = {"fedala": "parameter/own/"}
 """Beginning of the names of what a client keeps of its last reply: it is shared, and no secret."""
@@ -547,7 +547,7 @@ def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
         return handle(request)
 
     found = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
-    assert [row["partition"] for row in found.clients if row["dropped"]] == ["1"]
+    assert {row["partition"] for row in found.clients if row["dropped"]} == {"1"}
     written = {
         path for path in tmp_path.rglob("*") if not {"run", "curvfed"} & set(path.parts)
     } - before

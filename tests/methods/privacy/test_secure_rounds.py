@@ -1,13 +1,11 @@
 """Rounds whose parameters the server sees as their sum alone."""
 
-import copy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from app_runs import Recorder, Run, partition_of, phase_of, real_nodes, run
 from errors import refuses
-from flwr.app import Message
 from graph_fixtures import user_fields
 from tiers import only
 
@@ -30,7 +28,8 @@ CLIENTS = 4
 
 
 def pair(folder, **settings) -> tuple[Run, Run]:
-    """The same run in the open and by secure sums."""
+    """The same run in the open and by secure sums, also of classes that one client alone has."""
+    settings["secure__min_holders"] = 1
     opened, secured = (
         run(folder, name, clients=CLIENTS, secure_sum=secure, **settings)
         for name, secure in (("open", False), ("secure", True))
@@ -73,75 +72,27 @@ def test_a_calibrated_classifier_is_that_of_the_open_run(norm, tmp_path):
     assert abs(opened.summary["global_accuracy"] - secured.summary["global_accuracy"]) < 0.002
 
 
-def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
-    settings = {
-        "dataset": "digits",
-        "num_rounds": 1,
-        "images__train_subset": 160,
-        "fine_tune_epochs": 0,
-    }
-    found = run(tmp_path, method="spherefed", clients=CLIENTS, secure_sum=True, **settings)
+CALIBRATED = {
+    "method": "spherefed",
+    "dataset": "digits",
+    "num_rounds": 1,
+    "images__train_subset": 160,
+    "fine_tune_epochs": 0,
+    "secure_sum": True,
+    "clients": CLIENTS,
+}
+
+
+def test_a_run_exchanges_keys_once_and_each_sum_is_one_message(tmp_path):
+    """A calibration is no part of what a round costs."""
+    found = run(tmp_path, **CALIBRATED | {"num_rounds": 2})
     phases = [row["phase"] for row in found.rounds]
-    assert phases == [
-        "keys",
-        "shares",
-        "confirm",
-        "unmask",
-        "train",
-        "keys",
-        "shares",
-        "confirm",
-        "unmask",
-        "calibrate",
-    ]
+    assert phases == ["keys", "agree", "train", "train", "calibrate"]
     for way in ("bytes_up", "bytes_down"):
-        assert found.summary[way] == sum(float(row[way]) for row in found.rounds[:5])
-
-
-def test_a_threshold_that_the_calibration_cannot_have_is_refused_before_any_round(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"secure sums of 6 clients .*secure.threshold = 2 for 6 clients"
-    ):
-        run(
-            tmp_path,
-            method="spherefed",
-            dataset="digits",
-            clients=6,
-            secure_sum=True,
-            secure__threshold=2,
-            fraction_train=0.5,
-            images__train_subset=160,
-        )
-    assert Run(tmp_path / "run").summary["rounds"] == 0
-
-
-def test_the_sums_of_a_round_have_their_order(tmp_path):
-    """A sum over others after a later one of the same round would show a difference as one right
-    after it would."""
-    asked: list[Message] = []
-    again: list[Message] = []
-
-    def intercept(request, handle):
-        reply = handle(request)
-        if phase_of(request.content) == "keys" and partition_of(reply.content) == 1:
-            asked.append(Message(copy.deepcopy(request.content), metadata=request.metadata))
-            if len(asked) == 2:  # the first one, of training, once more
-                again.append(handle(asked[0]))
-        return reply
-
-    run(
-        tmp_path,
-        method="spherefed",
-        dataset="digits",
-        clients=CLIENTS,
-        secure_sum=True,
-        num_rounds=1,
-        images__train_subset=160,
-        fine_tune_epochs=0,
-        intercept=intercept,
-    )
-    (reply,) = again
-    assert reply.content["header"]["error"].startswith("this secure sum was begun before")
+        sizes = [
+            float(row[way]) for row in found.rounds if row["phase"] in ("keys", "agree", "train")
+        ]
+        assert found.summary[way] == sum(sizes) / 2
 
 
 @pytest.mark.parametrize(
@@ -172,40 +123,19 @@ def test_the_server_sees_no_parameters(tmp_path):
 
 
 @pytest.mark.usefixtures("clock")
-def test_who_vanishes_is_left_out_and_the_others_average_is_exact(tmp_path):
+@pytest.mark.parametrize("phase", ["keys", "agree", "train"])
+def test_a_member_that_stays_away_ends_the_run_and_a_resumed_one_is_the_whole_one(phase, tmp_path):
     def gone(request, handle):
         reply = handle(request)
-        return (
-            None
-            if phase_of(request.content) == "train" and partition_of(reply.content) == 1
-            else reply
-        )
+        is_member = partition_of(reply.content) == 1
+        return None if is_member and phase_of(request.content) == phase else reply
 
-    settings = {"method": "fedavg", "num_rounds": 1, "clients": CLIENTS}
-    opened, secured = (
-        run(tmp_path, name, secure_sum=secure, intercept=gone, **settings)
-        for name, secure in (("open", False), ("secure", True))
-    )
-    assert close(opened, secured)
-    assert [row["dropped"] for row in secured.rounds if row["phase"] == "train"] == ["1"]
-
-
-@pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize("phase", ["keys", "shares", "train"])
-def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_path):
-    recorder = Recorder()
-
-    def gone(request, handle):
-        reply = recorder(request, handle)
-        return (
-            None
-            if phase_of(request.content) == phase and partition_of(reply.content) == 1
-            else reply
-        )
-
-    with refuses("no-sum", "min-replies", "partition 1: ", error=RoundError):
-        run(tmp_path, secure_sum=True, clients=CLIENTS, min_replies=4, intercept=gone)
-    assert not recorder.replies("unmask")
+    settings = {"secure_sum": True, "clients": CLIENTS, "secure__patience": 0}
+    whole = run(tmp_path, "whole", **settings)
+    with refuses("no-sum", "partition 1: no reply", error=RoundError):
+        run(tmp_path, intercept=gone, **settings)
+    resumed = run(tmp_path, resume=True, **settings)
+    assert resumed.model_bytes == whole.model_bytes
 
 
 def test_what_is_not_finite_or_too_large_is_no_part_of_a_sum():
@@ -305,7 +235,7 @@ def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_pat
 @pytest.mark.parametrize(
     "settings",
     [
-        {"method": "fedavg", "evaluate_every": 1, "fraction_train": 0.75},
+        {"method": "fedavg", "evaluate_every": 1},
         pytest.param(
             {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1}, marks=pytest.mark.long
         ),
@@ -340,10 +270,8 @@ def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
             assert set(reply["arrays"]) == {"masked"}
             assert not dict(reply.get("metrics", {}))
             assert reply["header"]["num_examples"] == 0
-    # else the open run has scores of some after training, and of others without
-    if "fraction_train" not in settings:
-        mean = opened.summary["personal_accuracy_mean"]  # uniform points have no test data
-        assert secured.summary["personal_accuracy_mean"] == (mean and pytest.approx(mean, abs=0.02))
+    mean = opened.summary["personal_accuracy_mean"]  # uniform points have no test data
+    assert secured.summary["personal_accuracy_mean"] == (mean and pytest.approx(mean, abs=0.02))
     assert secured.summary["personal_accuracy_std"] is None
     assert secured.summary["personal_accuracy_worst_decile"] is None
     for row in secured.clients:
@@ -352,17 +280,16 @@ def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("settings", "kind"),
     [
-        ({"fraction_train": 0.25}, "secure sums of 1 clients"),
-        ({"secure__threshold": 2}, "secure sums of 4 clients"),
-        ({"secure__threshold": 5}, "secure sums of 4 clients"),
+        ({"fraction_train": 0.5}, "secure-sum-with-fraction-train"),
+        ({"clients": 1}, "too-few-clients"),
     ],
 )
-def test_sums_that_cannot_be_are_refused_before_the_first_round(settings, words, tmp_path):
+def test_sums_that_cannot_be_are_refused_before_the_first_round(settings, kind, tmp_path):
     recorder = Recorder()
-    with pytest.raises(ConfigError, match=words):
-        run(tmp_path, secure_sum=True, clients=CLIENTS, intercept=recorder, **settings)
+    with refuses(kind, error=ConfigError):
+        run(tmp_path, intercept=recorder, **{"secure_sum": True, "clients": CLIENTS} | settings)
     assert not recorder.replies("keys")
 
 
@@ -390,30 +317,22 @@ def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
 
 
 @pytest.mark.usefixtures("clock")
-def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missing(tmp_path):
+def test_many_clients_are_summed_in_groups_and_one_with_a_member_missing_is_left_out(tmp_path):
     assert list(map(len, groups(range(9)))) == [9]
     assert list(map(len, groups(range(23)))) == [6, 6, 6, 5]
+    assert list(map(len, groups(range(23), size=12))) == [23]
+    assert list(map(len, groups(range(24), size=12))) == [12, 12]
 
     def gone(request, handle):
         reply = handle(request)
         last = phase_of(request.content) == "train" and partition_of(reply.content) == 11
         return None if last and request.content["header"]["round"] == 2 else reply
 
-    settings = {"method": "fedavg", "secure_sum": True, "clients": 12}
-    plain = run(tmp_path, "plain", num_rounds=1, **settings)
-    grouped = run(tmp_path, "grouped", num_rounds=1, secure__fixed_groups=True, **settings)
-    assert close(plain, grouped)
-    partly = run(
-        tmp_path, "partly", num_rounds=2, secure__fixed_groups=True, intercept=gone, **settings
-    )
+    settings = {"method": "fedavg", "secure_sum": True, "clients": 12, "secure__patience": 0}
+    one = run(tmp_path, "one", num_rounds=1, secure__group_size=12, **settings)
+    grouped = run(tmp_path, "grouped", num_rounds=1, **settings)
+    opened = run(tmp_path, "open", num_rounds=1, method="fedavg", clients=12)
+    assert close(one, grouped)
+    assert close(opened, grouped)
+    partly = run(tmp_path, "partly", num_rounds=2, intercept=gone, **settings)
     assert [row["replies"] for row in partly.rounds if row["phase"] == "train"] == ["12", "6"]
-
-
-@pytest.mark.parametrize(
-    "other", [{"fraction_train": 0.5}, {"secure__threshold": 3}, {"secure__neighbours": 2}]
-)
-def test_fixed_groups_need_all_clients(other, tmp_path):
-    (key,) = other
-    kind = f"secure-fixed-groups-with-{key.replace('__', '-').replace('_', '-')}"
-    with refuses(kind, "secure.fixed-groups = true", error=ConfigError):
-        run(tmp_path, secure_sum=True, secure__fixed_groups=True, clients=CLIENTS, **other)

@@ -8,6 +8,7 @@ import pytest
 from app_runs import run
 from cell_files import SITES, write_parts
 from errors import refuses
+from policies import with_policy
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
@@ -130,8 +131,9 @@ def test_moments_of_few_cells_stay_at_their_nodes(tmp_path):
     cells = anndata.AnnData(values, var=pandas.DataFrame(index=list("xyz")))
     for name in SITES:
         cells.write_h5ad(tmp_path / f"{name}.h5ad")
+    nodes = with_policy(tmp_path, nodes_of(tmp_path), "[sums]\nothers-examples = 0\n")
     with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5"):
-        run(tmp_path, nodes=nodes_of(tmp_path), method="pca", pca__genes="x,y,z")
+        run(tmp_path, nodes=nodes, method="pca", pca__genes="x,y,z")
 
 
 def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_path):

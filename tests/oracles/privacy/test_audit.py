@@ -29,8 +29,10 @@ class _Canaries:
         self.rows = torch.eye(NUM_CANARIES)[torch.from_numpy(chosen.nonzero()[0])]
         self.num_examples = len(self.rows)
 
-    def batch_of(self, positions):
-        return Batch(self.rows[positions], positions)
+    def batches_of(self, positions, size):
+        for part in positions.split(size):
+            if len(part):
+                yield Batch(self.rows[part], part)
 
 
 def found_canaries(noise, rate, steps, seed):

@@ -7,7 +7,7 @@ from scipy.stats import binomtest
 from curvfed.strategies.base.one_shot import Setting, Site
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Points, Privacy
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.strategies.errors import HullError
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.methods.hull.histogram import (
@@ -26,7 +26,7 @@ SETTING = Setting(
 def counts(points, labels):
     is_train = np.ones(len(points), bool)
     data = ClientPoints(points, labels, is_train, ~is_train, SETTING.class_names, -1.0, "", "")
-    site = Site(data, 0, True, 5, 1.0, lambda revealed, own: None)
+    site = Site(data, 0, True, Leaving(5), 1.0, lambda revealed, own: None)
     statistics = HistogramClient(SETTING, site).contribution(3, {})
     assert statistics.weight == 0
     return statistics.arrays["sums"]

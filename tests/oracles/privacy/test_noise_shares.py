@@ -2,11 +2,13 @@
 
 import math
 from random import Random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from curvfed.client_app import masked_replies
 from curvfed.strategies.base.privacy_noise import (
     add_exact,
     add_rounded,
@@ -14,6 +16,8 @@ from curvfed.strategies.base.privacy_noise import (
     honest_shares,
 )
 from curvfed.strategies.base.private_steps import Noise
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint, add
 
 DRAWS = 4000
@@ -45,26 +49,25 @@ def test_wide_noise_is_normal_and_has_every_last_digit():
     assert stats.chisquare(digits).pvalue > 0.01
 
 
-def test_shares_of_those_who_stay_add_up_to_the_noise_with_dropouts_and_colluders():
-    """10 members, 7 stay, one of them tells its share: the other 6 are noise enough."""
+def test_shares_add_up_to_the_noise_without_those_of_colluders():
+    """10 members, one of them reports its share: the other 9 are noise enough."""
     variance = 60.0
-    honest = honest_shares(10, 7)
+    honest = honest_shares(10)
     nothing = np.zeros(DRAWS, np.uint64)
     sums = nothing
     for member in range(honest):
         variances = np.full(DRAWS, variance / honest)
         sums = add(sums, add_exact(nothing, variances, SUM_PRIME, Random(member)), SUM_PRIME)
-    assert honest == 6
+    assert honest == 9
     steps = FixedPoint(1.0, 10, SUM_PRIME)
     assert p_value((steps.decode(sums) * steps.scale).astype(int), variance) > 0.01
 
 
 @pytest.mark.parametrize(
-    ("members", "threshold", "honest"),
-    [(2, 2, 1), (3, 2, 1), (5, 5, 4), (10, 7, 6), (11, 8, 6), (100, 67, 57), (1000, 667, 567)],
+    ("members", "honest"), [(2, 1), (3, 2), (5, 4), (10, 9), (11, 9), (100, 90), (1000, 900)]
 )
-def test_a_tenth_of_the_members_may_collude_and_at_least_one(members, threshold, honest):
-    assert honest_shares(members, threshold) == honest
+def test_a_tenth_of_the_members_may_collude_and_at_least_one(members, honest):
+    assert honest_shares(members) == honest
 
 
 def test_rounded_noise_is_normal():
@@ -75,3 +78,15 @@ def test_rounded_noise_is_normal():
     signed = FixedPoint(1.0, 1, SUM_PRIME)
     numbers = signed.decode(sums) * signed.scale
     assert stats.kstest(numbers / 2.0**30, "norm").pvalue > 0.01
+
+
+@pytest.mark.parametrize("members", [5, 99])
+def test_enough_clients_are_the_members_of_the_sum_whatever_a_message_states(members):
+    """A message once stated 100 clients, and five shared noise that outweighs their mean."""
+    keys = {"method": "fedavg", "secure-sum": True, "dp.unit": "client", "dp.epsilon": 1.0}
+    session = SimpleNamespace(clients=tuple(range(members)))
+    client = SimpleNamespace(config=parse(keys))
+    with pytest.raises(ConfigError, match=f"{members} clients in a sum: .* 100 or more"):
+        masked_replies._with_noise(
+            client, None, np.ones(1), np.zeros(1, np.uint64), FixedPoint(1.0, 1, SUM_PRIME), session
+        )

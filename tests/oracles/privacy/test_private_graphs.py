@@ -59,12 +59,8 @@ def test_clipped_sums_are_those_of_a_loop(kind, dtype, limit):
     norms = [float(nn.utils.get_total_norm(gradient)) for gradient in gradients]
     clip = sorted(norms)[1]  # two gradients are longer
 
-    def dense_inputs(numbers):
-        return DenseGraphs.of(joined([graphs[number] for number in numbers.tolist()]))
-
-    sums = clipped_sum(
-        ExampleGradients(model, loss, dense_inputs), Batch(torch.arange(4), labels), clip
-    )
+    batch = Batch(DenseGraphs.of(joined(graphs), max(SIZES)), labels)
+    sums = clipped_sum(ExampleGradients(model, loss), [batch], clip)
     for total, columns in zip(sums.values(), zip(*gradients, strict=True), strict=True):
         factors = [clip / max(norm, clip) for norm in norms]
         expected = sum(factor * column for factor, column in zip(factors, columns, strict=True))
@@ -76,9 +72,7 @@ def test_dropout_differs_between_graphs(kind):
     model = ModelSpec("graphs", kind, 5, 3, 64, 0.5).build(0)
     _, graph, *_ = random_graphs(torch.float32)
     model.train()
-    gradients = ExampleGradients(
-        model, loss, lambda numbers: DenseGraphs.of(joined([graph] * len(numbers)))
-    )
-    rows = gradients.rows(Batch(torch.arange(3), torch.zeros(3).long()))
+    batch = Batch(DenseGraphs.of(joined([graph] * 3), 4), torch.zeros(3).long())
+    rows = ExampleGradients(model, loss).rows(batch)
     squares = sum(row.square().sum(dim=1) for row in rows.values())
     assert len(set(squares.tolist())) == 3

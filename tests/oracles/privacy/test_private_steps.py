@@ -6,6 +6,7 @@ import torch
 from scipy import stats
 from torch import nn
 
+from curvfed.strategies.base import private_steps
 from curvfed.strategies.base.private_steps import (
     ExampleGradients,
     Noise,
@@ -56,34 +57,73 @@ def test_clipped_sums_are_those_of_a_loop(loss, network, dtype):
     ]
     norms = [float(nn.utils.get_total_norm(gradient)) for gradient in gradients]
     clip = sorted(norms)[1]  # one gradient is longer
-    sums = clipped_sum(ExampleGradients(model, function), batch, clip)
+    sums = clipped_sum(ExampleGradients(model, function), [batch], clip)
     for total, columns in zip(sums.values(), zip(*gradients, strict=True), strict=True):
         expected = sum(
             column * min(1.0, clip / norm) for column, norm in zip(columns, norms, strict=True)
         )
-        assert torch.allclose(total, expected, rtol=1e-6, atol=1e-6 * clip)
+        assert torch.allclose(total, expected.double(), rtol=1e-6, atol=1e-6 * clip)
 
 
-def test_chunks_change_nothing():
+def test_batches_change_nothing():
     model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
     gradients = ExampleGradients(model, function)
-    whole = clipped_sum(gradients, batch, 0.1)
-    gradients.chunk = 1
-    single = clipped_sum(gradients, batch, 0.1)
+    whole = clipped_sum(gradients, [batch], 0.1)
+    parts = zip(batch.inputs.split(1), batch.labels.split(1), strict=True)
+    single = clipped_sum(gradients, [Batch(*part) for part in parts], 0.1)
+    filled = Batch(batch.inputs[[0, 1, 2, 2, 2]], batch.labels, torch.arange(3))
+    filled_up = clipped_sum(gradients, [filled], 0.1)
     for name, value in whole.items():
         assert torch.allclose(value, single[name], rtol=1e-9)
+        assert torch.allclose(value, filled_up[name], rtol=1e-9)
+
+
+def test_a_block_of_columns_at_a_time_changes_nothing(monkeypatch):
+    model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
+    gradients = ExampleGradients(model, function)
+    whole = clipped_sum(gradients, [batch], 0.1)
+    monkeypatch.setattr(private_steps, "BLOCK", 7)
+    columns = clipped_sum(gradients, [batch], 0.1)
+    for name, value in whole.items():
+        assert torch.allclose(value, columns[name], rtol=1e-9, atol=1e-15)
+
+
+def test_parameters_may_lie_in_memory_in_any_order():
+    """As those of convolutions do on a GPU."""
+    model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
+    rows = clipped_sum(ExampleGradients(model, function), [batch], 0.1)
+    model.to(memory_format=torch.channels_last)
+    columns = clipped_sum(ExampleGradients(model, function), [batch], 0.1)
+    for name, value in rows.items():
+        assert torch.allclose(value, columns[name], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("number", "rate", "size"),
+    [(600, 1.0, 200), (100, 1.0, 100), (450, 128 / 450, 148), (10, 1e-9, 1), (0, 1.0, 1)],
+)
+def test_few_examples_are_computed_for_nothing(number, rate, size):
+    gradients = ExampleGradients(nn.Linear(1, 1), lambda model, batch: model(batch.inputs).sum())
+    assert gradients.batch_size(number, rate) == size
+
+
+def test_the_gradients_in_memory_have_a_bound():
+    gradients = ExampleGradients(
+        nn.Linear(1000, 3000, bias=False), lambda model, batch: model(batch.inputs).sum()
+    )
+    assert gradients.batch_size(600, 1.0) == 2
 
 
 def test_one_example_does_not_decide_whether_a_sum_is_finite():
     model, batch, function = _parts("cross-entropy", "cnn", torch.float32)
     batch.inputs[1] = float("inf")
     gradients = ExampleGradients(model, function)
-    sums = clipped_sum(gradients, batch, 1.0)
-    rest = clipped_sum(gradients, Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]]), 1.0)
+    sums = clipped_sum(gradients, [batch], 1.0)
+    rest = clipped_sum(gradients, [Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]])], 1.0)
     for name, value in sums.items():
         assert torch.allclose(value, rest[name], rtol=1e-6, atol=1e-7)
     alone = Batch(batch.inputs[1:2], batch.labels[1:2])
-    assert not any(value.any() for value in clipped_sum(gradients, alone, 1.0).values())
+    assert not any(value.any() for value in clipped_sum(gradients, [alone], 1.0).values())
 
 
 class _Scalars:
@@ -94,9 +134,11 @@ class _Scalars:
         self.num_examples = len(values)
         self.sizes = []
 
-    def batch_of(self, positions):
+    def batches_of(self, positions, size):
         self.sizes.append(len(positions))
-        return Batch(self.values[positions], positions)
+        for part in positions.split(size):
+            if len(part):
+                yield Batch(self.values[part], part)
 
 
 class _Record:
@@ -155,3 +197,34 @@ def test_batches_and_noise_do_not_follow_seeds():
         return PrivateSteps(0.5, 1.0, 1.0).source.gaussian(4)
 
     assert not np.allclose(draw(), draw())
+
+
+def test_dropout_does_not_follow_seeds():
+    """The server knows the run's seed; with it, an example would change the draws of those after
+    it."""
+
+    def gradient():
+        model = nn.Sequential(nn.Dropout(), nn.Linear(40, 1, bias=False))
+        record = _Record(nn.Parameter(torch.zeros(1)))
+        record.step = lambda: record.gradients.append(model[1].weight.grad)
+        torch.manual_seed(3)
+        PrivateSteps(1.0, 1e3, 0.0).train(
+            model,
+            _Vectors(torch.ones(6, 40)),
+            record,
+            1,
+            (),
+            0.0,
+            lambda model, batch: model(batch.inputs).sum(),
+        )
+        return record.gradients[0]
+
+    assert not torch.equal(gradient(), gradient())
+
+
+class _Vectors(_Scalars):
+    """Examples whose inputs are rows."""
+
+    def __init__(self, rows):
+        super().__init__([0.0] * len(rows))
+        self.values = rows

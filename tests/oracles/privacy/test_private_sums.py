@@ -22,7 +22,8 @@ PRIVATE = Privacy(unit="record", epsilon=1.0, clip=2.0)
 REACH = 4.0
 CLASSES = 3
 NUMBERS = st.one_of(
-    st.floats(-8, 8, width=32), st.sampled_from([0.0, 1e-300, 1e300, 2.0**-13, -(2.0**-12)])
+    st.floats(-8, 8, width=32),
+    st.sampled_from([0.0, 1e-300, 1e300, 2.0**-13, -(2.0**-12), np.nan, np.inf, -np.inf]),
 )
 
 

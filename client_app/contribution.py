@@ -1,0 +1,37 @@
+"""A client's contribution to a phase, before it is sent in the open or masked."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch import nn
+
+from curvfed.client_app.client import Client
+from curvfed.geometry.arrays import Floats
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.wire.messages import Request
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution(Statistics):
+    """What a client contributes to a phase, and what it was made of.
+
+    Attributes
+    ----------
+    received : dict of str to array, optional
+        The parameters that it was computed from; None for sums over the data alone.
+    bound : float
+        Bound on what an example adds to an entry; 0 for `secure.clip`.
+    scored : Module, optional
+        The model of the scores, for the confusion matrix after the last round.
+    variances : array, optional
+        Of the noise on differentially private sums; see `Vectors`.
+    """
+
+    received: Arrays | None = None
+    bound: float = 0.0
+    scored: nn.Module | None = None
+    variances: Floats | None = None
+
+
+Work = Callable[[Client, Request], Contribution]
+"""What a client does in a phase."""

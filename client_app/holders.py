@@ -1,0 +1,34 @@
+"""A client's part in the count of the members that contribute to each class or entity: what fewer
+members have than `min-holders` stays at these, since the sum would show whose it is."""
+
+import numpy as np
+from flwr.app import RecordDict
+
+from curvfed.client_app import one_shot, rounds
+from curvfed.client_app.client import Client
+from curvfed.client_app.secure import Answer, masked, open_sum, stored_answer
+from curvfed.strategies.config.holders import COUNT_MODULUS
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
+
+
+def count(client: Client, request: Request, state: RecordDict) -> Answer:
+    """1 for each of the federation's names that this client contributes to, 0 for the others,
+    masked."""
+    opened = open_sum(client, request, state)
+    if opened is None:
+        return {"parts": {WITHOUT_KEYS: True}}
+    answer = stored_answer(client, opened, state)
+    if answer is not None:
+        return answer
+    names = request.required_facts.class_names
+    session = opened.session
+    if (session.modulus, session.length) != (COUNT_MODULUS, len(names)):
+        raise MessageError("the sum does not count one number for each name", key="sum-size")
+    if client.method.is_one_shot:
+        held = one_shot.held(client, request)
+    else:
+        rounds.prepare(client, request)
+        held = client.data.held(client.node.min_class_size)
+    presence = np.array([name in held for name in names], np.uint64)
+    return masked(client, request, state, opened, presence)

@@ -1,0 +1,84 @@
+"""One configuration per question: a node gives masked sums of its own data from one start, and
+one-shot sums of one state of its data, under as many configurations as its policy allows."""
+
+import json
+from hashlib import sha256
+
+from curvfed.client_app.client import Client
+from curvfed.strategies.config.masked import OF_THE_SERVER, is_masked, start_digest
+from curvfed.strategies.config.run_config import flatten
+from curvfed.strategies.wire.codec import decode_arrays
+from curvfed.strategies.wire.messages import TRAIN, Request
+
+HARMLESS = OF_THE_SERVER | {
+    # The name of the run, its data folder, and when it goes on and ends. What the number of rounds
+    # decides earlier is counted apart.
+    "run-name",
+    "data-dir",
+    "global-every",
+    "num-rounds",
+    "early-stopping",
+    "evaluate-every",
+    "min-replies",
+    # Where and how fast the clients compute.
+    "device",
+    "threads",
+    # Parts of public data, and the split, which is the node's own.
+    "dataset",
+    "partition",
+    "alpha",
+    "shards",
+    "min-client-size",
+    "train-size",
+    "test-size",
+}
+"""Keys of a run that shape no vector of a client. So are the method's own `resumable` keys, which
+its server alone reads. Every other key makes another configuration."""
+
+
+def admit(client: Client, request: Request) -> None:
+    """Refuse a question that is asked under more configurations than the policy allows, before
+    anything of its answer is computed.
+
+    Raises
+    ------
+    SecureSumError
+        Names the limit and the line of the policy.
+    """
+    header = request.header
+    is_sum = is_masked(client.config, header.phase)
+    if client.ledger is None or client.node.rules is None or not client.split_digest or not is_sum:
+        return
+    questions = {}
+    is_start = client.config.num_rounds == 0 or (header.round <= 1 and header.phase == TRAIN)
+    if client.method.is_one_shot:
+        state = client.split_digest.hex()
+        method = client.config.method
+        questions[f"{method} {state}"] = f"{method} of its present data"
+    elif is_start or not client.ledger.has_asked(client.run):
+        # Seeds count too: starts of one seed may differ in the last bit.
+        seed = f"seed {client.config.seed}"
+        start = start_digest(decode_arrays(request.arrays))
+        questions = {seed: f"the start of {seed}", start: f"the start {start}"}
+    client.ledger.admit(
+        client.run, questions, _configuration(client), client.node.rules.runs.configurations
+    )
+
+
+def _configuration(client: Client) -> str:
+    """The digest of all that shapes a client's vectors, apart from the start, which has the
+    seed."""
+    harmless = HARMLESS | client.config.resumable_keys
+    values = {key: value for key, value in flatten(client.config).items() if key not in harmless}
+    # All that the name of a data set decides for data of a node's own.
+    names = ("mean", "std", "augments")
+    pixels = [getattr(client.data, name, None) for name in names]
+    if client.method.is_one_shot:
+        return _digest([values, pixels])
+    del values["seed"]
+    fixed = client.config.fixed_by_num_rounds
+    return _digest([values, pixels, fixed, client.split_digest.hex()])
+
+
+def _digest(values: object) -> str:
+    return sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,29 @@
+"""Which secure sums have something of single classes or entities, and how many members must have
+one: what fewer have stays at these members, since the sum would show theirs."""
+
+from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.one_shot import client_class
+from curvfed.strategies.config.run_config import RunConfig
+
+MIN_HOLDERS = 3
+"""Default of secure.min-holders, and of [sums] min-holders in a policy: with two, each knows the
+other's part of the sum."""
+
+COUNT_MODULUS = 2**31 - 1
+"""Modulus of the sum that counts the members."""
+
+
+def sums_by_name(config: RunConfig) -> bool:
+    """Whether secure sums of a run have cells or rows for single classes or entities, and no noise
+    hides them; `config` has its defaults resolved."""
+    if not config.is_masked or config.dp.unit != "none":
+        return False
+    if config.row.is_one_shot:
+        return bool(client_class(config).sums_by_name(config.own_keys))
+    return config.calibrator is not None or learner_class(config.row).sums_by_name
+
+
+def holders_needed(minimum: int, members: int) -> int:
+    """The minimum number of holders among these members; a minimum of 0 is the default: 3, or all
+    of fewer."""
+    return minimum or min(MIN_HOLDERS, members)

@@ -1,0 +1,227 @@
+"""A member's half of the secure sums of a run: its keys, what it writes to its peers, its masks."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from pydantic import Field, ValidationError
+
+from curvfed.strategies.errors import PeerError, SecureSumError
+from curvfed.strategies.secure_sum import Group, Session, crypto, masks
+from curvfed.strategies.secure_sum.fixed_point import Residues, check_residues
+from curvfed.strategies.secure_sum.messages import Basis, Message, Parts, PublicKey, refusal
+
+Entropy = Callable[[int], bytes]
+
+
+class Member(Message):
+    """A member of a group in one run, as it is stored between two messages.
+
+    A server that names other members, keys or phases to some members gets sums in which the masks
+    do not cancel each other: everything that they must agree on goes into the keys of the masks.
+    With a roster a member accepts only keys that its peers have signed. Without a roster the server
+    can replace keys, and must be honest.
+
+    Attributes
+    ----------
+    group : Group
+    me : int
+        This member's partition.
+    secret : bytes, 32
+        The secret of its public key, fresh for each exchange of keys.
+    keys : mapping of int to bytes
+        The public keys of all members; empty before `agree`.
+    statements : mapping of int to bytes
+        What this member states to each peer beside its keys, for the caller.
+    note : bytes
+        What this member wrote to all peers alike.
+    split : str
+        Digest of the data and their split when the keys were exchanged.
+    last : int
+        The caller's number of the last sum under these keys.
+    """
+
+    group: Group
+    me: int
+    secret: bytes = Field(repr=False)
+    keys: dict[int, bytes] = Field(default_factory=dict)
+    statements: dict[int, bytes] = Field(default_factory=dict)
+    note: bytes = b""
+    split: str = ""
+    last: int = -1
+
+    @classmethod
+    def begin(cls, group: Group, me: int, entropy: Entropy = secrets.token_bytes) -> Self:
+        """A member with a fresh key.
+
+        Raises
+        ------
+        SecureSumError
+            If the partition is not in the group.
+        """
+        if me not in group.members:
+            raise SecureSumError(
+                f"partition {me} is not among the members of the group", key="not-a-member"
+            )
+        return cls(group=group, me=me, secret=entropy(crypto.KEY_BYTES))
+
+    def announcement(self, signing_key: Ed25519PrivateKey | None) -> PublicKey:
+        """The public key, for the server and all peers, signed if there is a key for it."""
+        key = crypto.public_key(self.secret)
+        if signing_key is None:
+            return PublicKey(key=key, signature=b"")
+        return PublicKey(key=key, signature=signing_key.sign(self.group.signed_key(self.me, key)))
+
+    def agree(self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None) -> Self:
+        """The member with the keys of all members.
+
+        Parameters
+        ----------
+        keys : mapping of int to PublicKey
+            Of all members, this one included.
+        roster : mapping of int to bytes, optional
+            Raw Ed25519 public keys of all trusted members.
+
+        Raises
+        ------
+        SecureSumError
+            If keys are missing, repeated, or not those that this member sent, or were exchanged
+            before.
+        PeerError
+            If keys are degenerate, or the roster's keys have not signed them.
+        """
+        if self.keys:
+            raise SecureSumError(
+                "the keys of this group were exchanged before; a new exchange begins with fresh"
+                " keys",
+                key="repeated-keys",
+            )
+        if sorted(keys) != list(self.group.members):
+            raise SecureSumError(
+                f"keys of partitions {sorted(keys)}; needed are those of all members,"
+                f" {list(self.group.members)}",
+                key="not-a-member",
+            )
+        if keys[self.me].key != crypto.public_key(self.secret):
+            raise SecureSumError(
+                f"the key of partition {self.me} is not the one that it sent", key="other-keys"
+            )
+        if len({item.key for item in keys.values()}) != len(keys):
+            raise SecureSumError("the same key twice among the members' keys", key="repeated-key")
+        self._check_peers(keys, roster)
+        return self.model_copy(update={"keys": {member: item.key for member, item in keys.items()}})
+
+    def _check_peers(
+        self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None
+    ) -> None:
+        distrusted = {}
+        for peer, item in keys.items():
+            text = self.group.signed_key(peer, item.key)
+            if crypto.is_degenerate(item.key):
+                distrusted[peer] = "its key is degenerate"
+            elif roster is None:
+                continue
+            elif peer not in roster:
+                distrusted[peer] = "it is not in the roster"
+            elif not crypto.is_signed(roster[peer], item.signature, text):
+                distrusted[peer] = "its key is not signed by its key in the roster"
+        if distrusted:
+            raise PeerError(distrusted)
+
+    @property
+    def shared_secrets(self) -> dict[int, bytes]:
+        """The secret that this member shares with each other one. The keys of all members go into
+        it.
+
+        Raises
+        ------
+        SecureSumError
+            If no keys were exchanged.
+        """
+        if not self.keys:
+            raise SecureSumError("the members have not exchanged keys", key="no-keys")
+        own = X25519PrivateKey.from_private_bytes(self.secret)
+        bound = self.group.digest_of_keys(self.keys)
+        shared = {}
+        for peer, key in self.keys.items():
+            if peer == self.me:
+                continue
+            low, high = sorted([self.me, peer])
+            secret = crypto.agree(own, key, self.group.context("pair", bound, low, high))
+            if secret is None:
+                raise PeerError({peer: "its key is degenerate"})
+            shared[peer] = secret
+        return shared
+
+    def write(
+        self, texts: Mapping[int, bytes], entropy: Entropy = secrets.token_bytes
+    ) -> dict[int, bytes]:
+        """A text for each peer, encrypted. The server sees only their lengths."""
+        encrypted = {}
+        for peer, secret in self.shared_secrets.items():
+            context = self.group.context("text", self.me, peer)
+            nonce = entropy(crypto.NONCE_BYTES)
+            key = crypto.derive(secret, context)
+            encrypted[peer] = crypto.encrypt(key, nonce, texts[peer], context)
+        return encrypted
+
+    def read(self, encrypted: Mapping[int, bytes]) -> dict[int, bytes]:
+        """The texts of all peers.
+
+        Raises
+        ------
+        SecureSumError
+            If the text of a peer is missing.
+        PeerError
+            If texts cannot be decrypted: they were changed, or written for another member, under
+            other keys or by another peer.
+        """
+        texts = {}
+        unreadable = {}
+        for peer, secret in self.shared_secrets.items():
+            context = self.group.context("text", peer, self.me)
+            if peer not in encrypted:
+                raise SecureSumError(f"the text of partition {peer} is missing", key="no-text")
+            text = crypto.decrypt(crypto.derive(secret, context), encrypted[peer], context)
+            if text is None:
+                unreadable[peer] = "its text cannot be decrypted"
+            else:
+                texts[peer] = text
+        if unreadable:
+            raise PeerError(unreadable)
+        return texts
+
+    def mask(self, vector: Residues, session: Session, basis: Basis) -> Residues:
+        """The masked vector for a sum over this member's group.
+
+        Raises
+        ------
+        SecureSumError
+            If the session is of another group or run, or the vector does not fit it.
+        """
+        if (session.run, session.clients) != (self.group.run, self.group.members):
+            raise SecureSumError(
+                "the sum is over another group than the one that exchanged keys", key="other-group"
+            )
+        check_residues(vector, session.length, session.modulus)
+        return masks.mask(vector, session, self.shared_secrets, self.me, basis)
+
+    def as_parts(self) -> Parts:
+        """The member as one text, for storage."""
+        return {"state": self.model_dump_json()}
+
+    @classmethod
+    def from_parts(cls, parts: Mapping[str, object]) -> Self:
+        """Inverse of `as_parts`.
+
+        Raises
+        ------
+        SecureSumError
+            If it is not a stored member.
+        """
+        try:
+            return cls.model_validate_json(str(parts.get("state")))
+        except ValidationError as error:
+            raise refusal(cls, error) from None

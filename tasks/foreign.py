@@ -1,0 +1,231 @@
+"""Files and folders of other tools that are not read: their kinds, and what to give instead."""
+
+import re
+import zipfile
+from itertools import islice
+from pathlib import Path
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.link_tables import LINKS
+
+_NODE_LINK = re.compile(rb'\s*\{\s*"(directed|multigraph|graph|nodes|links)"')
+"""The beginning of a file of nodes and links."""
+
+AS_IMAGES = (
+    "give its images as a folder with a folder of images per class, or in Python as data=[(images,"
+    " labels), …]"
+)
+AS_POINTS = (
+    "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points,"
+    " labels), …]"
+)
+AS_TABLES = f"its content is unknown; {AS_IMAGES}; or {AS_POINTS}"
+UNPACK = "unpack it, and give the folder"
+
+_LEAF_SETS = ("femnist", "celeba")
+_MEDMNIST_SETS = (
+    "pathmnist",
+    "chestmnist",
+    "dermamnist",
+    "octmnist",
+    "pneumoniamnist",
+    "retinamnist",
+    "breastmnist",
+    "bloodmnist",
+    "tissuemnist",
+    "organamnist",
+    "organcmnist",
+    "organsmnist",
+)
+_FOLDERS = ("svhn", "stl10", "kmnist", "qmnist", "imagenet", "imagenette", "food101", "gtsrb")
+
+BY_PATH = {
+    **dict.fromkeys(_LEAF_SETS, "LEAF's data are read by path, a folder with train/*.json"),
+    **dict.fromkeys(_MEDMNIST_SETS, "MedMNIST's data are read by path, such as ./pathmnist.npz"),
+    **dict.fromkeys(_FOLDERS, AS_IMAGES),
+}
+"""How to give data sets that have no name here, by their usual name."""
+
+PFLLIB = (
+    "PFLlib's pickled arrays, not opened as a pickle could run code",
+    "in Python give each client as data=[(x, y), …] with stored = numpy.load(PATH,"
+    ' allow_pickle=True)["data"].item(), y = stored["y"] and x = stored["x"] as images of uint8',
+)
+
+_TABLES = {
+    ".h5": "an HDF5 file",
+    ".hdf5": "an HDF5 file",
+    ".mat": "a MATLAB file",
+    ".parquet": "a Parquet file",
+    ".arrow": "an Arrow file",
+    ".feather": "a Feather file",
+    ".pkl": "a pickle, which is not opened, as it could run code",
+    ".pickle": "a pickle, which is not opened, as it could run code",
+    ".npy": "one NumPy array without classes",
+    ".json": "a JSON file other than LEAF's",
+    ".jsonl": "a file of JSON lines",
+}
+_POINTS = {".xlsx": "an Excel file", ".rds": "an R object", ".loom": "a loom file of cells"}
+_IMAGES = {
+    ".tfrecord": "a TFRecord file",
+    ".dcm": "a DICOM image",
+    ".nii": "a NIfTI volume",
+    ".nii.gz": "a NIfTI volume",
+}
+_GRAPHS = {".gpickle": "a pickled graph, which is not opened, as it could run code"}
+_NETWORKS = {
+    ".graphml": ("a GraphML file", "read_graphml(PATH)"),
+    ".gml": ("a GML file", "read_gml(PATH)"),
+    ".gexf": ("a GEXF file", "read_gexf(PATH)"),
+    ".net": ("a Pajek file", "read_pajek(PATH)"),
+    ".edgelist": ("an edge list", "read_edgelist(PATH, create_using=networkx.DiGraph)"),
+    ".json": (
+        "a node-link JSON file",
+        "node_link_graph(json.loads(pathlib.Path(PATH).read_text()))",
+    ),
+}
+NETWORKS = {
+    ending: (
+        f"{kind} of networkx or Gephi",
+        f"write its edges as a table of links: graph = networkx.{reader}, then"
+        ' networkx.write_edgelist(graph, "links.tsv", delimiter="\\t", data=False)',
+    )
+    for ending, (kind, reader) in _NETWORKS.items()
+}
+"""Kinds of graphs by the end of their names, with the lines that make links of them."""
+
+TRIPLES = (
+    "a file of RDF",
+    'write its triples as .tsv: triples = rdflib.Graph().parse(PATH), then csv.writer(open("links'
+    '.tsv", "w"), delimiter="\\t").writerows((head, relation, tail) for head, relation, tail in'
+    " triples)",
+)
+
+_ARCHIVES = {
+    ".zip": "an archive",
+    ".tar": "an archive",
+    ".tgz": "an archive",
+}
+
+FOREIGN = {
+    **NETWORKS,
+    **dict.fromkeys((".nt", ".ttl", ".owl", ".rdf"), TRIPLES),
+    **{ending: (kind, AS_TABLES) for ending, kind in _TABLES.items()},
+    **{ending: (kind, AS_POINTS) for ending, kind in _POINTS.items()},
+    **{ending: (kind, AS_IMAGES) for ending, kind in _IMAGES.items()},
+    **{ending: (kind, "save it by torch.save as .pt") for ending, kind in _GRAPHS.items()},
+    **{ending: (kind, UNPACK) for ending, kind in _ARCHIVES.items()},
+    ".gz": ("a compressed file", "unpack it by gunzip, and give the file"),
+}
+"""Kinds of files by the end of their names, with alternatives."""
+
+_TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
+
+FOREIGN_FOLDERS = {
+    "entity2id.txt": (
+        "a folder of OpenKE",
+        f"{LINKS}{_TO_TABLES}"
+        "read = lambda name: [line.split() for line in open(name)][1:]; e, r = (dict(pair[::-1] for"
+        " pair in read(f'{kind}2id.txt')) for kind in ('entity', 'relation'))\n"
+        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
+        "{r[k]}\\t{e[t]}\\n' for h, t, k in read(part + '2id.txt'))",
+    ),
+    "entity_ids.del": (
+        "a folder of LibKGE",
+        f"{LINKS}{_TO_TABLES}"
+        "read = lambda name: [line.strip().split('\\t') for line in open(name)]; e, r ="
+        " (dict(read(f'{kind}_ids.del')) for kind in ('entity', 'relation'))\n"
+        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
+        "{r[k]}\\t{e[t]}\\n' for h, k, t in read(part + '.del'))",
+    ),
+    "split/*/train.pt": (
+        "a folder of links of the Open Graph Benchmark",
+        f"{LINKS}{_TO_TABLES}"
+        "import glob, os, torch; from pathlib import Path; os.makedirs('links', exist_ok=True)\n"
+        "for file in glob.glob('split/*/*.pt'): d = torch.load(file, weights_only=False); names ="
+        " [name for name in ('head', 'relation', 'tail', 'source_node', 'target_node') if name in"
+        " d]; rows = zip(*(d[name] for name in names)) if names else d['edge'];"
+        " Path('links', Path(file).stem + '.tsv').write_text(''.join('\\t'.join(str(int(n)) for n"
+        " in row) + '\\n' for row in rows))",
+    ),
+    ".zgroup": ("a zarr store", AS_POINTS),
+    "zarr.json": ("a zarr store", AS_POINTS),
+}
+"""Folders of other tools, by a file in them; those of links with two lines of Python."""
+
+PEEK_FILES = 1000
+"""The maximum number of files to check in a folder."""
+
+
+def refuse_foreign(path: Path) -> None:
+    """Refuse a file or folder of another tool; accept an absent path, or an unknown kind.
+
+    Raises
+    ------
+    DataError
+        Names the kind and the alternative.
+    """
+    kind = None
+    if path.is_dir():
+        kind = _kind_of_folder(path)
+    elif path.is_file():
+        kind = kind_of_file(path)
+    if kind is not None:
+        raise DataError(
+            f"{path} is {kind[0]}, which is not supported; {kind[1]}", key="foreign-format"
+        )
+
+
+def kind_of_file(path: Path) -> tuple[str, str] | None:
+    """The kind of a file that is not read, and what to give instead; None for other files."""
+    if path.suffix.lower() == ".npz":
+        return _kind_of_arrays(path)
+    if path.suffix.lower() == ".json" and _is_node_link(path):
+        return NETWORKS[".json"]
+    endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
+    return next((FOREIGN[ending] for ending in endings if ending in FOREIGN), None)
+
+
+def _is_node_link(path: Path) -> bool:
+    """Whether a JSON file begins as networkx and D3 write nodes and links."""
+    try:
+        with path.open("rb") as file:
+            return bool(_NODE_LINK.match(file.read(100)))
+    except OSError:
+        return False
+
+
+def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
+    from numpy.lib.format import read_array_header_1_0, read_magic
+
+    try:
+        with zipfile.ZipFile(path) as stored:
+            names = stored.namelist()
+            for name in {"data.npy", "x_train.npy"}.intersection(names):
+                with stored.open(name) as array:
+                    read_magic(array)
+                    shape, _, dtype = read_array_header_1_0(array)
+                if names == ["data.npy"] and dtype.hasobject:
+                    return PFLLIB
+                if name == "x_train.npy" and len(shape) > 2:
+                    return "a file of images, as Keras's mnist.npz", AS_IMAGES
+    # Reading a damaged file raises a better error later.
+    except (OSError, ValueError, zipfile.BadZipFile):
+        pass
+    return None
+
+
+def _kind_of_folder(path: Path) -> tuple[str, str] | None:
+    """The kind of a folder without images, by files of certain names, or by the first file of a
+    known kind."""
+    for pattern, kind in FOREIGN_FOLDERS.items():
+        if any(path.glob(pattern)):
+            return kind
+    for file in (*path.glob("0.npz"), *path.glob("train/0.npz")):
+        if kind_of_file(file) == PFLLIB:
+            return f"a folder of {PFLLIB[0]}", PFLLIB[1]
+    for file in islice(path.rglob("*"), PEEK_FILES):
+        held = kind_of_file(file)
+        if held is not None:
+            return f"a folder that holds {held[0]}", held[1]
+    return None

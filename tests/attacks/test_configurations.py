@@ -1,0 +1,154 @@
+"""One configuration per start, and per state of a node's data: sums over the same nodes under two
+configurations gave an honest server every single node's update."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app_runs import run
+from errors import refuses
+from policies import with_policy
+from test_ledger import Observer, cells, hospitals
+
+from curvfed.client_app.node import ledger_file
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.ledger_memory import Memory
+from curvfed.deployments.commands.command import main
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.errors import ConfigError, SecureSumError
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+SCAFFOLD: dict[str, Any] = {"method": "scaffold", "secure_sum": True, "num_rounds": 1}
+LIMIT = r"under 1 other configuration; .* \[runs\] configurations = 1 in this node's policy"
+
+
+@pytest.fixture
+def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
+    return Observer(monkeypatch)
+
+
+def test_one_start_has_one_configuration(tmp_path, observer, capsys):
+    """By weights = examples, then uniform, the server had every node's own update, to 4e-6."""
+    nodes = hospitals(tmp_path / "nodes", 3)
+    run(tmp_path, "examples", nodes=nodes, weights="examples", **SCAFFOLD)
+    number = len(observer.sums)
+    with pytest.raises(RoundError, match=LIMIT):
+        run(tmp_path, "uniform", nodes=nodes, weights="uniform", **SCAFFOLD)
+    # Another method and another network are of the same seed.
+    for key, value in {"method": "fedavg", "learning_rate": 0.5, "model": "mean"}.items():
+        with pytest.raises(RoundError, match=LIMIT):
+            run(tmp_path, key, nodes=nodes, **SCAFFOLD | {key: value})
+    assert len(observer.sums) == number
+    # Another seed is another start, and a run that is repeated tells nothing new.
+    run(tmp_path, "seed", nodes=nodes, seed=1, weights="uniform", **SCAFFOLD)
+    run(tmp_path, "again", nodes=nodes, weights="examples", **SCAFFOLD)
+    assert len(observer.sums) == 3 * number
+    assert main(["cluster", "ledger", nodes[0]["state-path"]]) == 0
+    shown = capsys.readouterr().out
+    assert "nodes: shares of training and test records [0.2, 0.4]" in shown
+    assert shown.count(" for seed 0, sha256:") == 2
+
+
+def test_the_policy_allows_more(tmp_path, observer):
+    nodes = with_policy(tmp_path, hospitals(tmp_path / "nodes", 3), "[runs]\nconfigurations = 2\n")
+    for weights in ("examples", "uniform"):
+        run(tmp_path, weights, nodes=nodes, weights=weights, **SCAFFOLD)
+    with pytest.raises(RoundError, match="under 2 other configurations"):
+        run(tmp_path, "third", nodes=nodes, learning_rate=0.5, **SCAFFOLD)
+
+
+def test_a_resumed_run_goes_on(tmp_path):
+    nodes = hospitals(tmp_path / "nodes", 3)
+    run(tmp_path, nodes=nodes, **SCAFFOLD)
+    longer = SCAFFOLD | {"num_rounds": 2, "resume": True, "round_timeout": 99.0}
+    assert len(run(tmp_path, nodes=nodes, **longer).rounds) > 1
+    # A schedule over the rounds depends on their number from the first one on.
+    cosine = SCAFFOLD | {"schedule": "cosine", "seed": 1}
+    run(tmp_path, "short", nodes=nodes, **cosine)
+    with pytest.raises(RoundError, match=LIMIT):
+        run(tmp_path, "long", nodes=nodes, **cosine | {"num_rounds": 2})
+
+
+def clinics(folder: Path) -> list[dict[str, Any]]:
+    folder.mkdir()
+    nodes = []
+    for number in range(3):
+        path = folder / f"{number}.csv"
+        path.write_text(cells(number))
+        state = str(folder / f"state{number}")
+        nodes.append({"partition-id": number, "data-path": str(path), "state-path": state})
+    return nodes
+
+
+def test_one_state_of_the_data_has_one_set_of_settings(tmp_path, observer):
+    nodes = clinics(tmp_path / "nodes")
+    discriminant = {"method": "discriminant", "dataset": "own", "secure_sum": True}
+    hull = {"method": "hull", "dataset": "own", "hull__cap": 128}
+    run(tmp_path, "first", nodes=nodes, **discriminant)
+    # A dry run sums nothing.
+    run(tmp_path, "dry", nodes=nodes, hull__epsilon=0.3, hull__dry_run=True, **hull)
+    run(tmp_path, "hull", nodes=nodes, hull__classifier="svm", **hull)
+    number = len(observer.sums)
+    for key, value in {"points__hold_out": "validation", "seed": 3}.items():
+        with pytest.raises((RoundError, ConfigError), match=LIMIT):
+            run(tmp_path, key, nodes=nodes, **discriminant | {key: value})
+    with pytest.raises((RoundError, ConfigError), match=LIMIT):
+        run(tmp_path, "finer", nodes=nodes, hull__epsilon=0.2, **hull)
+    # Keys of the server alone are free, and other data are another question.
+    run(tmp_path, "depth", nodes=nodes, hull__classifier="depth", **hull)
+    assert len(observer.sums) == number
+    for node in nodes:
+        Path(node["data-path"]).write_text(cells(node["partition-id"], 70))
+    run(tmp_path, "more", nodes=nodes, seed=3, **discriminant)
+
+
+def test_a_ledger_remembers_questions_also_after_a_restart(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    Ledger(path).admit("a", {"seed 0": "seed 0", "sha256:1": "it"}, "one", 1)
+    for question in ({"seed 0": "seed 0"}, {"sha256:1": "it"}, {}):
+        ledger_file._checked.clear()  # each message may reach a new process
+        with refuses("configurations", "1 other", "configurations = 1", error=SecureSumError):
+            Ledger(path).admit("a" if not question else "b", question, "two", 1)
+        Ledger(path).admit("a" if not question else "b", question, "one", 1)
+    Ledger(path).admit("c", {"seed 0": "seed 0"}, "two", 2)
+    Ledger(path).admit("d", {"seed 1": "seed 1"}, "two", 1)
+    assert [line["run"] for line in Ledger(path).lines("configuration")] == [
+        "a",
+        "b",
+        "b",
+        "c",
+        "d",
+    ]
+
+
+OLD = ("runs", "sessions", "points", "refusals", "cohorts", "regroups", "costs", "heads")
+
+
+def test_a_ledger_of_before_is_continued(tmp_path, monkeypatch):
+    """Its index, which knows no configurations, is not read."""
+    path = tmp_path / "ledger.jsonl"
+    anchors = [tmp_path / "anchor"]
+    monkeypatch.setattr(ledger_file, "INDEX_EVERY", 0)
+    with monkeypatch.context() as before:
+        before.setattr(ledger_file, "INDEX_FORMAT", 2)
+        before.setattr(Memory, "as_json", lambda memory: {name: [] for name in OLD})
+        Ledger(path, anchors).note_run("old", {"method": "fedavg", "secure-sum": True})
+        Ledger(path, anchors).append("run", run="older", method="fedavg")
+    ledger_file._checked.clear()
+    ledger = Ledger(path, anchors)
+    assert ledger.shares("nodes") == ()
+    ledger.keep_shares("nodes", (0.2, 0.4), ())
+    ledger.admit("new", {"seed 0": "seed 0"}, "one", 1)
+    ledger_file._checked.clear()
+    assert Ledger(path, anchors).shares("nodes") == (0.2, 0.4)
+    assert [line["kind"] for line in ledger.lines()] == ["run", "run", "split", "configuration"]
+
+
+def test_two_first_runs_at_once_have_one_split(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.keep_shares("nodes", (0.2, 0.4), ())
+    ledger.keep_shares("nodes", (0.2, 0.4), ())
+    with refuses("own-split", "train-size = 0.2", error=ConfigError):
+        ledger.keep_shares("nodes", (0.3, 0.4), ())
+    ledger.keep_shares("nodes", (0.3, 0.4), (0.2, 0.4))  # a changed policy

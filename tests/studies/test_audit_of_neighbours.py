@@ -1,0 +1,48 @@
+"""The audit of neighbours: a node's own data with one record and without it, through loader, split,
+training, sums and noise. Here a few releases of each; tests/long has 2,000."""
+
+import numpy as np
+import pytest
+from neighbours import check
+
+from studies import audit
+from studies.audit import Separation, exact_epsilon, lower_bound, normal_bound, separation
+
+pytest.importorskip("dp_accounting")
+
+
+@pytest.mark.parametrize("has_parts", [True, False])
+@pytest.mark.parametrize(
+    ("name", "epsilon"), [("points, discriminant", 1.0), ("images, two rounds", 8.0)]
+)
+def test_a_record_is_hidden_as_far_as_is_claimed(name, epsilon, has_parts, tmp_path):
+    seen = separation(name, epsilon, 40, tmp_path, has_parts, candidates=1 if has_parts else 2)
+    check(seen, epsilon)
+    if has_parts:  # the claim is no weaker than it could be
+        assert exact_epsilon(seen.distance) > 0.9 * epsilon
+
+
+def of_normal(distance, number=2000, spread=1.0):
+    generator = np.random.default_rng(0)
+    without, beside = spread * generator.normal(size=(2, number))
+    return Separation(distance, without, beside + distance)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 8.0])
+@pytest.mark.parametrize("bound", [lower_bound, normal_bound])
+def test_bounds_hold_for_noise_of_the_claimed_scale_and_see_a_third_of_it(bound, epsilon):
+    distance = {1.0: 0.26810, 8.0: 1.66601}[epsilon]
+    assert exact_epsilon(distance) == pytest.approx(epsilon, rel=1e-3)
+    assert bound(of_normal(distance), audit.CONFIDENCE) <= epsilon
+    louder = bound(of_normal(distance, spread=1 / 3), audit.CONFIDENCE)
+    assert louder > (1.0 if epsilon == 1 else 4.0)
+
+
+def test_a_third_of_the_noise_is_noticed_by_its_scale():
+    with pytest.raises(AssertionError):
+        check(of_normal(0.268, spread=1 / 3), 1.0)
+
+
+def test_answers_alone_refute_little():
+    assert 4.5 < lower_bound(of_normal(100.0), audit.CONFIDENCE) < 5.5
+    assert lower_bound(of_normal(0.0), audit.CONFIDENCE) == 0
