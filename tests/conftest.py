@@ -105,6 +105,20 @@ def give_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys, "new_secret", new_secret)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_anchors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Anchors of ledgers leave nothing in the home of whoever runs the tests, where those of an
+    earlier session would lock out nodes of the same path."""
+    import curvfed.client_app.node.ledger as ledger
+
+    of_user = Path.home()
+    folder = tmp_path_factory.mktemp("anchors")
+    home = ledger.home
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ledger, "home", lambda: folder if Path.home() == of_user else home())
+        yield
+
+
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.Logger) -> Path:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run),
