@@ -44,7 +44,7 @@ class SecureSumError(SafeError, ValueError):
 
 
 class PeerError(SecureSumError):
-    """The messages of some members do not verify. The others can go on without these members.
+    """The messages of some members do not verify.
 
     Parameters
     ----------

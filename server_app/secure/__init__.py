@@ -78,15 +78,22 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
             " more",
             key="secure-sum",
         )
-    sizes = [len(group) for group in groups(range(number), size=group_size(config, number))]
+    half = None
+    number_of_groups = 0
+    if config.row.sums_only:
+        names = tuple(map(str, range(_num_classes(config))))
+        half = server_half(config, names)
+        number_of_groups = half.num_groups(number)
+    divided = groups(range(number), number_of_groups, group_size(config, number))
+    sizes = [len(group) for group in divided]
     check_enough_clients(config, min(sizes))
     text = f"one group of {number} clients"
     if len(sizes) > 1:
         size = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} or {max(sizes)}"
         text = f"{len(sizes)} groups of {size} clients"
     lines = [f"secure sums: {text}; a group sums with all its members or not at all"]
-    if config.row.sums_only and (names := tuple(map(str, range(_num_classes(config))))):
-        lines += filter(None, [server_half(config, names).describe(number)])
+    if half is not None and names:
+        lines += filter(None, [half.describe(max(sizes))])
     return lines
 
 

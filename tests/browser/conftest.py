@@ -23,7 +23,10 @@ def context() -> "Iterator[BrowserContext]":
         filter(None, map(shutil.which, NAMES)), None
     )
     if program is None:
-        pytest.skip("no Chromium here: apt-get install chromium, or name one by CURVFED_CHROMIUM")
+        pytest.skip(
+            "no Chromium here: install one (Debian: apt-get install chromium), or name one by"
+            " CURVFED_CHROMIUM"
+        )
     from playwright.sync_api import sync_playwright
 
     with (

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from app_runs import Fault, forged
+from app_runs import Fault, Recorder, forged
 from errors import refuses
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
 from policies import with_policy
@@ -16,6 +16,9 @@ from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
+from curvfed.server_app.secure import check_secure_sums
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.hull.classifier import NONE, client_votes, elect_names
 from curvfed.strategies.methods.hull.client import HullClient
 
@@ -31,6 +34,27 @@ def test_groups_decode_to_what_one_sum_decodes_to(tmp_path):
     assert (metrics["groups_left_out"], metrics["clients_refused"]) == (0, 0)
     rows = [row["phase"] for row in run.rounds]
     assert rows.count("hulls") == 1  # all groups at once
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"method": "hull"}, "one group of 12 clients"),
+        ({"method": "hull", "hull.groups": 3}, "3 groups of 4 clients"),
+        ({"method": "discriminant"}, "2 groups of 6 clients"),
+    ],
+)
+def test_the_groups_that_check_states_are_those_of_the_run(keys, words, tmp_path):
+    config = resolve_defaults(parse({"dataset": "uniform", "points.num": 300} | keys), "points")
+    assert words in check_secure_sums(config, 12)[0]
+    sizes = []
+    spy = Recorder()
+    settings = {key.replace(".", "__"): value for key, value in keys.items()}
+    hull_run(tmp_path, clients=12, intercept=spy, **settings)
+    for request in spy.requests("keys"):
+        sizes.append(len(request["parts"]["members"]))
+    size = int(words.split()[-2])
+    assert set(sizes) == {size}
 
 
 def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
