@@ -150,7 +150,8 @@ def add_differences(rows: Sequence[Row]) -> None:
     pairs: list[tuple[Row, Sequence[str], Row]] = []
     for row in rows:
         if row is not rows[0]:
-            interval = _interval(row, rows[0], len(rows) * (len(rows) - 1) / 2)
+            number_of_pairs = len(rows) * (len(rows) - 1) / 2
+            interval = paired_interval(row["scores"], rows[0]["scores"], number_of_pairs)
             row |= zip(DIFFERENCE, interval, strict=True)
         other = by_name.get(row["at_zero"] or row["control"])
         if other is not None:
@@ -158,7 +159,7 @@ def add_differences(rows: Sequence[Row]) -> None:
         if (row["at_zero"] or row["control"]) and rival is not None:
             pairs.append((row, USE, rival))
     for row, names, other in pairs:
-        row |= zip(names, _interval(row, other, len(pairs)), strict=True)
+        row |= zip(names, paired_interval(row["scores"], other["scores"], len(pairs)), strict=True)
 
 
 def best_rival(rows: Sequence[Row]) -> Row | None:
@@ -167,11 +168,24 @@ def best_rival(rows: Sequence[Row]) -> Row | None:
     return max(rivals, key=lambda row: row[VALIDATION], default=None)
 
 
-def _interval(row: Row, other: Row, number: float) -> tuple[float, float, float]:
-    """The mean difference of two rows' scores, and its interval, corrected for a number of
-    differences."""
+def paired_interval(
+    scores: Sequence[float], others: Sequence[float], number: float
+) -> tuple[float, float, float]:
+    """The mean difference of paired scores, and its interval of the paired t-test.
+
+    Parameters
+    ----------
+    scores, others : sequence of float
+        One score per seed, in the same order.
+    number : float
+        The number of differences whose intervals are to hold together, by Bonferroni's correction.
+
+    Returns
+    -------
+    mean, low, high : float
+    """
     # Rounding removes the noise of equal results.
-    differences = (np.array(row["scores"]) - np.array(other["scores"])).round(12)
+    differences = np.subtract(scores, others).round(12)
     quantile = t.ppf(1 - (1 - LEVEL) / number / 2, len(differences) - 1)
     mean = float(differences.mean())
     half = float(quantile * differences.std(ddof=1) / np.sqrt(len(differences)))

@@ -76,6 +76,7 @@ class MaskedCohort(Cohort):
         super().__init__(run)
         described = run.federation.descriptions
         self._stated: dict[int, Group] = {}
+        self._uncounted: dict[Group, str] = {}
         if any(client.group for client in described.values()):
             check_groups(run.config)
             self._stated = {
@@ -174,6 +175,7 @@ class MaskedCohort(Cohort):
             run.state.holders.append(
                 {"clients": list(group), "counts": capped.tolist(), "needed": needed}
             )
+        self._uncounted = summed.failed
         self._answer(question, summed.answer, summed.failed)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
@@ -281,7 +283,12 @@ class MaskedCohort(Cohort):
         run = self.run
         header = run.header(question.phase, question.round)
         sums = {}
+        reasons: dict[Group, str] = {}
         for group, size in sizes.items():
+            if group in self._uncounted:
+                # Its members refuse every sum of single classes or entities.
+                reasons[group] = self._uncounted[group]
+                continue
             session = self._session(header, group, size)
             sums[group] = SumOfGroup(session, self._basis(group, sent))
         failed: dict[Group, dict[int, str]] = {}
@@ -301,8 +308,9 @@ class MaskedCohort(Cohort):
             ]
             if not pending:
                 break
+        for group, text in reasons.items():
+            answer = answer.without(dict.fromkeys(group, text))
         totals = {}
-        reasons: dict[Group, str] = {}
         for group, of_group in sums.items():
             missing = failed.get(group) or {
                 member: answer.reasons.get(member, "no keys") for member in of_group.missing

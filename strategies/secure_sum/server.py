@@ -49,8 +49,9 @@ class SumOfGroup:
         if differences := self._basis.differences(message):
             raise SecureSumError(
                 f"partition {partition} computed its vector from other"
-                f" {', '.join(differences)} than the run has: its masks would not vanish in the"
-                " sum",
+                f" {', '.join(differences)} than the run has now: its masks would not vanish in"
+                " the sum. A member answers a sum once: a round that members have answered is"
+                " resumed with the settings and the code that it began with",
                 key="other-basis",
             )
         self._vectors[partition] = vector

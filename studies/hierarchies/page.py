@@ -9,8 +9,9 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from scipy.stats import linregress, spearmanr, t
+from scipy.stats import linregress, spearmanr
 
+from curvfed.deployments.compare.results import paired_interval
 from curvfed.deployments.curvature_of_links import MEASURED
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
@@ -87,11 +88,9 @@ def interval(entry: Mapping[str, Any], other: str, number: int) -> tuple[float, 
     """The mean difference of the curved scores to another's in points, and its interval, corrected
     for a number of differences."""
     methods = entry["methods"]
-    differences = 100 * np.subtract(methods[CURVED]["scores"], methods[other]["scores"])
-    quantile = t.ppf(1 - 0.025 / number, len(differences) - 1)
-    half = float(quantile * differences.std(ddof=1) / math.sqrt(len(differences)))
-    mean = float(differences.mean())
-    return mean, mean - half, mean + half
+    ends = paired_interval(methods[CURVED]["scores"], methods[other]["scores"], number)
+    mean, low, high = (100 * end for end in ends)
+    return mean, low, high
 
 
 def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

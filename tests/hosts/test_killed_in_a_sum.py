@@ -14,6 +14,7 @@ from many_hosts import await_, ended
 NODES = 10
 DEAD = {"n5": 5, "n8": 8}
 GROUP = 5
+PATIENCE = 5
 USUAL_START = 60.0
 """Seconds that ten nodes take to start on two cores with nothing else to do."""
 
@@ -52,7 +53,7 @@ def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
             "points.num=600",
             "run-name=sum",
             f"round-timeout={timeout}",
-            "secure.patience=5",
+            f"secure.patience={PATIENCE}",
             "hull.groups=1",
         )
         rounds = nodes.results / "sum" / "rounds.csv"
@@ -76,16 +77,18 @@ def test_the_run_completes(a_sum: Sum) -> None:
 
 
 def test_the_group_of_the_dead_is_dropped_with_the_reason(a_sum: Sum) -> None:
-    reasons = a_sum.reasons()["hulls"]
-    assert set(reasons) == set(range(GROUP, NODES))
-    for partition, reason in reasons.items():
-        if partition in DEAD.values():
-            assert reason.startswith(
-                (f"no reply within {a_sum.timeout} s", "the node is no longer connected")
-            ), reason
-        else:
-            assert "partition 5: " in reason
-            assert "partition 8: " in reason
+    reasons = a_sum.reasons()
+    died_in = reasons["holders"]
+    assert set(died_in) == set(range(GROUP, NODES))
+    for partition in DEAD.values():
+        assert died_in[partition].startswith(
+            (f"no reply within {a_sum.timeout} s", "the node is no longer connected")
+        ), died_in
+    for partition in set(died_in) - set(DEAD.values()):
+        assert "partition 5: " in died_in[partition]
+        assert "partition 8: " in died_in[partition]
+    # Nobody asks the others of the group for hulls.
+    assert "hulls" not in reasons
 
 
 def test_the_hulls_of_the_others_are_exact(a_sum: Sum) -> None:
@@ -97,4 +100,4 @@ def test_the_hulls_of_the_others_are_exact(a_sum: Sum) -> None:
 
 def test_no_phase_outlasts_its_timeout(a_sum: Sum) -> None:
     for row in a_sum.found.rounds:
-        assert float(row["seconds"]) < a_sum.timeout + 15, row
+        assert float(row["seconds"]) < a_sum.timeout + PATIENCE + 30, row

@@ -30,8 +30,9 @@ SERVERAPP = "serverapp"
 USUAL_START = 40.0
 """Seconds that four nodes take to start on two cores with nothing else to do."""
 
-A_ROUND = 25.0
-"""Seconds that a round takes then, and the last moment for a kill."""
+LAST_MOMENT = 8.0
+"""Seconds from the start of the first round to the last moment for a kill: three rounds take at
+least 15 s then."""
 
 KILLS = [(victim, seed) for seed in range(5) for victim in (SERVER, SERVERAPP, "node")]
 SETTINGS = {
@@ -49,16 +50,21 @@ class Victims:
 
     nodes: LocalCluster
     slowness: float
+    num_rounds: int = 0
 
-    def begin(self, num_rounds: int, retries: int = 0) -> "subprocess.Popen[str]":
-        """Begin the run or go on with it."""
+    def begin(self, more: int, retries: int = 0) -> "subprocess.Popen[str]":
+        """Begin the run, or go on with it: by more rounds if it is complete, with the settings that
+        it has if it is not, because a round that nodes have answered keeps them."""
+        done = self.nodes.rounds_done(NAME)
+        if done == self.num_rounds:
+            self.num_rounds = done + more
         resume = ("resume=true",) if (self.nodes.results / NAME / "config.toml").exists() else ()
         settings = [f"{key}={str(value).lower()}" for key, value in SETTINGS.items()]
         timeout = f"round-timeout={60 * self.slowness:.0f}"
         return self.nodes.submit(
             *settings,
             timeout,
-            f"num-rounds={num_rounds}",
+            f"num-rounds={self.num_rounds}",
             f"run-name={NAME}",
             f"secure.patience={120 * self.slowness:.0f}",
             *resume,
@@ -133,9 +139,9 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(
     drawn = random.Random(f"{victim} {seed}")
     name = drawn.choice(list(victims.nodes.node_configs)) if victim == "node" else victim
     done, since = victims.nodes.rounds_done(NAME), time.time()
-    process = victims.begin(done + 3, retries=int(victim == SERVERAPP))
+    process = victims.begin(3, retries=int(victim == SERVERAPP))
     victims.await_start(since)
-    moment = drawn.uniform(0, A_ROUND) * victims.slowness
+    moment = drawn.uniform(0, LAST_MOMENT) * victims.slowness
     time.sleep(moment)
     reached, killed, phase = victims.nodes.rounds_done(NAME), time.monotonic(), victims.last_phase()
     assert process.poll() is None, process.communicate()[0]
@@ -176,7 +182,7 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(
 
 def assert_not_without(name: str, victims: Victims) -> None:
     """The run does not go on without a node; it says which one to start."""
-    code, output = ended(victims.begin(victims.nodes.rounds_done(NAME) + 1), 600 * victims.slowness)
+    code, output = ended(victims.begin(1), 600 * victims.slowness)
     assert code == 1, output
     assert re.search(
         rf"partition-id {name[1:]} took part before and is missing: start its node, and resume",
@@ -196,9 +202,9 @@ def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_pa
     """Sums are exact, so their order and their masks make no difference to the last bit."""
     for name in (SERVER, *victims.nodes.node_configs):
         victims.bring_back(name)
-    num_rounds = victims.nodes.rounds_done(NAME) + 1
-    code, output = ended(victims.begin(num_rounds), 600 * victims.slowness)
+    code, output = ended(victims.begin(1), 600 * victims.slowness)
     assert code == 0, output
+    num_rounds = victims.num_rounds
     keys = {key.replace("-", "_"): value for key, value in SETTINGS.items()}
     found = Run(victims.nodes.results / NAME)
     expected = run_here(tmp_path, clients=NODES, num_rounds=num_rounds, **keys)

@@ -68,6 +68,20 @@ def test_clients_that_vanish_cost_their_group_alone(phase, tmp_path):
     assert metrics["dropouts"] == 3
 
 
+@pytest.mark.usefixtures("clock")
+def test_a_group_without_a_count_of_holders_is_not_asked_for_hulls(tmp_path):
+    settings = {"clients": 9, "hull__epsilon": 0.1, "hull__groups": 3, "secure__patience": 0}
+    silent = Silent({4: "holders"}, works=True)
+    run = hull_run(tmp_path, intercept=silent, secure__min_holders=3, **settings)
+    metrics = run.summary["metrics"]
+    assert (metrics["groups_left_out"], metrics["clients_summed"]) == (1, 6)
+    (of_hulls,) = (row for row in run.rounds if row["phase"] == "hulls")
+    assert (of_hulls["replies"], of_hulls["dropped"]) == ("6", "3")
+    assert "partition 4: no reply within" in of_hulls["reasons"]
+    asked = {int(row["partition"]) for row in run.clients if row["phase"] == "hulls"}
+    assert asked == {0, 1, 2, 6, 7, 8}
+
+
 @pytest.mark.parametrize("phase", ["keys", "agree", "hulls"])
 def test_a_client_that_errs_ends_the_sum_with_the_reason(phase, tmp_path):
     def fail(request: Message, handle) -> Message:

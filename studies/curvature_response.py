@@ -1,0 +1,160 @@
+"""How the gain of FlatLand on Minesweeper depends on the curvature.
+
+    python -m studies.curvature_response --data FOLDER
+
+The comparison `minesweeper-10` has the settings; here only the curvature changes, on seeds of which
+none tuned a setting. The scores go to `docs/measured/curvature-response.json`, and a page and a
+picture beside it.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import curvfed
+from curvfed.deployments.compare.results import paired_interval
+from curvfed.tasks.stored_files import write_atomically
+
+MEASURED = Path(__file__).parents[1] / "docs" / "measured"
+COMPARISON = MEASURED / "comparisons" / "minesweeper-10.json"
+STORED = MEASURED / "curvature-response.json"
+
+FIXED = (-0.001, -0.01, -0.1, -0.3, -1.0, -3.0)
+CURVATURES: tuple[float | str, ...] = (0.0, *FIXED, "auto")
+SEEDS = range(1110, 1115)
+SETTINGS = {
+    "dataset": "minesweeper",
+    "num_supernodes": 10,
+    "num_rounds": 30,
+    "local_epochs": 3,
+    "embedding_dim": 64,
+    "report": False,
+}
+"""Those of the comparison."""
+
+ABOUT = """\
+# FlatLand on Minesweeper, by curvature
+
+    python -m studies.curvature_response --data folder
+
+makes the runs, this page and its picture. All runs have the settings that the comparison
+[`minesweeper-10`](comparisons.md#minesweeper-10-clients) chose for `flatland`, which are those that
+it chose for `flatland` at curvature 0 too; only the curvature changes. ROC-AUC of the clients' own
+models in percent, at the round of best validation, mean ± standard deviation over seeds 1110 to
+1114. The intervals of the differences are at 95% and hold together. `auto`: each client learns a
+curvature of its own.
+
+![ROC-AUC by curvature](curvature-response.svg)
+
+| curvature of all clients | ROC-AUC | difference to 0 |
+| --- | --- | --- |
+"""
+
+
+def main() -> int:
+    """Make the runs, and write the result, the page and the picture."""
+    parser = argparse.ArgumentParser(prog="python -m studies.curvature_response")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
+    options = parser.parse_args()
+    configuration = chosen_settings()
+    scores: dict[float | str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for curvature in CURVATURES:
+            keys = {**configuration, "flatland.curvature": curvature, "results-dir": folder}
+            scores[curvature] = [
+                score(keys | {"data-dir": str(options.data), "seed": seed}) for seed in SEEDS
+            ]
+            print(f"curvature {curvature}: {100 * np.mean(scores[curvature]):.1f}", flush=True)
+    entries = [entry(curvature, scores) for curvature in CURVATURES]
+    result = {"settings": configuration, "seeds": list(SEEDS), "curvatures": entries}
+    write_atomically(STORED, (json.dumps(result, indent=1) + "\n").encode())
+    write_atomically(STORED.with_suffix(".md"), page(entries).encode())
+    draw(entries, STORED.with_suffix(".svg"))
+    return 0
+
+
+def chosen_settings() -> dict[str, Any]:
+    """The settings that the comparison chose for `flatland`.
+
+    Raises
+    ------
+    ValueError
+        If it chose others for `flatland` at curvature 0, which one curve cannot show.
+    """
+    rows = json.loads(COMPARISON.read_text(encoding="utf-8"))["methods"]
+    by_name = {row["method"]: row["configuration"] for row in rows}
+    chosen: dict[str, Any] = by_name["flatland"]
+    at_zero = by_name["flatland at 0"]
+    for key, value in chosen.items():
+        if at_zero.get(key) != value:
+            raise ValueError(f"{key} is {value}, and {at_zero.get(key)} at curvature 0")
+    return chosen
+
+
+def score(keys: Mapping[str, Any]) -> float:
+    """The clients' ROC-AUC of a run at the round of best validation."""
+    names = {key.replace("-", "_").replace(".", "__"): value for key, value in keys.items()}
+    run = curvfed.simulate(method="flatland", quiet=True, **SETTINGS, **names)
+    auc: float = run.summary["best_validation"]["metrics"]["roc_auc"]
+    return auc
+
+
+def entry(curvature: float | str, scores: Mapping[float | str, Sequence[float]]) -> dict[str, Any]:
+    """The scores at a curvature, with the interval of the difference to 0."""
+    values = scores[curvature]
+    mean, low, high = paired_interval(values, scores[0.0], len(CURVATURES) - 1)
+    return {
+        "name": str(curvature),
+        "scores": list(values),
+        "mean": float(np.mean(values)),
+        "std": float(np.std(values, ddof=1)),
+        "difference": mean,
+        "low": low,
+        "high": high,
+    }
+
+
+def page(entries: Sequence[Mapping[str, Any]]) -> str:
+    """The page with the table."""
+    lines = []
+    for item in entries:
+        difference = ""
+        if item["name"] != "0.0":
+            ends = [100 * item[key] for key in ("difference", "low", "high")]
+            difference = f"{ends[0]:+.1f} ({ends[1]:.1f} to {ends[2]:.1f})"
+        score = f"{100 * item['mean']:.1f} ± {100 * item['std']:.1f}"
+        lines.append(f"| {item['name']} | {score} | {difference} |".replace("-", "−"))
+    return ABOUT + "\n".join(lines) + "\n"
+
+
+def draw(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """The scores over the curvature, which has a logarithmic axis between 0 and `auto`."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "curvature"
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    places = np.arange(len(entries))
+    means = [100 * item["mean"] for item in entries]
+    for place, item in zip(places, entries, strict=True):
+        points = [100 * value for value in item["scores"]]
+        axes.plot([place] * len(points), points, "o", color="0.75", markersize=4)
+    axes.plot(places, means, "o-", color="#0072b2")
+    axes.set_xticks(places, [item["name"].replace("-", "−") for item in entries])
+    axes.set_xlabel("curvature")
+    axes.set_ylabel("ROC-AUC (%)")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
