@@ -99,8 +99,7 @@ def chosen_settings() -> dict[str, Any]:
 
 def score(keys: Mapping[str, Any]) -> float:
     """The clients' ROC-AUC of a run at the round of best validation."""
-    names = {key.replace("-", "_").replace(".", "__"): value for key, value in keys.items()}
-    run = curvfed.simulate(method="flatland", quiet=True, **SETTINGS, **names)
+    run = curvfed.simulate(method="flatland", quiet=True, **SETTINGS, **keys)
     auc: float = run.summary["best_validation"]["metrics"]["roc_auc"]
     return auc
 
