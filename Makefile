@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 VENV := .venv
 PY := $(VENV)/bin/python
-ROOMS := server_app client_app strategies geometry tasks deployments
+ROOMS := server_app client_app strategies geometry tasks deployments extensions
 # Test processes: one a core. Each imports and collects all tests, which takes it 20 seconds.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPROCESSORS_ONLN) : 8 )))
 # uv instead of pip: it installs only into this environment, whatever else is active, and takes a minute where pip takes ten.
@@ -30,7 +30,7 @@ endif
 
 # A copy of the folders below `curvfed/`, as in the wheel: tools that read without importing do not see what `__path__` adds.
 tree:
-	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed
+	rm -rf build/tree && mkdir -p build/tree && cp -pr curvfed build/tree && cp -pr $(ROOMS) build/tree/curvfed && rm -rf build/tree/curvfed/extensions/*/tests
 
 lint: setup tree
 	$(VENV)/bin/ruff check .

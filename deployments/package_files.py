@@ -21,6 +21,7 @@ import tomli_w
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
 from curvfed.tasks.errors import near_names
+from curvfed.tasks.plugins import TESTS
 
 PRESETS = "presets"
 SWEEPS = "sweeps"
@@ -28,7 +29,8 @@ SWEEPS = "sweeps"
 TEMPLATES = "server_app/report/templates"
 """The templates of pages."""
 
-ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
+ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks", "extensions")
+"""The packages of the code that runs on servers and nodes."""
 
 
 def package_files(kind: str) -> dict[str, Path]:
@@ -113,13 +115,14 @@ def modules(package: Path, home: Path) -> dict[str, bytes]:
     Files whose names are no module names are left out: a checkout can contain data and results.
     """
     paths = {Path("curvfed", path.name): path for path in package.glob("*.py")}
-    for pattern in [*(f"{room}/**/*.py" for room in ROOMS), f"{TEMPLATES}/*.md"]:
+    patterns = [f"{room}/**/*.py" for room in ROOMS]
+    for pattern in [*patterns, "extensions/*/entry_points.toml", f"{TEMPLATES}/*.md"]:
         for path in home.glob(pattern):
             paths[Path("curvfed", path.relative_to(home))] = path
     return {
         name.as_posix(): path.read_bytes()
         for name, path in sorted(paths.items())
-        if _is_module_name(name)
+        if _is_module_name(name) and TESTS not in name.parts
     }
 
 

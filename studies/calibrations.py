@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
-from curvfed.strategies.methods.ccvr import ClassSums, retrain, sample
+from curvfed.extensions.baselines.methods.ccvr import ClassSums, retrain, sample
 from curvfed.tasks.images.client_task import ImageTask, classifier_inputs, evaluate
 from curvfed.tasks.images.models import ImageNet
 

@@ -7,7 +7,8 @@ prints the paper's numbers beside ours. It makes no run.
 
 from typing import NamedTuple
 
-from curvfed.strategies.methods import ccvr, spherefed
+from curvfed.extensions.baselines.methods import ccvr
+from curvfed.strategies.methods import spherefed
 from studies.papers.printed_numbers import read
 
 FEATURES, CLASSES, EXAMPLES = 1280, 100, 50_000

@@ -25,10 +25,10 @@ MEASURED = Path(__file__).parents[1] / "docs" / "measured"
 COMPARISON = MEASURED / "comparisons" / "minesweeper-10.json"
 STORED = MEASURED / "curvature-response.json"
 
-FIXED = (-0.001, -0.01, -0.1, -0.3, -1.0, -3.0)
-CURVATURES: tuple[float | str, ...] = (0.0, *FIXED, "auto")
+FIXED = (-0.001, -0.01, -0.1, -0.3, -1, -3)
+CURVATURES: tuple[float | str, ...] = (0, *FIXED, "auto")
 SEEDS = range(1110, 1115)
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "dataset": "minesweeper",
     "num_supernodes": 10,
     "num_rounds": 30,
@@ -73,7 +73,7 @@ def main() -> int:
             print(f"curvature {curvature}: {100 * np.mean(scores[curvature]):.1f}", flush=True)
     entries = [entry(curvature, scores) for curvature in CURVATURES]
     result = {"settings": configuration, "seeds": list(SEEDS), "curvatures": entries}
-    write_atomically(STORED, (json.dumps(result, indent=1) + "\n").encode())
+    write_atomically(STORED, (json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
     write_atomically(STORED.with_suffix(".md"), page(entries).encode())
     draw(entries, STORED.with_suffix(".svg"))
     return 0
@@ -107,9 +107,9 @@ def score(keys: Mapping[str, Any]) -> float:
 def entry(curvature: float | str, scores: Mapping[float | str, Sequence[float]]) -> dict[str, Any]:
     """The scores at a curvature, with the interval of the difference to 0."""
     values = scores[curvature]
-    mean, low, high = paired_interval(values, scores[0.0], len(CURVATURES) - 1)
+    mean, low, high = paired_interval(values, scores[0], len(CURVATURES) - 1)
     return {
-        "name": str(curvature),
+        "name": str(curvature).replace("-", "−"),
         "scores": list(values),
         "mean": float(np.mean(values)),
         "std": float(np.std(values, ddof=1)),
@@ -124,7 +124,7 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
     lines = []
     for item in entries:
         difference = ""
-        if item["name"] != "0.0":
+        if item["name"] != "0":
             ends = [100 * item[key] for key in ("difference", "low", "high")]
             difference = f"{ends[0]:+.1f} ({ends[1]:.1f} to {ends[2]:.1f})"
         score = f"{100 * item['mean']:.1f} ± {100 * item['std']:.1f}"
@@ -147,7 +147,7 @@ def draw(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
         points = [100 * value for value in item["scores"]]
         axes.plot([place] * len(points), points, "o", color="0.75", markersize=4)
     axes.plot(places, means, "o-", color="#0072b2")
-    axes.set_xticks(places, [item["name"].replace("-", "−") for item in entries])
+    axes.set_xticks(places, [item["name"] for item in entries])
     axes.set_xlabel("curvature")
     axes.set_ylabel("ROC-AUC (%)")
     axes.spines[["top", "right"]].set_visible(False)

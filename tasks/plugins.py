@@ -1,13 +1,15 @@
-"""Methods, models and data sets of other packages, found by their entry points and imported on
-demand."""
+"""What extensions and other packages add, such as methods, models and data sets, by their entry
+points. It is imported on demand."""
 
 import ast
 import inspect
 import logging
+import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,9 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
+
+TESTS = "tests"
+"""The folder of an extension's tests, which are in no wheel and no bundle."""
 
 log = logging.getLogger("curvfed")
 
@@ -55,9 +60,24 @@ def _scan() -> Any:
 
 
 @cache
+def of_extensions(kind: str) -> dict[str, str]:
+    """The places of the group `curvfed.KIND` in `entry_points.toml` of curvfed's own extensions, by
+    name; an extension whose folder was deleted adds none."""
+    spec = find_spec("curvfed.extensions")
+    if spec is None or not spec.submodule_search_locations:
+        return {}
+    (folder,) = spec.submodule_search_locations
+    places: dict[str, str] = {}
+    for file in sorted(Path(folder).glob("*/entry_points.toml")):
+        groups = tomllib.loads(file.read_text(encoding="utf-8"))
+        places |= groups.get(f"curvfed.{kind}", {})
+    return places
+
+
+@cache
 def registered(kind: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", by name,
-    without importing any."""
+    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", of installed
+    packages by name, without importing any."""
     points: dict[str, list[EntryPoint]] = {}
     for point in _scan().select(group=f"curvfed.{kind}"):
         points.setdefault(point.name, []).append(point)

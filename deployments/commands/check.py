@@ -30,7 +30,7 @@ from curvfed.strategies.config.run_config import (
     plain,
     resolve_defaults,
 )
-from curvfed.strategies.methods import METHODS, Listed, file_of, foreign_methods, listed
+from curvfed.strategies.methods import METHODS, Listed, file_of, files, foreign_methods, listed
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.registry import catalogue, source_of
 
@@ -182,7 +182,7 @@ def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
         defaults.append(f"{task}: {' '.join(pairs)}")
     source = "another package"
     if file := file_of(name):
-        text = str(import_module(f"curvfed.strategies.methods.{file}").__doc__)
+        text = str(import_module(files()[file]).__doc__)
         source = " ".join(text.partition("\n\n")[0].split())
     summed = "the server sees only sums over the clients, always"
     if not row.sums_only:

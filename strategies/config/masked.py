@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from hashlib import sha256
-from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from curvfed.strategies.wire.messages import (
     Facts,
     Holders,
 )
+from curvfed.tasks import plugins
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
@@ -64,7 +65,7 @@ OF_THE_SERVER = frozenset(
 """Keys that no vector of a client depends on. They are not part of its basis: a run can be resumed
 with other values."""
 
-ROOMS = ("client_app", "geometry", "strategies", "tasks")
+ROOMS = ("client_app", "extensions", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
 
@@ -147,10 +148,18 @@ def code_digest() -> bytes:
     """
     code = {}
     for room in ROOMS:
-        folder = Path(str(files(f"curvfed.{room}")))
-        for path in folder.rglob("*.py"):
-            code[(room, *path.relative_to(folder).parts)] = path.read_bytes()
+        for folder in folders_of(room):
+            for path in folder.rglob("*.py"):
+                parts = (room, *path.relative_to(folder).parts)
+                if plugins.TESTS not in parts:
+                    code[parts] = path.read_bytes()
     return digest_of_code(code)
+
+
+def folders_of(room: str) -> list[Path]:
+    """The folder of a room's code; none if all extensions were deleted."""
+    spec = find_spec(f"curvfed.{room}")
+    return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
 
 
 def digest_of_code(code: Mapping[tuple[str, ...], bytes]) -> bytes:

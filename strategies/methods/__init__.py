@@ -1,9 +1,10 @@
 """The methods: one file for each, by its published name, with its keys, its rows, its server half
 and its client half.
 
-A method is in the file whose name its own name begins with: `flatland-constant` in `flatland.py`,
-`fed-pub` in `fed_pub.py`. A process imports only the file of the method that it runs. Other
-packages add methods by entry points of the group `curvfed.methods`.
+The files are in this folder, and in the folders of extensions, which are entry points of the group
+`curvfed.method-folders`. A method is in the file whose name its own name begins with:
+`flatland-constant` in `flatland.py`, `fed-pub` in `fed_pub.py`. A process imports only the file of
+the method that it runs. Other packages add methods by entry points of the group `curvfed.methods`.
 """
 
 import ast
@@ -41,10 +42,15 @@ class Listed(NamedTuple):
 
 
 @cache
-def files() -> tuple[str, ...]:
-    """The names of the methods' files."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return (*FIRST, *(name for name in names if name not in FIRST))
+def files() -> dict[str, str]:
+    """The modules of the methods' files by their names, in the order of lists."""
+    modules = {}
+    for folder in (__name__, *plugins.of_extensions("method-folders").values()):
+        spec: Any = importlib.util.find_spec(folder)
+        for module in pkgutil.iter_modules(spec.submodule_search_locations):
+            modules[module.name] = f"{folder}.{module.name}"
+    names = (*FIRST, *sorted(modules.keys() - set(FIRST)))
+    return {name: modules[name] for name in names}
 
 
 def file_of(method: str) -> str:
@@ -61,15 +67,15 @@ def is_built_in(method: str) -> bool:
 
 def rows_of(file: str) -> dict[str, Method]:
     """The rows in a file, which is imported."""
-    return importlib.import_module(f"{__name__}.{file}").METHODS
+    return importlib.import_module(files()[file]).METHODS
 
 
 @cache
 def listed() -> dict[str, Listed]:
     """All methods of curvfed by name, read from the text of their files: imports take seconds."""
     methods: dict[str, Listed] = {}
-    for file in files():
-        spec: Any = importlib.util.find_spec(f"{__name__}.{file}")
+    for module in files().values():
+        spec: Any = importlib.util.find_spec(module)
         text = Path(spec.origin).read_text(encoding="utf-8")
         rows: Any = ast.parse(text[text.rindex(ROWS) :]).body[0]
         for name, row in zip(rows.value.keys, rows.value.values, strict=True):

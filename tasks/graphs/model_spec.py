@@ -1,5 +1,6 @@
 """The settings of the networks for graphs, and their common parts: linear maps and dropout."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -103,9 +104,8 @@ class ModelSpec:
         A key of `curvfed.tasks.graphs.ricci.CURVATURE_MAPS`.
     estimates_curvature : bool
         Whether a small network adds to k, from statistics of the client's graph.
-    mask_threshold : float or None
-        In evaluation mask entries below it count as 0 (FED-PUB);
-        None: no masks.
+    addition : callable or None
+        Adds parts to an initialised network, in place. Its arguments are the network and `width`.
     """
 
     task: str
@@ -118,7 +118,7 @@ class ModelSpec:
     curvature: float | None = -1.0
     curvature_map: str = "sigmoid"
     estimates_curvature: bool = False
-    mask_threshold: float | None = None
+    addition: Callable[[nn.Module, int], None] | None = None
     self_weight: bool = True
 
     @property
@@ -141,10 +141,8 @@ class ModelSpec:
         is_built_in = self.kind in MODELS[self.task]
         with seeded(seed, shares=not is_built_in):
             model = self._built_in() if is_built_in else self._from_package()
-        if self.mask_threshold is not None:
-            from curvfed.tasks.graphs.functional_embedding import add_embedding, add_masks
-
-            add_embedding(add_masks(model, self.mask_threshold), self.width)
+        if self.addition is not None:
+            self.addition(model, self.width)
         return model
 
     def _built_in(self) -> nn.Module:

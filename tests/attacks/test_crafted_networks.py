@@ -10,11 +10,12 @@ from graph_fixtures import tu_graphs, write_tu
 from one_client import a_client
 from torch import nn
 
+from curvfed.extensions.baselines.methods import ccvr
 from curvfed.strategies.base.calibration import BATCH, on_grid
 from curvfed.strategies.base.private_steps import ExampleGradients, Noise, PrivateSteps, clipped_sum
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.methods import ccvr, spherefed
+from curvfed.strategies.methods import spherefed
 from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch, filled_up
 

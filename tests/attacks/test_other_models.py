@@ -3,7 +3,6 @@ sum is one member's own update (Pasquini et al., CCS 2022), or configurations un
 hardly move."""
 
 import shutil
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from curvfed.strategies.config import masked
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN
+from curvfed.tasks import plugins
 
 VICTIM = 0
 MASKED: dict[str, Any] = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
@@ -137,11 +137,13 @@ def test_another_file_of_the_app_is_other_code(room, tmp_path, monkeypatch):
     digest = masked.code_digest.__wrapped__
     installed = digest()
     for name in masked.ROOMS:
-        place = Path(str(files(f"curvfed.{name}")))
+        (place,) = masked.folders_of(name)
         shutil.copytree(place, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(masked, "files", lambda name: tmp_path / name.rpartition(".")[2])
+    monkeypatch.setattr(masked, "folders_of", lambda room: [tmp_path / room])
     assert digest() == installed
-    changed = sorted((tmp_path / room).rglob("*.py"))[-1]
+    changed = max(
+        path for path in (tmp_path / room).rglob("*.py") if plugins.TESTS not in path.parts
+    )
     changed.write_text(changed.read_text() + "\n")
     other_content = digest()
     changed.rename(changed.with_name("renamed.py"))

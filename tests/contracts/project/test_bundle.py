@@ -23,6 +23,7 @@ from curvfed.deployments import package_files
 from curvfed.deployments.package_files import ROOMS, TEMPLATES, app_folder
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
+from curvfed.tasks.plugins import TESTS
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
@@ -31,7 +32,13 @@ FILES = {
     path.relative_to(ROOT).as_posix()
     for path in [
         *(ROOT / "curvfed").glob("*.py"),
-        *(path for room in ROOMS for path in (ROOT / room).rglob("*.py")),
+        *(
+            path
+            for room in ROOMS
+            for path in (ROOT / room).rglob("*.py")
+            if TESTS not in path.parts
+        ),
+        *(ROOT / "extensions").glob("*/entry_points.toml"),
         *(ROOT / TEMPLATES).iterdir(),
     ]
 }

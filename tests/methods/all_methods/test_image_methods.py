@@ -22,6 +22,7 @@ from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.arguments import check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
+from curvfed.extensions.baselines.methods import fedrep
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
@@ -30,7 +31,7 @@ from curvfed.strategies.config.build_method import build_model, learner_class, m
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS, fedrep
+from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from app_runs import run
 
+from curvfed.extensions.baselines.methods import fedbabu
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.training import Proximal
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import fedbabu
 
 MU = 0.5
 IMAGES = {"dataset": "digits", "images__train_subset": 150, "images__test_subset": 50}

@@ -8,11 +8,11 @@ from policies import costs, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
+from curvfed.extensions.baselines.methods.feddyn import FedDynClient
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of, whole_epsilon
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods.feddyn import FedDynClient
 from curvfed.strategies.wire.exchange import FederationError
 
 pytest.importorskip("dp_accounting")

@@ -8,13 +8,13 @@ from hypothesis.extra.numpy import arrays as drawn_arrays
 from scipy.optimize import minimize
 from scipy.stats import trim_mean
 
+from curvfed.extensions.baselines.methods.scaffold import ScaffoldServer
 from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.deviations import FEWEST, update_lengths, within_bound
 from curvfed.strategies.base.robust import ROBUST, geometric_median, trimmed_mean
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Robust
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.scaffold import ScaffoldServer
 
 WIDTH = 4
 RULES = sorted(ROBUST)

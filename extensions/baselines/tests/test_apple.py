@@ -1,0 +1,327 @@
+"""APPLE against its Algorithm 1 in NumPy, on both sides, and what it becomes in its limits."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from app_runs import Recorder, array_names, run
+from errors import refuses
+from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
+
+from curvfed.extensions.baselines.methods.apple import AppleServer, Keys
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.wire.checks import MessageError
+
+RATE, EPOCHS, OWN = 0.3, 2, 5
+CLIENTS = (2, OWN, 7)
+SMALL = {
+    "dataset": "digits",
+    "images__train_subset": 200,
+    "images__test_subset": 50,
+    "local_epochs": 2,
+}
+
+
+def client(partitions=CLIENTS, own=OWN, **settings):
+    """The learner of client `own` of these."""
+    found = learner(
+        "apple", **{"learning_rate": RATE, "local_epochs": EPOCHS, "num_rounds": 10} | settings
+    )
+    return type(found)(replace(found.local, partition=own, partitions=partitions))
+
+
+def messages(found, count, partitions=CLIENTS, chosen=CLIENTS):
+    """Cores that a server sends that sends what it likes, and shares."""
+    rng = np.random.default_rng(7)
+    sent = []
+    for _ in range(count):
+        arrays = {
+            f"core/{partition}/{name}": rng.normal(0, 0.7, array.shape).astype(array.dtype)
+            for partition in chosen
+            for name, array in found.share().items()
+        }
+        sizes = rng.integers(1, 9, len(partitions))
+        sent.append(arrays | {"shares": sizes / sizes.sum()})
+    return sent
+
+
+def core(arrays: Arrays, partition: int) -> Arrays:
+    prefix = f"core/{partition}/"
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def relations(found) -> np.ndarray:
+    return np.array(found.local_state()["relations"].numpy(force=True))
+
+
+def combined(cores: list[Arrays], weights) -> Arrays:
+    return {
+        name: sum(p * one[name].astype(np.float64) for p, one in zip(weights, cores, strict=True))
+        for name in cores[0]
+    }
+
+
+def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays, np.ndarray]:
+    """The client's own core and p - p_0 after a round."""
+    cores = [{name: np.array(array, np.float64) for name, array in one.items()} for one in cores]
+    apart = np.array(apart, np.float64)
+    for _ in range(EPOCHS):
+        for x, labels in batches(task):
+            weights = shares + apart
+            slopes = gradient(
+                lambda moved: softmax_loss(moved, x, labels), combined(cores, weights)
+            )
+            products = np.array(
+                [sum((slopes[name] * one[name]).sum() for name in slopes) for one in cores]
+            )
+            own = cores[place]
+            cores[place] = {
+                name: own[name] - RATE * len(cores) * weights[place] * slopes[name] for name in own
+            }
+            apart = apart - rate * (products + penalty * apart)
+    return cores[place], apart
+
+
+@pytest.mark.parametrize("number", [1, 2, 4, 5, 9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
+    """Of ten rounds the penalty counts in the first four, ever less."""
+    weight = (1 + math.cos(math.pi * (number - 1) / 4)) / 2 if number <= 4 else 0.0
+    found = client(dtype=dtype, apple__rate=0.05, apple__mu=4.0, apple__last=0.4)
+    found.round = number
+    apart = np.zeros(3)
+    for arrays in messages(found, 2):
+        found.receive(arrays)
+        cores = [core(arrays, partition) for partition in CLIENTS]
+        own, apart = algorithm(
+            cores, arrays["shares"], apart, found.local.task, 1, 0.05, 4.0 * weight
+        )
+        found.train()
+    tolerance = 1e-8 if dtype == torch.float64 else 200 * np.finfo(np.float32).eps
+    assert_near(found.share(), own, tolerance)
+    np.testing.assert_allclose(relations(found), apart, rtol=0, atol=tolerance)
+    cores[1] = own
+    expected = combined(cores, arrays["shares"] + apart)
+    assert_near(state(found.scored), expected, tolerance)
+    kept = {
+        name.removeprefix("own/"): array.numpy(force=True)
+        for name, array in found.local_state().items()
+        if name != "relations"
+    }
+    assert_near(kept, expected, tolerance)
+
+
+def test_before_training_the_model_is_what_came_by_the_relations_as_they_are():
+    found = client(apple__rate=0.05)
+    first, second = messages(found, 2)
+    found.receive(first)
+    assert_near(
+        state(found.scored), combined([core(first, p) for p in CLIENTS], first["shares"]), 1e-14
+    )
+    found.train()
+    found.receive(second)
+    weights = second["shares"] + relations(found)
+    assert_near(state(found.scored), combined([core(second, p) for p in CLIENTS], weights), 1e-14)
+    assert np.abs(relations(found)).max() > 1e-3
+
+
+def test_a_schedule_shortens_both_steps_and_moments_begin_at_rest():
+    found, other = (
+        client(momentum=0.9, apple__rate=rate, learning_rate=length)
+        for rate, length in ((0.05, RATE), (0.1, 2 * RATE))
+    )
+    other.local.optimizer.learning_rate = RATE
+    first, second = messages(found, 2)
+    for one in (found, other):
+        one.round = 1
+        one.receive(first)
+        one.train()
+    assert_near(found.share(), other.share(), 1e-15)
+    np.testing.assert_allclose(relations(found), relations(other), rtol=0, atol=1e-15)
+    fresh = client(momentum=0.9, apple__rate=0.05)
+    fresh.round = 1
+    with torch.no_grad():
+        fresh.local_state()["relations"].copy_(found.local_state()["relations"])
+    for one in (found, fresh):
+        one.receive(second)
+        one.train()
+    assert_near(found.share(), fresh.share(), 0)
+
+
+def test_alone_and_with_relations_that_rest_it_is_local_training():
+    found = client((OWN,), apple__rate=0.0)
+    local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
+    start = state(local.local.model)
+    found.receive(
+        {f"core/{OWN}/{name}": array for name, array in start.items()} | {"shares": np.ones(1)}
+    )
+    found.train(), local.train()
+    assert_near(found.share(), state(local.scored), 0)
+    assert_near(state(found.scored), state(local.scored), 0)
+
+
+def test_with_relations_that_rest_a_run_is_fedavg(tmp_path):
+    """One step from the mean w of three cores moves each by 3η/3 g_j(w), and so their mean by
+    FedAvg's step."""
+    settings = {
+        "dataset": "digits",
+        "num_rounds": 3,
+        "local_epochs": 1,
+        "batch_size": 0,
+        "weights": "uniform",
+        "weight_decay": 0.0,
+        "fine_tune_epochs": 0,
+    }
+    found = run(tmp_path, "apple", method="apple", learning_rate=0.3, apple__rate=0.0, **settings)
+    fedavg = run(tmp_path, "fedavg", method="fedavg", learning_rate=0.3, **settings)
+    for name, array in fedavg.model.items():
+        cores = [found.model[f"core/{partition}/{name}"] for partition in range(3)]
+        np.testing.assert_allclose(np.mean(cores, axis=0), array, rtol=0, atol=2e-6)
+        assert np.ptp(cores, axis=0).max() > 1e-4
+
+
+def test_of_a_few_cores_the_last_that_came_of_each_take_part():
+    found = client(apple__cores=1, apple__rate=0.0)
+    start = {name: np.array(array) for name, array in found.share().items()}
+    (one,), (other,) = (messages(found, 1, chosen=chosen) for chosen in ((2, OWN), (OWN, 7)))
+    found.receive(one)
+    assert_near(
+        state(found.scored), combined([core(one, 2), core(one, OWN), start], one["shares"]), 1e-14
+    )
+    found.receive(other)
+    cores = [core(one, 2), core(other, OWN), core(other, 7)]
+    assert_near(state(found.scored), combined(cores, other["shares"]), 1e-14)
+    found.train()
+    own, _ = algorithm(cores, other["shares"], np.zeros(3), found.local.task, 1, 0.0, 0.0)
+    assert_near(found.share(), own)
+    for name, array in own.items():
+        np.testing.assert_allclose(
+            found.local_state()[f"last/{name}"].numpy(force=True),
+            np.stack([cores[0][name], array, cores[2][name]]),
+            rtol=0,
+            atol=1e-8,
+        )
+
+
+def test_who_came_when_the_others_had_begun_is_refused():
+    with refuses("new-client", "partition 4", "(2, 5, 7)", error=ConfigError):
+        client(own=4)
+
+
+# --- The server
+# -------------------------------------------------------------------------------------------------------
+
+
+def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
+    arrays = {"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}
+    return AppleServer(arrays, Keys(cores=most), RunKeys(seed=seed), partitions)
+
+
+def update(value, examples=4):
+    return Statistics(
+        {"w": np.full((2, 3), value, np.float32), "b": np.full(2, value, np.float32)}, examples
+    )
+
+
+def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples():
+    found = server()
+    start = found.expected_reply(2)
+    sent = found.sent_to(2)
+    assert sent.keys() == {"shares"} | {f"core/{p}/{name}" for p in CLIENTS for name in ("w", "b")}
+    assert all(np.array_equal(sent[f"core/{p}/w"], start["w"]) for p in CLIENTS)
+    np.testing.assert_array_equal(sent["shares"], np.full(3, 1 / 3))
+    found.aggregate({2: update(1.0, 4), 5: update(2.0, 0)})
+    sent = found.sent_to(7)
+    # that of 7 is not known: the mean of 4 and 0
+    np.testing.assert_allclose(sent["shares"], np.array([4, 0, 2]) / 6)
+    np.testing.assert_array_equal(sent["core/2/w"], np.full((2, 3), 1.0))
+    np.testing.assert_array_equal(sent["core/5/w"], start["w"])  # it has learnt nothing
+    found.aggregate({7: update(3.0, 12)})
+    sent = found.sent_to(2)
+    np.testing.assert_array_equal(sent["shares"], np.array([4, 0, 12]) / 16)
+    np.testing.assert_array_equal(sent["core/2/w"], np.full((2, 3), 1.0))
+    assert sent is found.sent_to(5)  # encoded once
+    again = server()
+    again.load(found.state())
+    assert_near(again.sent_to(5), sent, 0)
+    assert again.state().keys() == found.state().keys()
+
+
+def others(found, partition):
+    return {
+        int(name.split("/")[1]) for name in found.sent_to(partition) if name.startswith("core/")
+    } - {partition}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(most):
+    partitions = (0, 1, 2, 3, 4, 5, 6)
+    found, asked = server(most, partitions), []
+    for _ in range(12):
+        asked.append(others(found, 3))
+        assert 1 <= len(asked[-1]) <= most
+        assert "core/3/w" in found.sent_to(3)
+        assert others(found, 3) == asked[-1]
+        found.aggregate({5: update(0.5)})  # a round without it
+        assert others(found, 3) == asked[-1]
+        again = server(most, partitions)
+        again.load(found.state())
+        assert others(again, 3) == asked[-1]
+        found.aggregate({3: update(1.0)})
+    for first in range(0, 12, 6 // most):
+        turns = asked[first : first + 6 // most]
+        assert len(turns) < 6 // most or set().union(*turns) == set(partitions) - {3}
+    orders = {
+        seed: [others(server(most, partitions, seed=seed), p) for p in partitions]
+        for seed in (0, 0, 1, 2)
+    }
+    assert orders[0] != orders[1] or orders[0] != orders[2]
+
+
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
+
+
+def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
+    for method, told in (("apple", [0, 1, 2]), ("ditto", [])):
+        recorder = Recorder()
+        run(tmp_path, method, intercept=recorder, **SMALL | {"method": method, "num_rounds": 1})
+        assert {tuple(asked["facts"]["partitions"]) for asked in recorder.requests("train")} == {
+            tuple(told)
+        }
+        assert all("relations" not in array_names(reply) for reply in recorder.replies())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
+        ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
+        (
+            {"core/2/head.bias": np.zeros(4)},
+            r"core/2/head.bias is float64\[4\], expected float64\[3\]",
+        ),
+        (
+            {"core/2/head.bias": np.full(3, math.nan)},
+            "core/2/head.bias has values that are not finite",
+        ),
+        ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
+        ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
+        ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
+    ],
+)
+@pytest.mark.parametrize("cores", [0, 1])
+def test_messages_that_do_not_fit_are_refused(change, reason, cores):
+    found = client(apple__cores=cores)
+    (arrays,) = messages(found, 1)
+    arrays = {name: array for name, array in (arrays | change).items() if array is not None}
+    with pytest.raises(MessageError, match=reason):
+        found.receive(arrays)

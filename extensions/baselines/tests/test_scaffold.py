@@ -1,0 +1,355 @@
+"""SCAFFOLD against its Algorithm 1 in NumPy, client and server, and what it becomes in its
+limits.
+"""
+
+import numpy as np
+import pytest
+import torch
+from app_runs import Recorder, run
+from errors import refuses
+from tiny_learning import assert_near, batches, copied, gradient, learner, softmax_loss, state
+
+from curvfed.extensions.baselines.methods.scaffold import Keys, ScaffoldServer
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_arrays
+
+RATE, EPOCHS = 0.3, 2
+EPS = float(np.finfo(np.float32).eps)
+
+
+def new(method="scaffold", **settings):
+    return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
+
+
+def drawn(found, rng, scale=0.7):
+    """Arrays such as the learner awaits."""
+    return {
+        name: rng.normal(0, scale, array.shape).astype(array.dtype)
+        for name, array in found.share().items()
+    }
+
+
+def kept(found):
+    return {
+        name.removeprefix("own-variate/"): np.array(tensor.numpy(force=True))
+        for name, tensor in found.local_state().items()
+    }
+
+
+def split(arrays):
+    """Parameters and variates."""
+    variates = {
+        name.removeprefix("variate/"): array
+        for name, array in arrays.items()
+        if name.startswith("variate/")
+    }
+    return {name: array for name, array in arrays.items() if name in variates}, variates
+
+
+def corrected(task, x, common, own, rate, momentum, decay=0.0):
+    """y after EPOCHS passes of heavy-ball SGD on the corrected gradients, and the mean of the
+    gradients that were met, each weighed by what it did to y."""
+    y = {name: np.array(array, np.float64) for name, array in x.items()}
+    speed = {name: np.zeros(array.shape) for name, array in x.items()}
+    met = []
+    for _ in range(EPOCHS):
+        for inputs, labels in batches(task):
+            slopes = gradient(lambda moved: softmax_loss(moved, inputs, labels), y)
+            met.append({name: slope + decay * y[name] for name, slope in slopes.items()})
+            for name in y:
+                speed[name] = momentum * speed[name] + met[-1][name] - own[name] + common[name]
+                y[name] = y[name] - rate * speed[name]
+    weights = [sum(momentum**later for later in range(len(met) - step)) for step in range(len(met))]
+    mean = {name: np.average([one[name] for one in met], axis=0, weights=weights) for name in y}
+    return y, mean
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rounds_of_a_client_are_those_of_the_algorithm(dtype, momentum):
+    """Its variate is a mean of its own gradients, whatever the server's was."""
+    found, rng = new(dtype=dtype, momentum=momentum, weight_decay=0.01), np.random.default_rng(7)
+    own = {name: np.zeros(array.shape) for name, array in state(found.scored).items()}
+    tolerance = 1e-7 if dtype == torch.float64 else 300 * EPS
+    for rate in (RATE, RATE, RATE / 4):  # the last as by a schedule
+        sent = drawn(found, rng, 0.5)
+        x, common = split(sent)
+        found.receive(sent)
+        found.local.optimizer.reset()
+        found.local.optimizer.learning_rate = rate
+        found.train()
+        y, mean = corrected(found.local.task, x, common, own, rate, momentum, decay=0.01)
+        model, change = split(found.share())
+        assert_near(model, y, tolerance)
+        assert_near(change, {name: mean[name] - own[name] for name in mean}, tolerance)
+        assert_near(kept(found), mean, tolerance)
+        own = kept(found)
+
+
+def test_a_round_without_training_moves_no_variate():
+    found, rng = new(), np.random.default_rng(1)
+    found.receive(drawn(found, rng))
+    found.train()
+    own, sent = kept(found), drawn(found, rng)
+    assert any(array.any() for array in own.values())
+    found.receive(sent)
+    model, change = split(found.share())
+    assert_near(model, split(sent)[0], 0)
+    assert not any(array.any() for array in change.values())
+    assert_near(kept(found), own, 0)
+
+
+def test_without_variates_a_client_trains_as_fedavgs():
+    scaffold, fedavg = new(), new("fedavg")
+    x = drawn(fedavg, np.random.default_rng(3))
+    fedavg.receive(x)
+    scaffold.receive(x | {f"variate/{name}": np.zeros_like(array) for name, array in x.items()})
+    assert scaffold.train() == fedavg.train()
+    assert_near(split(scaffold.share())[0], fedavg.share(), 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"variate/head.bias": None}, "missing ['variate/head.bias']"),
+        ({"variate/other": np.zeros(3)}, "unexpected ['variate/other']"),
+        (
+            {"variate/head.bias": np.zeros(4)},
+            "variate/head.bias is float64[4], expected float64[3]",
+        ),
+        (
+            {"variate/head.bias": np.zeros(3, np.float32)},
+            "variate/head.bias is float32[3], expected float64[3]",
+        ),
+        (
+            {"variate/head.bias": np.array([0, np.nan, 0])},
+            "variate/head.bias has values that are not finite",
+        ),
+    ],
+)
+def test_a_client_refuses_other_variates(change, words):
+    found = new()
+    before = copied(found)
+    arrays = {name: array for name, array in (before | change).items() if array is not None}
+    with pytest.raises(MessageError) as caught:
+        found.receive(arrays)
+    assert words in str(caught.value)
+    assert_near(copied(found), before, 0)
+
+
+# --- The server
+# -------------------------------------------------------------------------------------------------------
+
+NAMES = ("body.weight", "body.running_mean", "head.bias")
+
+
+def arrays_of(rng, dtype=np.float64, variates=False):
+    shapes = dict(zip(NAMES, ((3, 2), (2,), (4,)), strict=True))
+    found = {name: rng.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+    if variates:
+        found |= {
+            f"variate/{n}": rng.normal(size=s).astype(dtype)
+            for n, s in shapes.items()
+            if "running" not in n
+        }
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("examples", [(1, 1, 1), (7, 1, 2), (5, 0, 3), (0, 2, 0)])
+def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
+    rng, clients, rate = np.random.default_rng(5), 6, 0.7
+    x = arrays_of(rng, dtype)
+    server = ScaffoldServer(x, Keys(learning_rate=rate), clients=range(clients))
+    assert {name for name in server.sent_to(0) if name.startswith("variate/")} == {
+        "variate/body.weight",
+        "variate/head.bias",
+    }
+    assert not any(
+        array.any() for name, array in server.sent_to(0).items() if name.startswith("variate/")
+    )
+    c = {name: np.zeros(x[name].shape) for name in ("body.weight", "head.bias")}
+    shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
+    for _ in range(3):
+        came = [arrays_of(rng, dtype, variates=True) for _ in examples]
+        server.aggregate(
+            {
+                2 * k: Statistics(one, n, {"steps": 4})
+                for k, (n, one) in enumerate(zip(examples, came, strict=True))
+            }
+        )
+        for name in x:
+            step = sum(
+                p * (one[name].astype(np.float64) - x[name])
+                for p, one in zip(shares, came, strict=True)
+            )
+            x[name] = x[name] + (1 if "running" in name else rate) * step
+        for name in c:
+            mean = sum(
+                p * one[f"variate/{name}"].astype(np.float64)
+                for p, one in zip(shares, came, strict=True)
+            )
+            c[name] = c[name] + taking / clients * mean
+        tolerance = 20 * np.finfo(dtype).eps
+        assert_near(server.global_model(), x, tolerance)
+        assert_near(
+            server.sent_to(1),
+            x | {f"variate/{name}": array for name, array in c.items()},
+            tolerance,
+        )
+        assert {array.dtype for array in server.sent_to(0).values()} == {np.dtype(dtype)}
+
+
+# --- Both together
+# ----------------------------------------------------------------------------------------------------
+
+DECAY = 0.2
+
+
+def federation(method, rounds, participants, clients=3):
+    """A few learners of different data and a server of plain means, after rounds of full
+    batches.
+    """
+    found = [
+        new(method, seed=k, batch_size=8, weight_decay=DECAY, local_epochs=5)
+        for k in range(clients)
+    ]
+    server = ScaffoldServer(state(found[0].scored), Keys(learning_rate=1.0), clients=range(clients))
+    for number in range(rounds):
+        replies = {}
+        for k in participants(number):
+            sent = server.sent_to(k) if method == "scaffold" else server.global_model()
+            found[k].receive(sent)
+            found[k].train()
+            variates = {name: np.zeros_like(array) for name, array in server.sent_to(k).items()}
+            replies[k] = Statistics(variates | copied(found[k]), 1)
+        server.aggregate(replies)
+    return server, found
+
+
+def slope(server, found):
+    """Largest entry of the gradient of the mean loss at the server's model."""
+    x = server.global_model()
+    parts = [
+        gradient(lambda a: softmax_loss(a, *next(iter(batches(one.local.task)))), x)
+        for one in found
+    ]
+    return max(
+        np.abs(np.mean([one[name] for one in parts], axis=0) + DECAY * x[name]).max() for name in x
+    )
+
+
+def test_the_servers_variate_is_the_mean_of_the_clients_whoever_took_part():
+    server, found = federation("scaffold", 7, lambda number: {number % 3, (number // 2) % 3})
+    means = {name: np.mean([kept(one)[name] for one in found], axis=0) for name in kept(found[0])}
+    assert_near(split(server.sent_to(0))[1], means, 1e-14)
+
+
+def test_different_clients_agree_on_a_stationary_point_where_fedavg_does_not():
+    everybody = lambda number: range(3)  # noqa: E731
+    assert slope(*federation("scaffold", 100, everybody)) < 1e-5
+    assert slope(*federation("fedavg", 100, everybody)) > 1e-4
+
+
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
+
+IMAGES = {
+    "dataset": "digits",
+    "images__train_subset": 240,
+    "images__test_subset": 100,
+    "batch_size": 32,
+    "local_epochs": 2,
+    "learning_rate": 0.02,
+    "fine_tune_epochs": 0,
+}
+NODES = {"dataset": "trees", "optimizer": "sgd", "learning_rate": 0.3, "local_epochs": 3}
+
+
+@pytest.mark.parametrize("settings", [IMAGES, NODES])
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"num_rounds": 1},  # all variates are 0
+        {"num_rounds": 3, "clients": 1},  # the server's is the client's
+        # in a single step all corrections cancel in the mean
+        {"num_rounds": 3, "local_epochs": 1, "batch_size": 0},
+    ],
+)
+def test_where_nothing_is_to_be_corrected_it_is_fedavg_of_equal_weights(limit, settings, tmp_path):
+    scaffold = run(tmp_path, "scaffold", method="scaffold", **settings | limit)
+    fedavg = run(tmp_path, "fedavg", method="fedavg", weights="uniform", **settings | limit)
+    for name, array in fedavg.model.items():
+        np.testing.assert_allclose(scaffold.model[name], array, rtol=0, atol=2e-6)
+    assert scaffold.summary["global_accuracy"] == fedavg.summary["global_accuracy"]
+    assert float(scaffold.rounds[-1]["loss"]) == pytest.approx(
+        float(fedavg.rounds[-1]["loss"]), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("weights", ["auto", "examples"])
+def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
+    recorder = Recorder()
+    found = run(
+        tmp_path, method="scaffold", weights=weights, num_rounds=1, intercept=recorder, **IMAGES
+    )
+    replies = recorder.replies("train")
+    sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
+    assert len(set(sizes)) > 1
+    shares = np.full(3, 1 / 3) if weights == "auto" else sizes / sizes.sum()
+    came = [decode_arrays(reply["arrays"]) for reply in replies]
+    for name, array in found.model.items():
+        mean = sum(
+            share * one[name].astype(np.float64) for share, one in zip(shares, came, strict=True)
+        )
+        np.testing.assert_allclose(array, mean, rtol=0, atol=4 * EPS)
+
+
+SGD_REFUSED = "optimizer-with-optimizer-state-with-method"
+
+
+@pytest.mark.parametrize("keys", [{"optimizer": "adam"}, {"optimizer-state": "kept"}])
+def test_it_is_for_sgd_from_rest_alone(keys):
+    for dataset in ("digits", "trees"):
+        with refuses(SGD_REFUSED, *keys.values(), "scaffold", error=ConfigError):
+            parse({"method": "scaffold", "dataset": dataset} | keys)
+
+
+def test_a_server_that_goes_on_is_the_same():
+    rng = np.random.default_rng(8)
+    whole, resumed = (
+        ScaffoldServer(
+            arrays_of(np.random.default_rng(0)), Keys(learning_rate=0.5), clients=range(3)
+        )
+        for _ in range(2)
+    )
+    replies = [
+        {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
+    ]
+    whole.aggregate(replies[0])
+    resumed.load(whole.state())
+    for server in (whole, resumed):
+        server.aggregate(replies[1])
+    assert_near(whole.state(), resumed.state(), 0)
+    assert_near(whole.sent_to(0), resumed.sent_to(0), 0)
+
+
+def test_running_statistics_have_no_variate(tmp_path):
+    recorder = Recorder()
+    settings = IMAGES | {
+        "images__norm": "batch",
+        "model": "convnet",
+        "num_rounds": 1,
+        "local_epochs": 1,
+    }
+    found = run(tmp_path, method="scaffold", intercept=recorder, **settings)
+    names = decode_arrays(recorder.replies("train")[0]["arrays"]).keys()
+    running = {name for name in names if name.endswith(("running_mean", "running_var"))}
+    assert len(running) == 14
+    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {
+        f"variate/{n}" for n in running
+    }
+    assert found.summary["status"] == "completed"
