@@ -119,6 +119,14 @@ def own_anchors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def secrets_by_names() -> Iterator[None]:
+    """For runs of a whole module's nodes: they split their own data as in every other session."""
+    with pytest.MonkeyPatch.context() as patch:
+        give_secrets(patch)
+        yield
+
+
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.Logger) -> Path:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run),

@@ -32,7 +32,8 @@ the tenth of the clients with the lowest scores, "global" the accuracy of the on
 the server's test images after the last round. kB are of a client per round. The last row is the
 trivial answer.
 """
-NODES = "num-supernodes=10 methods=fedavg,fedavg-mean,flatland seed=1100 seeds=5"
+NODES_OF = "num-supernodes=10 seed=1100 seeds=5 methods="
+NODES = f"{NODES_OF}fedavg,fedavg-mean,flatland"
 IMAGES = (
     "mnist num-supernodes=20 num-rounds=10 images.train-subset=3000 images.test-subset=1000 "
     "methods=fedavg,spherefed,hyperfed seed=1100 tuning-seeds=1 seeds=5"
@@ -48,7 +49,8 @@ COMPARISONS = {
     ),
     "minesweeper-10": (
         "Minesweeper, 10 clients",
-        f"dataset=minesweeper num-rounds=30 local-epochs=3 embedding-dim=64 tuning-seeds=1 {NODES}",
+        "dataset=minesweeper num-rounds=30 local-epochs=3 embedding-dim=64 tuning-seeds=1"
+        f" {NODES},flatland-euclidean",
     ),
     "cora-links": (
         "Edges of Cora, 5 dimensions, 10 clients",

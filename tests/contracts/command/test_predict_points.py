@@ -82,7 +82,7 @@ def files(tmp_path_factory):
 
 
 def nodes_of(files: Path) -> list[dict]:
-    node = {"state-path": str(files)}
+    node = {"state-path": str(files / "state")}
     return [
         node | {"partition-id": number, "data-path": str(files / f"{number}.csv")}
         for number in range(3)
@@ -90,7 +90,7 @@ def nodes_of(files: Path) -> list[dict]:
 
 
 @pytest.fixture(scope="module")
-def named(files):
+def named(files, secrets_by_names):
     """A run of real nodes whose server has labelled points, and so names the groups."""
     return run(files / "named", nodes=nodes_of(files), test_data=str(files / "test.csv"), **SMALL)
 
