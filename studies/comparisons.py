@@ -32,8 +32,7 @@ the tenth of the clients with the lowest scores, "global" the accuracy of the on
 the server's test images after the last round. kB are of a client per round. The last row is the
 trivial answer.
 """
-NODES_OF = "num-supernodes=10 seed=1100 seeds=5 methods="
-NODES = f"{NODES_OF}fedavg,fedavg-mean,flatland"
+NODES = "num-supernodes=10 seed=1100 seeds=5 methods=fedavg,fedavg-mean,flatland"
 IMAGES = (
     "mnist num-supernodes=20 num-rounds=10 images.train-subset=3000 images.test-subset=1000 "
     "methods=fedavg,spherefed,hyperfed seed=1100 tuning-seeds=1 seeds=5"

@@ -323,7 +323,7 @@ def test_the_data_are_not_overwritten(named, files, capsys):
 
 
 def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
-    rows, told = ask(capsys, named.path, files / "1.csv", "--state-path", files)
+    rows, told = ask(capsys, named.path, files / "1.csv", "--state-path", files / "state")
     assert len(rows) == 60
     number = re.fullmatch(r"60, (\d+) to score on", told["points"])
     assert number
