@@ -162,11 +162,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
     """The time by which phases end: clients that never answer take none, however busy the machine
     is."""
     import curvfed.server_app.secure.masked_cohort
+    import curvfed.server_app.secure.patience
     import curvfed.strategies.wire.exchange
 
     clock = PausedClock()
     monkeypatch.setattr(curvfed.strategies.wire.exchange, "time", clock)
     monkeypatch.setattr(curvfed.server_app.secure.masked_cohort, "time", clock)
+    monkeypatch.setattr(curvfed.server_app.secure.patience, "time", clock)
     return clock
 
 

@@ -2,8 +2,8 @@
 
     python -m studies.curvature_response --data FOLDER
 
-The comparison `minesweeper-10` has the settings; here only the curvature changes, on seeds of which
-none tuned a setting. The scores go to `docs/measured/curvature-response.json`, and a page and a
+The comparison `minesweeper-10` has the settings; here only the curvature changes, on seeds that
+tuned no setting. The scores go to `docs/measured/curvature-response.json`, and a page and a
 picture beside it.
 """
 
@@ -19,6 +19,7 @@ import numpy as np
 
 import curvfed
 from curvfed.deployments.compare.results import paired_interval
+from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
 
 MEASURED = Path(__file__).parents[1] / "docs" / "measured"
@@ -50,7 +51,7 @@ models in percent, at the round of best validation, mean ± standard deviation o
 1114. The intervals of the differences are at 95% and hold together. `auto`: each client learns a
 curvature of its own.
 
-![ROC-AUC by curvature](curvature-response.svg)
+![ROC-AUC by curvature](curvature-response.png)
 
 | curvature of all clients | ROC-AUC | difference to 0 |
 | --- | --- | --- |
@@ -75,7 +76,7 @@ def main() -> int:
     result = {"settings": configuration, "seeds": list(SEEDS), "curvatures": entries}
     write_atomically(STORED, (json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
     write_atomically(STORED.with_suffix(".md"), page(entries).encode())
-    draw(entries, STORED.with_suffix(".svg"))
+    draw(entries, STORED.with_suffix(".png"))
     return 0
 
 
@@ -133,26 +134,18 @@ def page(entries: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """The scores over the curvature, which has a logarithmic axis between 0 and `auto`."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "curvature"
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
+    """The score of each seed and their mean, by curvature."""
     places = np.arange(len(entries))
     means = [100 * item["mean"] for item in entries]
-    for place, item in zip(places, entries, strict=True):
-        points = [100 * value for value in item["scores"]]
-        axes.plot([place] * len(points), points, "o", color="0.75", markersize=4)
-    axes.plot(places, means, "o-", color="#0072b2")
-    axes.set_xticks(places, [item["name"] for item in entries])
-    axes.set_xlabel("curvature")
-    axes.set_ylabel("ROC-AUC (%)")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
-    plt.close(figure)
+    with style.applied():
+        figure, (axes,) = style.panels(1)
+        for place, item in zip(places, entries, strict=True):
+            points = [100 * value for value in item["scores"]]
+            axes.plot([place] * len(points), points, "o", color=style.SOFT, markersize=4)
+        axes.plot(places, means, "o-", color=style.MEAN)
+        axes.set_xticks(places, [item["name"] for item in entries])
+        charts.name(axes, "curvature", "ROC-AUC (%)", "flatland on Minesweeper")
+    figure.savefig(path, dpi=150, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -2,17 +2,17 @@
 training, evaluation and calibration."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from curvfed.server_app.answer import Answer, reason_texts
 from curvfed.server_app.cohort import Check, Cohort, Question
-from curvfed.server_app.federation import nodes_back
-from curvfed.server_app.run import PHASE_SILENCE, RoundError, Run, check_enough
+from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure import START_ALL, complete_groups, group_size
 from curvfed.server_app.secure.group_keys import Group, GroupKeys
+from curvfed.server_app.secure.patience import ask_patiently
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.privacy_noise import CLIP, honest_shares, split_clip
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
@@ -43,10 +43,6 @@ from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Parts, Repl
 EXCHANGES = 3
 """Maximum number of exchanges of keys in a phase. Each follows the restart of a member."""
 
-FIRST_PAUSE = 1.0
-LAST_PAUSE = 30.0
-"""Shortest and longest pause between two looks for nodes that are away, in seconds."""
-
 Sizes = tuple[int, int]
 """The modulus and the length of a group's vectors."""
 
@@ -76,6 +72,7 @@ class MaskedCohort(Cohort):
         super().__init__(run)
         described = run.federation.descriptions
         self._stated: dict[int, Group] = {}
+        # By the groups whose holders could not be counted, the reason.
         self._uncounted: dict[Group, str] = {}
         if any(client.group for client in described.values()):
             check_groups(run.config)
@@ -371,7 +368,7 @@ class MaskedCohort(Cohort):
         def ask(clients: Sequence[int]) -> Answer:
             return self.send(header, clients, check, parts, template)
 
-        return self._patiently(header, keyed, ask)
+        return ask_patiently(self.run, header, keyed, ask)
 
     def _ask_for_keys(
         self,
@@ -386,36 +383,8 @@ class MaskedCohort(Cohort):
         def ask(clients: Sequence[int]) -> Answer:
             return self.send(header, clients, check, parts, None)
 
-        answer = self._patiently(header, of_groups, ask)
+        answer = ask_patiently(self.run, header, of_groups, ask)
         self.record(answer, started, in_round=True)
-        return answer
-
-    def _patiently(
-        self,
-        header: Header,
-        of_groups: Iterable[Group],
-        ask: Callable[[Sequence[int]], Answer],
-    ) -> Answer:
-        """Ask the members of groups, and those that are away again once they are back, up to
-        `secure.patience` seconds."""
-        run = self.run
-        every_group = list(of_groups)
-        answer = ask([member for group in every_group for member in group])
-        deadline = time.monotonic() + run.config.secure.patience
-        pause = FIRST_PAUSE
-        while away := _away(answer, every_group):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                break
-            text = f"{header.phase}: waiting for partitions {away}, up to {left:.0f} s more"
-            run.progress.say(header.round, text, PHASE_SILENCE)
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, LAST_PAUSE)
-            back = nodes_back(run.grid, run.config, header.run, run.federation, away)
-            if back:
-                nodes = dict(sorted((run.federation.nodes | back).items()))
-                run.federation = replace(run.federation, nodes=nodes)
-                answer = answer.joined(ask(sorted(back)))
         return answer
 
     def _answer(self, question: Question, answer: Answer, failed: Mapping[Group, str]) -> Answer:
@@ -444,13 +413,3 @@ class MaskedCohort(Cohort):
                 key="too-few-replies",
             )
         return left
-
-
-def _away(answer: Answer, every_group: Iterable[Group]) -> list[int]:
-    """The members that are away, of groups in which nobody failed for another reason."""
-    away: list[int] = []
-    for group in every_group:
-        missing = {member for member in group if member not in answer.replies}
-        if missing <= answer.away:
-            away += sorted(missing)
-    return away

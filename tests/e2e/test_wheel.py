@@ -14,6 +14,7 @@ from hostile import LIGHT, PROBE, check_imports, hostile_folder
 from packaging.metadata import Metadata
 
 from curvfed.deployments.package_files import ROOMS
+from curvfed.tasks.plugins import TESTS
 
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
@@ -81,13 +82,13 @@ def test_the_wheel_is_whole(wheel):
         f"curvfed/{path.relative_to(ROOT).as_posix()}"
         for room in (*ROOMS, "deployments", "presets", "sweeps")
         for path in (ROOT / room).rglob("*")
-        if path.suffix in (".py", ".toml")
+        if path.suffix in (".py", ".toml") and TESTS not in path.parts
     }
     wanted |= {f"curvfed/deployments/systemd/{path.name}" for path in UNITS.iterdir()}
     assert len(wanted) > 300
     assert wanted | {"curvfed/pyproject.toml", "curvfed/py.typed", "curvfed/__init__.py"} <= names
     assert all(name.startswith(("curvfed/", "curvfed-")) for name in names)
-    assert not any("studies" in Path(name).parts for name in names)
+    assert not any({"studies", TESTS}.intersection(Path(name).parts) for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {
         *(".py", ".toml", ".typed", ".md", ".service", ".env", ".conf", ".json"),

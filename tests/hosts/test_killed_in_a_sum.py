@@ -100,4 +100,5 @@ def test_the_hulls_of_the_others_are_exact(a_sum: Sum) -> None:
 
 def test_no_phase_outlasts_its_timeout(a_sum: Sum) -> None:
     for row in a_sum.found.rounds:
-        assert float(row["seconds"]) < a_sum.timeout + PATIENCE + 30, row
+        # The dead are asked, waited for, and asked again while Flower takes them for connected.
+        assert float(row["seconds"]) < 2 * a_sum.timeout + PATIENCE + 15, row
