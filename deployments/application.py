@@ -11,11 +11,13 @@ from typing import Annotated, Any, TypeVar
 
 import click
 import typer
+import typer.main
 from typer.core import TyperGroup
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 from curvfed.strategies.config.run_config import defaults, nearest_key
+from curvfed.tasks.plugins import absent_hint
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,6 +52,16 @@ class Application(typer.Typer):
         return register
 
 
+def click_command(name: str, command: Callable[..., Any]) -> click.Command:
+    """The command of a function, or of a Typer application, under a name."""
+    application = Application()
+    if isinstance(command, typer.Typer):
+        application.add_typer(command, name=name)
+    else:
+        application.command(name)(command)
+    return typer.main.get_group(application).commands[name]
+
+
 class Commands(TyperGroup):
     """Commands with keys as words without dashes."""
 
@@ -59,7 +71,9 @@ class Commands(TyperGroup):
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             names = ", ".join(self.list_commands(ctx))
-            raise click.UsageError(f"{error.message} The commands are {names}.", ctx) from None
+            raise click.UsageError(
+                f"{error.message} The commands are {names}.{absent_hint()}", ctx
+            ) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Show the form of a key in the error for a key that is written as an option.

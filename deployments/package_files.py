@@ -21,7 +21,7 @@ import tomli_w
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
 from curvfed.tasks.errors import near_names
-from curvfed.tasks.plugins import TESTS
+from curvfed.tasks.plugins import LOCAL
 
 PRESETS = "presets"
 SWEEPS = "sweeps"
@@ -122,7 +122,7 @@ def modules(package: Path, home: Path) -> dict[str, bytes]:
     return {
         name.as_posix(): path.read_bytes()
         for name, path in sorted(paths.items())
-        if _is_module_name(name) and TESTS not in name.parts
+        if _is_module_name(name) and LOCAL.isdisjoint(name.parts)
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.errors import MachineError
 from curvfed.deployments.processes import MAX_SOCKET_FOLDER, socket_folder
 
 
@@ -30,7 +30,7 @@ class Resources:
     UsageError
         If `gpus` is neither a share of one GPU nor a whole number, or this machine has fewer cores
         or GPUs.
-    ClusterError
+    MachineError
         If nothing listens at the address.
     """
 
@@ -115,7 +115,7 @@ def _check_reachable(address: str) -> None:
 
     Raises
     ------
-    ClusterError
+    MachineError
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdecimal():  # a word such as auto
@@ -123,7 +123,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise ClusterError(f"no Ray cluster at {address}: {error}", key="no-ray") from None
+        raise MachineError(f"no Ray cluster at {address}: {error}", key="no-ray") from None
 
 
 def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:

@@ -18,8 +18,14 @@ from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
+SHIPPED = ("baselines", "cluster", "graph_baselines")
+"""The extensions of the whole package."""
+
 TESTS = "tests"
 """The folder of an extension's tests, which are in no wheel and no bundle."""
+
+LOCAL = frozenset({TESTS, "commands"})
+"""Folders of an extension that no server and no client of a run needs: no bundle has them."""
 
 log = logging.getLogger("curvfed")
 
@@ -60,18 +66,52 @@ def _scan() -> Any:
 
 
 @cache
-def of_extensions(kind: str) -> dict[str, str]:
-    """The places of the group `curvfed.KIND` in `entry_points.toml` of curvfed's own extensions, by
-    name; an extension whose folder was deleted adds none."""
+def extension_files() -> dict[str, Path]:
+    """The file `entry_points.toml` of each of curvfed's own extensions that is here, by name."""
     spec = find_spec("curvfed.extensions")
     if spec is None or not spec.submodule_search_locations:
         return {}
     (folder,) = spec.submodule_search_locations
+    return {file.parent.name: file for file in sorted(Path(folder).glob("*/entry_points.toml"))}
+
+
+@cache
+def of_extensions(kind: str) -> dict[str, str]:
+    """The places of the group `curvfed.KIND` in `entry_points.toml` of curvfed's own extensions, by
+    name; an extension whose folder was deleted adds none."""
     places: dict[str, str] = {}
-    for file in sorted(Path(folder).glob("*/entry_points.toml")):
+    for file in extension_files().values():
         groups = tomllib.loads(file.read_text(encoding="utf-8"))
         places |= groups.get(f"curvfed.{kind}", {})
     return places
+
+
+def absent_hint() -> str:
+    """The end of an error about an unknown name, if extensions that could know it were deleted."""
+    absent = [name for name in SHIPPED if name not in extension_files()]
+    if not absent:
+        return ""
+    return (
+        f" (This copy of curvfed lacks the extensions {', '.join(absent)}; an installation of the"
+        " whole package has them.)"
+    )
+
+
+def additions(kind: str) -> list[str]:
+    """The names in the group `curvfed.KIND` of curvfed's own extensions, then of other packages."""
+    return list(dict.fromkeys([*of_extensions(kind), *registered(kind)]))
+
+
+def addition(kind: str, name: str) -> Any:
+    """Import the object with a name of `additions`.
+
+    Raises
+    ------
+    DataError
+        If the import fails, or more than one package has the name.
+    """
+    places = of_extensions(kind)
+    return imported(places[name]) if name in places else load(kind, name)
 
 
 @cache

@@ -1,116 +1,57 @@
 """The command `curvfed`. Each command imports its modules when it runs, so that help needs neither
 torch nor Flower. A command of the group `curvfed cluster` is a function of its name in
-`deployments/cluster`."""
+`extensions/cluster`."""
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated
 
 import click
 import typer
-import typer.main
 
-from curvfed.deployments.application import Application, Commands, Failure, expanded
+from curvfed.deployments.application import Application, Commands, Failure, click_command
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.check import check, datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, curvature, embed, export, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.commands.sweep import compare, report, sweep
+from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import check_working_folder
 from curvfed.deployments.terminal import lasting_output
-
-MODULES = {
-    "init": "setup",
-    "add": "setup",
-    "renew": "setup",
-    "superlink": "flower",
-    "supernode": "flower",
-    "service": "service",
-    "doctor": "status",
-    "register": "registry",
-    "revoke": "registry",
-    "status": "status",
-    "ledger": "ledger",
-    "regroup": "ledger",
-    "run": "run",
-}
-"""The module of each command, in the order of the list."""
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
 
 
-class ClusterCommands(Commands):
-    """The commands of a cluster, in the order of `MODULES`."""
+class AllCommands(Commands):
+    """The core's commands, and those of extensions and other packages, the objects of the group
+    `curvfed.commands`: functions or Typer applications."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands."""
-        return list(MODULES)
+        """The names of the commands, the core's first."""
+        return list(dict.fromkeys([*super().list_commands(ctx), *plugins.additions("commands")]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, or None."""
-        if cmd_name not in MODULES:
-            return None
-        module = importlib.import_module(f"curvfed.deployments.cluster.{MODULES[cmd_name]}")
-        command = getattr(module, cmd_name)
-        if isinstance(command, Application):
-            return typer.main.get_command(command)
-        alone = Application(add_completion=False)
-        alone.command()(command)
-        return typer.main.get_command(alone)
+        """The command of a name, or None.
 
-
-cluster_app = Application(
-    cls=ClusterCommands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="""
-A cluster of real machines: one SuperLink, a SuperNode beside each site's
-data, TLS and a key per node.
-
-[bold]On the server[/bold]
-  curvfed cluster init --host fl.example.org --node north --node south --node west
-  curvfed cluster service install
-  curvfed cluster register
-[bold]On a node, with its folder[/bold]
-  curvfed cluster service install ~/north --node-config 'partition-id=0 data-path="graph.pt"'
-[bold]On the server[/bold]
-  curvfed cluster run method=flatland num-rounds=20
-  curvfed cluster status
-  curvfed cluster doctor
-
-Flower's commands are printed before they run. Exit status: 0 done, 1 failed, 2
-wrong usage, 128 + n stopped by signal n (130 for Ctrl-C). Wrong usage is wrong on
-every machine, such as a port or a value of --node-config; if a file or program is
-missing on this machine, the status is 1.
-""",
-)
-
-
-@cluster_app.callback()
-def cluster(
-    ctx: typer.Context,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            parser=expanded,
-            metavar="DIR",
-            help="The server's folder, ~/curvfed/cluster by default.",
-        ),
-    ] = None,
-) -> None:
-    """The common option of the commands of a cluster."""
-    if folder is None:
-        from curvfed.strategies.base.run_keys import home
-
-        folder = home() / "cluster"
-    ctx.obj = folder.absolute()
+        Raises
+        ------
+        UsageError
+            If its package cannot be imported.
+        """
+        command = super().get_command(ctx, cmd_name)
+        if command is not None or cmd_name not in plugins.additions("commands"):
+            return command
+        try:
+            return click_command(cmd_name, plugins.addition("commands", cmd_name))
+        except DataError as error:
+            raise UsageError(f"command {cmd_name}: {error}", key="command") from error
 
 
 app = Application(
     name="curvfed",
-    cls=Commands,
+    cls=AllCommands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -123,7 +64,6 @@ curvfed methods
 Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
 """,
 )
-app.add_typer(cluster_app, name="cluster")
 
 
 def _show_version(is_requested: bool) -> None:
@@ -182,14 +122,12 @@ def _status(arguments: Sequence[str]) -> int:
         _print_error(failure.__cause__, is_debug)
         return failure.status
     except Exception as error:
-        from curvfed.deployments.cluster import ClusterError, WrongUsageError
         from curvfed.strategies.errors import ConfigError
 
-        if not isinstance(error, UsageError | ConfigError | ClusterError):
+        if not isinstance(error, UsageError | ConfigError | MachineError):
             raise
         _print_error(error, is_debug)
-        is_failure = isinstance(error, ClusterError) and not isinstance(error, WrongUsageError)
-        return 1 if is_failure else 2
+        return error.status if isinstance(error, MachineError) else 2
     return 0
 
 

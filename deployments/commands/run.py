@@ -26,7 +26,7 @@ from rich.markup import escape
 
 from curvfed.deployments.application import Address, Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
-from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.errors import MachineError
 from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import (
     QUIET,
@@ -141,7 +141,7 @@ def run(
         print(stop)
         code = 128 + stop.signum
     except FileNotFoundError as error:
-        raise ClusterError(
+        raise MachineError(
             f"Flower is not installed beside {sys.executable}: {error}", key="no-flower"
         ) from None
     except subprocess.TimeoutExpired:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.child import Task, make_run
 
@@ -26,7 +26,7 @@ class RayCluster:
 
     Raises
     ------
-    ClusterError
+    MachineError
         If the cluster cannot be reached.
     UsageError
         If it has too few resources for a run.
@@ -40,7 +40,7 @@ class RayCluster:
         try:
             ray.init(address=resources.address, log_to_driver=False, logging_level=logging.CRITICAL)
         except Exception as error:  # Ray raises errors of many classes
-            raise ClusterError(
+            raise MachineError(
                 f"no Ray cluster at {resources.address}: {error}", key="no-ray"
             ) from None
         available: dict[str, float] = ray.cluster_resources()

@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.errors import MachineError
 from curvfed.deployments.sweep import DEFAULTS, LOGS
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
@@ -74,7 +74,7 @@ class Results:
 
     Raises
     ------
-    ClusterError
+    MachineError
         By all methods, if the file cannot be written, or is locked for a minute.
     UsageError
         By all methods, if the file is no table of runs.
@@ -160,7 +160,7 @@ class Results:
                 )
                 yield database
         except sqlite3.OperationalError as error:
-            raise ClusterError(f"{self._path}: {error}", key="results-file") from None
+            raise MachineError(f"{self._path}: {error}", key="results-file") from None
         except sqlite3.DatabaseError as error:
             raise UsageError(
                 f"{self._path} is damaged ({error}); remove it, and the next call makes it again"

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError, Value
-from curvfed.deployments.cluster import ClusterError
+from curvfed.deployments.errors import MachineError
 from curvfed.deployments.processes import signals
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.child import Task
@@ -62,7 +62,7 @@ def executor_of(resources: Resources, console: Console) -> Iterator[Executor]:
 
     Raises
     ------
-    ClusterError
+    MachineError
         If the Ray cluster cannot be reached, or this machine fails, as with a full disk or without
         room for a process.
     UsageError
@@ -79,7 +79,7 @@ def executor_of(resources: Resources, console: Console) -> Iterator[Executor]:
         console.print(f"Interrupted. {CONTINUES}")
         raise
     except OSError as error:
-        raise ClusterError(f"{error}. {CONTINUES}", key="machine") from error
+        raise MachineError(f"{error}. {CONTINUES}", key="machine") from error
 
 
 def make_runs(
@@ -107,7 +107,7 @@ def make_runs(
 
     Raises
     ------
-    ClusterError, UsageError
+    MachineError, UsageError
         If the table cannot be written.
     OSError
         If no process can be started.
@@ -152,7 +152,7 @@ def run_sweep(
 
     Raises
     ------
-    ClusterError, UsageError, OSError
+    MachineError, UsageError, OSError
         See `make_runs` and `locked`.
     """
     with locked(folder):

@@ -126,7 +126,8 @@ def _row(method: str) -> Method:
         raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
     hint = did_you_mean(method, METHODS, "`curvfed methods`")
     raise ConfigError(
-        f'method = "{method}"{hint}; the package of a method {plugins.EVERYWHERE}',
+        f'method = "{method}"{hint}; the package of a method {plugins.EVERYWHERE}'
+        f"{plugins.absent_hint()}",
         key="no-such-method",
     )
 
@@ -162,7 +163,7 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
                 )
             reasons.append(f'unknown key "{key}"{hint}')
     if reasons:
-        raise ConfigError("\n".join(reasons), key="unknown-key")
+        raise ConfigError("\n".join(reasons) + plugins.absent_hint(), key="unknown-key")
 
 
 def _read(

@@ -21,7 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.cluster import ClusterError
+from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.stored_files import write_atomically
 from studies.accept import (

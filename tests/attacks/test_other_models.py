@@ -142,7 +142,7 @@ def test_another_file_of_the_app_is_other_code(room, tmp_path, monkeypatch):
     monkeypatch.setattr(masked, "folders_of", lambda room: [tmp_path / room])
     assert digest() == installed
     changed = max(
-        path for path in (tmp_path / room).rglob("*.py") if plugins.TESTS not in path.parts
+        path for path in (tmp_path / room).rglob("*.py") if plugins.LOCAL.isdisjoint(path.parts)
     )
     changed.write_text(changed.read_text() + "\n")
     other_content = digest()

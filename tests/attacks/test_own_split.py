@@ -26,7 +26,7 @@ from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger import ledger_of
 from curvfed.client_app.node.own_split import own_split
 from curvfed.client_app.node.policy import Policy
-from curvfed.deployments.cluster.node_config import check_data
+from curvfed.extensions.cluster.commands.node_config import check_data
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import open_dataset
 from curvfed.strategies.errors import ConfigError

@@ -19,7 +19,7 @@ from curvfed.tasks.plugins import TESTS
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
 
-UNITS = ROOT / "deployments" / "systemd"
+UNITS = ROOT / "extensions" / "cluster" / "systemd"
 RUNS = {
     "flatland": ["method=flatland", "dataset=trees"],
     "hyperfed": ["method=hyperfed", "dataset=digits"],
@@ -84,7 +84,7 @@ def test_the_wheel_is_whole(wheel):
         for path in (ROOT / room).rglob("*")
         if path.suffix in (".py", ".toml") and TESTS not in path.parts
     }
-    wanted |= {f"curvfed/deployments/systemd/{path.name}" for path in UNITS.iterdir()}
+    wanted |= {f"curvfed/extensions/cluster/systemd/{path.name}" for path in UNITS.iterdir()}
     assert len(wanted) > 300
     assert wanted | {"curvfed/pyproject.toml", "curvfed/py.typed", "curvfed/__init__.py"} <= names
     assert all(name.startswith(("curvfed/", "curvfed-")) for name in names)

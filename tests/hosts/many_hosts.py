@@ -17,8 +17,8 @@ from app_runs import run as run_here
 from local_cluster import SERVER, LocalCluster, shares
 from namespaces import Network, NoNamespacesError
 
-from curvfed.deployments.cluster.registry import read_names
 from curvfed.deployments.processes import free_ports, wait_until
+from curvfed.extensions.cluster.commands.registry import read_names
 
 NODES = ("n0", "n1", "n2")
 GUEST, STRANGER = "n3", "stranger"

@@ -14,7 +14,7 @@ from graph_fixtures import user_fields, write_user_graph
 from image_fixtures import write_classes
 from local_cluster import LocalCluster, signed
 
-from curvfed.deployments.cluster import ClusterError
+from curvfed.extensions.cluster.commands import ClusterError
 
 SITES = 4
 POLICIES = {

@@ -22,7 +22,7 @@ from local_cluster import SERVER, LocalCluster, shares, signed
 from many_hosts import await_, ended
 from tiers import only
 
-from curvfed.deployments.cluster import ClusterError
+from curvfed.extensions.cluster.commands import ClusterError
 
 NODES = 4
 NAME = "killed"

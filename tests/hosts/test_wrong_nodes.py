@@ -9,10 +9,10 @@ import pytest
 from local_cluster import CONNECTED, SERVER
 from many_hosts import GUEST, LONG, NODES, STRANGER, Hosts, ended
 
-from curvfed.deployments.cluster.certificates import make_authority
-from curvfed.deployments.cluster.flower import flower_supernode
-from curvfed.deployments.cluster.folder import NodeFolder
 from curvfed.deployments.processes import free_ports
+from curvfed.extensions.cluster.commands.certificates import make_authority
+from curvfed.extensions.cluster.commands.flower import flower_supernode
+from curvfed.extensions.cluster.commands.folder import NodeFolder
 
 QUICK = ("method=fedavg", "dataset=trees", "embedding-dim=8", "num-rounds=1")
 SHARE = "partition-id=3 num-partitions=4"

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from local_cluster import LocalCluster, cluster, shares
 
-from curvfed.deployments.cluster.folder import flwr
 from curvfed.deployments.package_files import app_folder, bundle_digest
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
+from curvfed.extensions.cluster.commands.folder import flwr
 
 pytestmark = [
     pytest.mark.long,

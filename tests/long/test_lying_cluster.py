@@ -10,10 +10,10 @@ from graph_fixtures import user_fields
 from local_cluster import LocalCluster, cluster, shares, signed
 from safetensors.numpy import load_file
 
-from curvfed.deployments.cluster.folder import flwr
 from curvfed.deployments.package_files import app_folder
 from curvfed.deployments.processes import wait_until
 from curvfed.deployments.run_results import toml_pairs
+from curvfed.extensions.cluster.commands.folder import flwr
 
 pytestmark = [
     pytest.mark.long,

@@ -15,9 +15,9 @@ from typing import Any
 
 import psutil
 
-from curvfed.deployments.cluster import ClusterError
-from curvfed.deployments.cluster.folder import ONE_PORT, ServerFolder
 from curvfed.deployments.processes import free_ports, is_alive, stop, wait_until
+from curvfed.extensions.cluster.commands import ClusterError
+from curvfed.extensions.cluster.commands.folder import ONE_PORT, ServerFolder
 
 SERVER = "server"
 PATIENCE = 180.0

@@ -23,7 +23,7 @@ from curvfed.deployments import package_files
 from curvfed.deployments.package_files import ROOMS, TEMPLATES, app_folder
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
-from curvfed.tasks.plugins import TESTS
+from curvfed.tasks.plugins import LOCAL
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
@@ -36,7 +36,7 @@ FILES = {
             path
             for room in ROOMS
             for path in (ROOT / room).rglob("*.py")
-            if TESTS not in path.parts
+            if LOCAL.isdisjoint(path.parts)
         ),
         *(ROOT / "extensions").glob("*/entry_points.toml"),
         *(ROOT / TEMPLATES).iterdir(),

@@ -1,5 +1,6 @@
 """An extension can be deleted: without its folder the app starts, trains, and says what it lacks."""
 
+import datetime
 import json
 import os
 import shutil
@@ -11,16 +12,19 @@ import pytest
 
 from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.methods import files
-from curvfed.tasks.plugins import TESTS
+from curvfed.tasks.plugins import SHIPPED, TESTS, extension_files, of_extensions
 
 ROOT = Path(__file__).parents[3]
-EXTENSIONS = sorted(path.parent.name for path in ROOT.glob("extensions/*/entry_points.toml"))
+TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
+"""The extension that the quick tier deletes beside the case without any."""
 
 CODE = """
 import json, sys
 import curvfed
+from curvfed.deployments.commands.command import app
 from curvfed.strategies.methods import METHODS, files
 from curvfed.strategies.errors import ConfigError
+from typer.main import get_command
 
 folder = sys.argv[1]
 run = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
@@ -30,38 +34,69 @@ for method in sys.argv[2:]:
         curvfed.simulate(method, num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
     except ConfigError as error:
         refusals[method] = str(error)
-print(json.dumps([list(files()), list(METHODS), run.summary["status"], refusals]))
+commands = get_command(app).list_commands(None)
+print(json.dumps([list(files()), list(METHODS), commands, run.summary["status"], refusals]))
 """
 
 
-@pytest.mark.parametrize("deleted", [*([name] for name in EXTENSIONS), EXTENSIONS], ids="+".join)
-def test_the_rest_runs(deleted, tmp_path):
-    copy = tmp_path / "app"
+def case(deleted: list[str]):
+    quick = deleted == list(SHIPPED) or deleted == [TODAY]
+    marks = [] if quick else [pytest.mark.long]
+    return pytest.param(deleted, id="+".join(deleted), marks=marks)
+
+
+def copy_without(deleted: list[str], copy: Path) -> None:
     for name in ("curvfed", "deployments", *ROOMS):
         ignored = shutil.ignore_patterns("__pycache__", TESTS)
         shutil.copytree(ROOT / name, copy / name, ignore=ignored, dirs_exist_ok=True)
     shutil.copy(ROOT / "pyproject.toml", copy)
     for name in deleted:
         shutil.rmtree(copy / "extensions" / name)
-    if deleted == EXTENSIONS:
+    if deleted == list(SHIPPED):
         shutil.rmtree(copy / "extensions")
-    lost = {
-        name: module
-        for name, module in files().items()
-        if any(module.startswith(f"curvfed.extensions.{gone}.") for gone in deleted)
-    }
-    a_method = min(lost).replace("_", "-")
-    done = subprocess.run(
-        [sys.executable, "-c", CODE, str(tmp_path / "results"), a_method],
+
+
+def run_in(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
         env=os.environ | {"PYTHONPATH": str(copy)},
-        cwd=tmp_path,
+        cwd=copy.parent,
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_the_shipped_extensions_are_the_folders():
+    assert list(SHIPPED) == sorted(path.parent.name for path in extension_files().values())
+
+
+@pytest.mark.parametrize("deleted", [*(case([name]) for name in SHIPPED), case(list(SHIPPED))])
+def test_the_rest_runs(deleted, tmp_path):
+    copy = tmp_path / "app"
+    copy_without(deleted, copy)
+    of_deleted = tuple(f"curvfed.extensions.{name}." for name in deleted)
+    lost = [name for name, module in files().items() if module.startswith(of_deleted)]
+    lost_commands = {
+        name for name, place in of_extensions("commands").items() if place.startswith(of_deleted)
+    }
+    a_method = min(lost, default="").replace("_", "-")
+    refused = [a_method] if a_method else []
+
+    done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *refused)
     assert done.returncode == 0, done.stderr
-    left, methods, status, refusals = json.loads(done.stdout.splitlines()[-1])
+    left, methods, commands, status, refusals = json.loads(done.stdout.splitlines()[-1])
     assert left == [name for name in files() if name not in lost]
     assert status == "completed"
-    assert a_method not in methods
-    assert a_method in refusals[a_method]
+    assert lost_commands.isdisjoint(commands)
+    assert {"simulate", "run", "predict", "check"} <= set(commands)
+    for method in refused:
+        assert method not in methods
+        assert f'"{method}"' in refusals[method]
+        assert f"lacks the extensions {', '.join(deleted)}" in refusals[method]
+    for command in lost_commands:
+        unknown = run_in(copy, "-m", "curvfed", command)
+        assert unknown.returncode == 2
+        assert f"lacks the extensions {', '.join(deleted)}" in " ".join(
+            unknown.stderr.replace("│", " ").split()
+        )

@@ -1,0 +1,1 @@
+"""Clusters of real machines: their commands, services of systemd, jobs of Slurm, containers."""

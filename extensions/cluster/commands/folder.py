@@ -1,0 +1,325 @@
+"""The folders of a cluster, one on the server and one on each node; the options that several of
+its commands have; and Flower's own commands for it.
+
+Flower's commands are printed before they run, so that users can do without `curvfed cluster`.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
+from curvfed.extensions.cluster.commands import ClusterError
+from curvfed.strategies.base.keys import toml_text
+from curvfed.strategies.base.shared_tables import GROUP_SIZE
+
+CONNECTION = "cluster"
+"""The name of the SuperLink in Flower's own configuration."""
+
+SETTINGS = "cluster.toml"
+
+FLEET_PORT = 9092
+API_PORT = 8000
+"""Flower's own default ports: for nodes, and for runs and registrations."""
+
+LAST_PORT = 65535
+SERVER_DAYS = 365
+
+Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's certificate ends.")]
+HealthPort = Annotated[
+    int,
+    typer.Option(
+        min=0,
+        max=LAST_PORT,
+        metavar="P",
+        help="Port of its gRPC health service, on loopback; 0: none.",
+    ),
+]
+SuperLink = Annotated[
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init."),
+]
+Node = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
+]
+NodeConfig = Annotated[
+    str,
+    typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
+]
+Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="Address that nodes connect to.")]
+
+ANSWER_TIME = 60
+"""Seconds for Flower to answer."""
+
+BY = "\n  by: "
+"""The text between an error and the command that caused it."""
+
+SILENT = "silent-superlink"
+"""The key of an error where no SuperLink answers."""
+
+PROGRAMS = QUIET | {
+    # The app runs in this environment, not in a new one.
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
+}
+
+ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
+"""Whether this Flower serves nodes on the port for runs and registrations: then nodes connect
+through a proxy of the site."""
+
+
+class NodeFolder:
+    """The folder of a node.
+
+    Attributes
+    ----------
+    path : Path
+    name : str
+        The name under which the node is registered.
+    key, public_key : Path
+        The key pair that authenticates the node; the public key is registered at the server.
+    authority : Path
+        The certificate that authenticates the SuperLink.
+    policy : Path
+        The node's own rules (`curvfed.client_app.node.policy`).
+    flower_home : Path
+        FLWR_HOME of the SuperNode.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self.key = path / "node.key"
+        self.public_key = path / "node.key.pub"
+        self.authority = path / "ca.crt"
+        self.policy = path / "policy.toml"
+        self.flower_home = path / "flwr"
+
+    @property
+    def superlink(self) -> str:
+        """The address of the SuperLink, host:port.
+
+        Raises
+        ------
+        ClusterError
+            If this is no node's folder.
+        """
+        return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
+
+
+class ServerFolder:
+    """The folder of the server.
+
+    Attributes
+    ----------
+    path : Path
+    fleet_port, api_port : int
+        Ports of the SuperLink, for nodes and for runs and registrations.
+    authority, server : tuple of Path
+        Certificate and key.
+    database, database_backup : Path
+        The SuperLink's records of nodes and runs.
+    flower_home : Path
+        FLWR_HOME of the SuperLink and of the commands that connect to it.
+    """
+
+    def __init__(self, path: Path, fleet_port: int = FLEET_PORT, api_port: int = API_PORT) -> None:
+        self.path = path
+        self.fleet_port = fleet_port
+        self.api_port = api_port
+        self.authority = path / "ca.crt", path / "ca.key"
+        self.server = path / "server.crt", path / "server.key"
+        self.database = path / "superlink.db"
+        self.database_backup = path / "superlink.backup.db"
+        self.flower_home = path / "flwr"
+
+    @property
+    def superlink(self) -> str:
+        """The address of the SuperLink for new nodes, host:port."""
+        return str(_read(self.path / SETTINGS, "curvfed cluster init")["superlink"])
+
+    @property
+    def group_size(self) -> int:
+        """The smallest size of a group of a secure sum, for the policies of new nodes."""
+        settings = _read(self.path / SETTINGS, "curvfed cluster init")
+        return int(settings.get("group-size", GROUP_SIZE))
+
+    def node(self, name: str) -> NodeFolder:
+        """The folder of a node whose key was made here."""
+        return NodeFolder(self.path / "nodes" / name)
+
+    def nodes(self) -> list[NodeFolder]:
+        """The folders of all nodes whose keys were made here, by name."""
+        return [
+            NodeFolder(path)
+            for path in sorted((self.path / "nodes").glob("[!.]*"))
+            if path.is_dir()
+        ]
+
+    def find_node(self, name: str) -> NodeFolder:
+        """Find a node by the path of its folder, or by its name in this folder.
+
+        Raises
+        ------
+        ClusterError
+            If there is no such node.
+        """
+        path = Path(name).expanduser().absolute()
+        for node in (NodeFolder(path), self.node(name)):
+            if node.path.is_dir():
+                return node
+        names = ", ".join(node.name for node in self.nodes()) or "none"
+        raise ClusterError(
+            f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}",
+            key="no-node",
+        )
+
+    @classmethod
+    def open(cls, path: Path) -> "ServerFolder":
+        """Open a cluster that `curvfed cluster init` made.
+
+        Raises
+        ------
+        ClusterError
+            If there is none.
+        """
+        settings = _read(path / SETTINGS, "curvfed cluster init")
+        return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
+
+
+def check_files(node: NodeFolder) -> str:
+    """Report that a node's folder has its key and certificate.
+
+    Raises
+    ------
+    ClusterError
+    """
+    for path in (node.key, node.authority):
+        if not path.is_file():
+            raise ClusterError(f"there is no {path}", key="missing-file")
+        if not os.access(path, os.R_OK):
+            raise ClusterError(f"this user may not read {path}", key="unreadable")
+    return f"{node.path}: key and certificate"
+
+
+def _read(path: Path, command: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(toml_text(path.read_bytes()))
+    except FileNotFoundError:
+        raise ClusterError(
+            f"there is no {path}; `{command}` makes it", key="missing-file"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{path} cannot be read: {error}", key="unreadable") from None
+
+
+def open_folder(ctx: typer.Context) -> ServerFolder:
+    """The server's folder of this command.
+
+    Raises
+    ------
+    ClusterError
+        If it has no cluster.
+    """
+    return ServerFolder.open(ctx.obj)
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command, and its environment variables beside those of this process."""
+
+    words: list[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        settings = [f"{name}={shlex.quote(value)}" for name, value in self.variables.items()]
+        return " ".join([*settings, shlex.join(self.words)])
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """All environment variables of the command."""
+        return flower_environment(self.variables)
+
+    def become(self) -> NoReturn:
+        """Run the command in place of this process."""
+        os.execvpe(self.words[0], self.words, self.environment)
+
+    def show(self) -> "Command":
+        """Print the command."""
+        print(f"$ {self}", flush=True)
+        return self
+
+    def ask(self) -> dict[str, Any]:
+        """Run a command that answers in JSON, in a new session so that Ctrl-C does not reach it.
+
+        Raises
+        ------
+        ClusterError
+            If it fails or does not answer; the text has its own message.
+        """
+        try:
+            done = subprocess.run(
+                self.words,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=ANSWER_TIME,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            raise ClusterError(
+                f"no answer within {ANSWER_TIME} s to: {self}", key="no-answer"
+            ) from None
+        try:
+            # Flower prints lines of its own before the answer.
+            answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
+        except ValueError:
+            answer = {}
+        if not answer.get("success"):
+            output = answer.get("error-message") or done.stderr or done.stdout
+            reason = output or f"exit status {done.returncode}"
+            key = "flower"
+            if "Connection to the SuperLink is unavailable" in reason:
+                key = SILENT
+                reason = (
+                    "this cluster's SuperLink does not answer; `curvfed cluster superlink`"
+                    " starts it"
+                )
+            raise ClusterError(f"{reason.strip()}{BY}{self}", key=key)
+        return answer
+
+
+def flower_program(
+    name: str,
+    options: Mapping[str, object],
+    health_port: int,
+    flower_home: Path,
+    flags: Sequence[str] = (),
+) -> Command:
+    """A SuperLink or a SuperNode; with port 0 it has no health service."""
+    words = [name]
+    for option, value in options.items():
+        words += [option, str(value)]
+    if health_port:  # without TLS, and so on loopback
+        words += ["--health-server-address", f"{LOOPBACK}:{health_port}"]
+    return Command([*words, *flags], PROGRAMS | {"FLWR_HOME": str(flower_home)})
+
+
+def flwr(
+    folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")
+) -> Command:
+    """A command of `flwr` for the SuperLink of this folder; by default it answers in JSON."""
+    return Command(
+        ["flwr", *map(str, words), CONNECTION, *options],
+        QUIET | {"FLWR_HOME": str(folder.flower_home)},
+    )

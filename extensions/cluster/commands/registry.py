@@ -1,0 +1,302 @@
+"""What the SuperLink knows: its database, `superlink.db`, with a check, a backup and the restore;
+and its nodes, which `curvfed cluster register` and `revoke` accept and exclude.
+
+The database holds the registered nodes and the outcome of each run. The backup beside it is made at
+each start, registration and revocation.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from curvfed.deployments.processes import LOOPBACK, is_open
+from curvfed.extensions.cluster.commands import ClusterError
+from curvfed.extensions.cluster.commands.folder import (
+    SILENT,
+    Command,
+    ServerFolder,
+    flwr,
+    open_folder,
+)
+from curvfed.extensions.cluster.commands.ledger import user
+from curvfed.tasks.stored_files import replacing, write_atomically
+
+REGISTERED = "registered"
+REVOKED = "revoked"
+RUN = "run"
+RESUMED = "resumed"
+"""Kinds of lines in the server's ledger."""
+
+NODES = "registered.json"
+RUNS = "runs.json"
+"""Files in the server's folder: the id of each node by its name, and the name of each run by its
+id."""
+
+SUPERLINK_START = 120.0
+PAUSE = 1.0
+"""Seconds to wait for a SuperLink that starts, and between two attempts. On a busy machine Flower's
+imports take half a minute."""
+
+
+def check_database(folder: ServerFolder) -> str:
+    """Report that the database is sound, or that there is none yet.
+
+    Raises
+    ------
+    ClusterError
+        If it is damaged.
+    """
+    path = folder.database
+    backup = folder.database_backup
+    if not backup.exists() and not (path.exists() and path.stat().st_size):
+        return "none yet; the SuperLink's first start makes it"
+    if reason := _damage(path):
+        raise ClusterError(f"{path} is damaged ({reason})", key="damaged-database")
+    return f"{path}: sound"
+
+
+def database_remedy(folder: ServerFolder) -> str:
+    """The remedy for a damaged database."""
+    if folder.database_backup.exists():
+        return f"`curvfed cluster doctor --restore` puts its backup there, {folder.database_backup}"
+    return (
+        "there is no backup: move it away, start the SuperLink, and register every node anew."
+        " Results and checkpoints are not in it"
+    )
+
+
+def back_up_database(folder: ServerFolder) -> None:
+    """Copy a sound database, which may be in use. Only a complete copy replaces the older
+    backup."""
+    if not _damage(folder.database):
+        source = contextlib.closing(sqlite3.connect(folder.database))
+        with replacing(folder.database_backup) as new, source as connection:
+            connection.execute("VACUUM INTO ?", (str(new),))
+
+
+def restore_database(folder: ServerFolder) -> None:
+    """Put the backup in the place of a damaged database, and rename the damaged one.
+
+    Raises
+    ------
+    ClusterError
+        If the SuperLink runs, the database is sound, or there is no sound backup.
+    """
+    if is_open(LOOPBACK, folder.api_port):
+        raise ClusterError(
+            "the SuperLink runs, and uses its database; stop it first",
+            key="running",
+        )
+    damaged = folder.database.with_suffix(".damaged.db")
+    if not _damage(folder.database) or _damage(folder.database_backup):
+        raise ClusterError(
+            f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done",
+            key="sound-database",
+        )
+    with replacing(folder.database) as new:
+        # The copy comes first, so that a full disk or a kill changes nothing.
+        shutil.copyfile(folder.database_backup, new)
+        for end in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(f"{folder.database}{end}", f"{damaged}{end}")
+    print(f"restored: {folder.database}; the damaged one is {damaged}")
+
+
+def _damage(path: Path) -> str:
+    """The damage of a database; empty if it is sound."""
+    try:
+        # Opened for writing too: only then SQLite recovers the files left by a killed SuperLink.
+        with contextlib.closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)
+        ) as connection:
+            connection.execute("SELECT node_id FROM node").fetchall()
+            ((state,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except sqlite3.Error as error:
+        return str(error)
+    return "" if state == "ok" else str(state)
+
+
+def read_names(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
+    """The stored names of nodes or of runs."""
+    try:
+        names: dict[str, str] = json.loads((folder.path / file).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return names
+
+
+def write_names(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> None:
+    """Store names for later commands."""
+    write_atomically(folder.path / file, json.dumps(names, indent=1).encode())
+
+
+def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
+    """Flower's entry of each registered node, with its `name`. Revoked nodes, which Flower lists
+    forever, are left out.
+
+    Raises
+    ------
+    ClusterError
+        If the SuperLink does not answer.
+    """
+    names = {identity: name for name, identity in read_names(folder).items()}
+    nodes = flwr(folder, "supernode", "list").ask()["nodes"]
+    return [
+        node | {"name": names.get(node["node-id"], "")}
+        for node in nodes
+        if node["status"] != "unregistered"
+    ]
+
+
+def check_registered(folder: ServerFolder) -> str:
+    """Report that all nodes whose keys were made here are registered.
+
+    Raises
+    ------
+    ClusterError
+    """
+    ids = read_names(folder)
+    missing = [node.name for node in folder.nodes() if node.name not in ids]
+    if missing:
+        raise ClusterError(f"not registered: {', '.join(missing)}", key="not-registered")
+    return f"{len(ids)} nodes"
+
+
+def check_nodes(folder: ServerFolder) -> str:
+    """Report that all registered nodes are connected.
+
+    Raises
+    ------
+    ClusterError
+    """
+    nodes = registered_nodes(folder)
+    offline = [
+        f"{node['name'] or node['node-id']} since {node['offline-at'] or 'ever'}"
+        for node in nodes
+        if node["status"] != "online"
+    ]
+    if offline:
+        raise ClusterError(f"not connected: {', '.join(offline)}", key="not-connected")
+    return f"{len(nodes)} connected"
+
+
+def add_names(folder: ServerFolder, text: str) -> str:
+    """A text, followed by the names of the nodes whose ids it has."""
+    names = [
+        f"{identity} is {name}"
+        for name, identity in read_names(folder).items()
+        if re.search(rf"\b{identity}\b", text)
+    ]
+    return f"{text} ({', '.join(names)})" if names else text
+
+
+def ledger_path(folder: ServerFolder) -> Path:
+    """The server's ledger, with a line for each action on nodes and runs."""
+    return folder.path / "ledger-server.jsonl"
+
+
+def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
+    """Add a line to the server's ledger: an action on a node or a run, and the user of this
+    machine."""
+    from curvfed.client_app.node.ledger import Ledger  # imports Flower
+
+    Ledger(ledger_path(folder)).append(kind, run=name, by=user(), **fields)
+
+
+def register(
+    ctx: typer.Context,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE.pub]...")] = None,
+) -> None:
+    """Register nodes, by their names or public keys; default: all nodes of init. A SuperLink that
+    starts is waited for."""
+    register_nodes(open_folder(ctx), nodes or [])
+
+
+def register_nodes(folder: ServerFolder, nodes: Sequence[str]) -> None:
+    """Register nodes by name or by the files of their public keys; by default all nodes of the
+    folder.
+
+    Raises
+    ------
+    ClusterError
+        If a key is missing, or Flower refuses it.
+    """
+    ids = read_names(folder)
+    names = list(nodes) or [node.name for node in folder.nodes() if node.name not in ids]
+    if not names:
+        print("nothing to register: every node of this folder is registered")
+    for name in names:
+        key = folder.node(name).public_key
+        if name.endswith(".pub"):
+            key = Path(name).expanduser()
+            name = key.name.removesuffix(".pub").removesuffix(".key")
+        if not key.is_file():
+            raise ClusterError(f"there is no public key {key}", key="missing-file")
+        if name in ids:
+            raise ClusterError(
+                f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it",
+                key="registered",
+            )
+        options = ["--name", name, "--format", "json"]
+        command = flwr(folder, "supernode", "register", key.absolute(), options=options)
+        try:
+            ids[name] = str(_ask(command.show())["node-id"])
+        except ClusterError as error:
+            if "already in use" not in str(error):
+                raise
+            raise ClusterError(
+                f"{error}\nA revoked key is never accepted again; once its folder is removed,"
+                f" `add {name}` makes a new one",
+                key="revoked-key",
+            ) from None
+        write_names(folder, ids)
+        back_up_database(folder)
+        audit(folder, REGISTERED, name, node=ids[name])
+        print(f"registered: {name} as {ids[name]}")
+
+
+def _ask(command: Command) -> dict[str, Any]:
+    """The answer to a command, which a SuperLink that starts may give later."""
+    deadline = time.monotonic() + SUPERLINK_START
+    announced = False
+    while True:
+        try:
+            return command.ask()
+        except ClusterError as error:
+            if error.kind != SILENT or time.monotonic() > deadline:
+                raise
+        if not announced:
+            print(f"waiting up to {SUPERLINK_START:g} s for the SuperLink", flush=True)
+            announced = True
+        time.sleep(PAUSE)
+
+
+def revoke(
+    ctx: typer.Context,
+    nodes: Annotated[list[str], typer.Argument(metavar="NAME...")],
+) -> None:
+    """Exclude nodes permanently, by their names or by Flower's ids."""
+    folder = open_folder(ctx)
+    ids = read_names(folder)
+    for node in nodes:
+        identity = ids.get(node, node)
+        if not identity.isdigit():
+            raise ClusterError(
+                f"{node} is not registered; registered are {', '.join(ids) or 'none'}",
+                key="not-registered",
+            )
+        flwr(folder, "supernode", "unregister", identity).show().ask()
+        ids = {name: value for name, value in ids.items() if value != identity}
+        write_names(folder, ids)
+        back_up_database(folder)
+        audit(folder, REVOKED, node, node=identity)
+        print(f"revoked: {node}")

@@ -1,0 +1,187 @@
+"""`curvfed cluster status`: what answers, the connected nodes, and the results of runs; and
+`doctor`: every check of the server or of a node."""
+
+import datetime
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.application import expanded
+from curvfed.deployments.terminal import print_rows
+from curvfed.extensions.cluster.commands import ClusterError, registry
+from curvfed.extensions.cluster.commands.folder import (
+    BY,
+    Node,
+    NodeConfig,
+    ServerFolder,
+    SuperLink,
+    flwr,
+    open_folder,
+)
+
+LAST_RUNS = 8
+
+PAUSE = 2.5
+NEWS = 10.0
+"""Seconds between two queries of the connected nodes, and between two printed lines."""
+
+
+def status(
+    ctx: typer.Context,
+    wait: Annotated[
+        int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")
+    ] = 0,
+    within: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="S", help="Seconds to wait for them; after that, exit status 1."
+        ),
+    ] = 120,
+) -> None:
+    """Show whether the SuperLink answers, connected nodes, and the results of runs."""
+    folder = open_folder(ctx)
+    if wait:
+        wait_for_nodes(folder, wait, within)
+    raise typer.Exit(show(folder))
+
+
+def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
+    """Wait until this many nodes are connected, and print the number every ten seconds.
+
+    Raises
+    ------
+    ClusterError
+        If they are not connected within `limit` seconds.
+    """
+    begin = time.monotonic()
+    due = 0.0
+    while True:
+        connected, reason = _count_connected(folder)
+        if connected >= number:
+            return
+        waited = time.monotonic() - begin
+        news = f"{connected} of {number} nodes are connected after {waited:.0f} s; {reason}"
+        if waited >= limit:
+            raise ClusterError(news, key="not-connected")
+        if waited >= due:
+            print(news, flush=True)
+            due = waited + NEWS
+        time.sleep(min(PAUSE, limit - waited))
+
+
+def _count_connected(folder: ServerFolder) -> tuple[int, str]:
+    """The number of connected nodes, and the reason why others are not, or its place."""
+    from curvfed.extensions.cluster.commands.link import check_server  # imports Flower
+
+    try:
+        check_server(folder)
+        nodes = registry.registered_nodes(folder)
+    except ClusterError as error:
+        return 0, " ".join(str(error).partition(BY)[0].split())
+    online = sum(node["status"] == "online" for node in nodes)
+    return online, "the logs of the others have the reason"
+
+
+def show(folder: ServerFolder) -> int:
+    """Print the status; the exit status, 0 if the SuperLink answers and no check finds a fault."""
+    from curvfed.extensions.cluster.commands.checks import (
+        STATUS,
+        run_checks,
+        server_checks,
+    )
+
+    faults = run_checks(server_checks(folder), STATUS)
+    if not faults or _answers(folder):
+        _print_tables(folder)
+    return 1 if faults else 0
+
+
+def _answers(folder: ServerFolder) -> bool:
+    """Whether the SuperLink of this folder can be asked."""
+    from curvfed.extensions.cluster.commands.link import check_server  # imports Flower
+
+    try:
+        check_server(folder)
+    except ClusterError:
+        return False
+    return True
+
+
+def _print_tables(folder: ServerFolder) -> None:
+    """Print the registered nodes and the last runs."""
+    flwr(folder, "supernode", "list").show()
+    nodes = registry.registered_nodes(folder)
+    runs = flwr(folder, "list").show().ask()["runs"]
+    rows = []
+    for node in nodes:
+        since = node["online-at"] if node["status"] == "online" else node["offline-at"]
+        rows.append((node["name"] or "–", node["node-id"], node["status"], since or ""))
+    print_rows(("node", "id", "", "since"), rows)
+    names = registry.read_names(folder, registry.RUNS)
+    run_rows = []
+    for run in runs[:LAST_RUNS]:
+        took = str(datetime.timedelta(seconds=round(run["elapsed"])))
+        details = run["status-details"].partition("\n")[0].removeprefix("N/A")
+        state = run["status"].removeprefix("finished:")
+        directory = Path(names.get(run["run-id"], run["run-id"]))
+        notes = _warnings(directory) or details
+        run_rows.append((directory.name, state, run["pending-at"], took, notes))
+    if run_rows:
+        print_rows(("run", "", "started", "took", ""), run_rows)
+
+
+def _warnings(directory: Path) -> str:
+    """The warnings of an ended run, such as of missing or outlying clients, if its results are
+    here."""
+    try:
+        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+        return "; ".join(summary["warnings"])
+    except (OSError, ValueError, LookupError, TypeError):  # missing, unreadable or damaged
+        return ""
+
+
+ANY_PART = "partition-id=0 num-partitions=1"
+"""The configuration for a node without one."""
+
+
+def doctor(
+    ctx: typer.Context,
+    node: Node = None,
+    node_config: NodeConfig = "",
+    superlink: SuperLink = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            parser=expanded, metavar="DIR", help="The server's runs; default: ~/curvfed/results."
+        ),
+    ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option("--restore", help="First replace a damaged superlink.db by its backup."),
+    ] = False,
+) -> None:
+    """Check the server or a node, and print faults and remedies; exit status 1 if there is a
+    fault."""
+    from curvfed.extensions.cluster.commands.checks import (
+        DOCTOR,
+        node_checks,
+        run_checks,
+        server_checks,
+    )
+    from curvfed.extensions.cluster.commands.node_config import read_config
+
+    if node is not None:
+        folder = ServerFolder(ctx.obj).find_node(node)
+        config = read_config(node_config or ANY_PART, folder.policy)
+        checks = node_checks(folder, config, superlink or folder.superlink)
+    else:
+        server = open_folder(ctx)
+        if restore:
+            registry.restore_database(server)
+        checks = server_checks(server, results)
+    wrong = run_checks(checks, DOCTOR)
+    print(f"found wrong: {wrong}")
+    raise typer.Exit(int(wrong > 0))

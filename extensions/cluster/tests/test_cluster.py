@@ -1,0 +1,886 @@
+"""The commands of a cluster: its files, what they hand to Flower, checks before a start."""
+
+import contextlib
+import datetime
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import sqlite3
+import ssl
+import stat
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from errors import refuses
+from flwr.cli.supernode.register import try_load_public_key
+from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
+from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+
+from curvfed.client_app.node.policy import Policy, read_policy
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.processes import free_ports
+from curvfed.extensions.cluster.commands import (
+    ClusterError,
+    ToleratedError,
+    certificates,
+    checks,
+    registry,
+    run,
+    setup,
+    status,
+)
+from curvfed.extensions.cluster.commands.flower import flower_superlink, flower_supernode
+from curvfed.extensions.cluster.commands.folder import (
+    SILENT,
+    Command,
+    NodeFolder,
+    ServerFolder,
+)
+from curvfed.extensions.cluster.commands.link import split_address
+from curvfed.extensions.cluster.commands.registry import register_nodes
+from curvfed.extensions.cluster.commands.setup import POLICY, add_node, make_cluster
+from curvfed.server_app.directory.run_lock import RunLock, is_written
+from curvfed.strategies.errors import ConfigError
+
+LONG = 600.0
+"""Seconds that a wait takes at most which ends by itself, on a busy machine too."""
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cluster") / "one"
+    return make_cluster(path, ["fl.example.org", "192.0.2.7"], ["north", "south"], 9092, 8000, 365)
+
+
+# --- Files
+# ------------------------------------------------------------------------------------------------------------
+
+
+def test_private_keys_are_private(folder):
+    private = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
+    assert [mode(path) for path in private] == [0o600] * 4
+    assert [mode(path) for path in (folder.path, *(node.path for node in folder.nodes()))] == [
+        0o700
+    ] * 3
+    public = [path for path in folder.path.rglob("*") if path.is_file() and path not in private]
+    assert not [path for path in public if b"PRIVATE" in path.read_bytes()]
+
+
+def test_a_node_folder_has_all_that_the_node_needs_and_no_more(folder):
+    north = NodeFolder(folder.path / "nodes" / "north")
+    assert {path.name for path in north.path.iterdir()} == {
+        "node.key",
+        "node.key.pub",
+        "ca.crt",
+        "node.toml",
+        "policy.toml",
+        "flwr",
+    }
+    assert north.authority.read_bytes() == folder.authority[0].read_bytes()
+    assert north.superlink == "fl.example.org:9092"
+    assert read_policy(north.policy) == Policy()
+
+
+def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
+    """The defaults that its comments say are those that hold without the file."""
+    lines = [re.sub(r"^# (?=[a-z-]+ = )", "", line) for line in POLICY.splitlines()]
+    (tmp_path / "policy.toml").write_text("\n".join(lines))
+    found = read_policy(tmp_path / "policy.toml")
+    said = {
+        key
+        for table in found.model_dump(exclude_unset=True, by_alias=True).values()
+        for key in table
+    }
+    assert said == {key for table in found.model_dump(by_alias=True).values() for key in table}
+    by_node = {"share_statistics": None, "hull_min_class_size": None}
+    assert found.leaves.model_copy(update=by_node) == Policy().leaves
+    sums = found.sums.model_copy(update={"min_holders": None})  # or all of a smaller group
+    assert (sums, found.privacy.delta) == (Policy().sums, Policy().privacy.delta)
+
+
+def test_groups_of_another_size_are_in_every_policy(tmp_path, capsys):
+    path = tmp_path / "c"
+    words = [word for number in range(12) for word in ("--node", f"n{number}")]
+    assert main(["cluster", "--folder", str(path), "init", *words, "--group-size", "6"]) == 0
+    assert "groups of 6 to 11 nodes" in capsys.readouterr().out
+    assert main(["cluster", "--folder", str(path), "add", "late"]) == 0
+    nodes = ServerFolder(path).nodes()
+    assert {read_policy(node.policy).sums.group_size for node in nodes} == {6}
+    assert len(nodes) == 13
+
+
+@pytest.mark.parametrize(("number", "is_asked"), [(9, False), (10, True)])
+def test_init_asks_for_the_size_of_groups_on_a_terminal(number, is_asked, tmp_path, monkeypatch):
+    asked = []
+    terminal = SimpleNamespace(isatty=lambda: True)
+    monkeypatch.setattr(setup.sys, "stdin", terminal)
+    monkeypatch.setattr(setup.typer, "prompt", lambda *words, **options: asked.append(words) or 7)
+    words = [word for index in range(number) for word in ("--node", f"n{index}")]
+    assert main(["cluster", "--folder", str(tmp_path / "c"), "init", *words]) == 0
+    assert bool(asked) == is_asked
+    sizes = {
+        read_policy(node.policy).sums.group_size for node in ServerFolder(tmp_path / "c").nodes()
+    }
+    assert sizes == {7 if is_asked else 5}
+
+
+def test_nothing_is_overwritten(folder, capsys):
+    before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
+    for words in (["init"], ["init", "--node", "west"], ["add", "north"]):
+        assert main(["cluster", "--folder", str(folder.path), *words]) == 1
+    assert "is not overwritten" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["../out", "", "a b", ".hidden", "x" * 65])
+def test_names_that_are_no_file_names_are_refused_before_anything_is_made(name, tmp_path):
+    with pytest.raises(ClusterError, match="is no name of a node"):
+        make_cluster(tmp_path / "c", [], [name], 9092, 8000, 1)
+    assert not (tmp_path / "c").exists()
+
+
+def test_flower_takes_the_keys(folder):
+    """By Flower's own reader of public keys, and each private key fits its public one."""
+    from cryptography.hazmat.primitives import serialization
+
+    for node in folder.nodes():
+        private = serialization.load_ssh_private_key(node.key.read_bytes(), None)
+        public = private.public_key().public_bytes(
+            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        )
+        assert try_load_public_key(node.public_key) == public
+
+
+# --- Certificates
+# -----------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """A TLS server on loopback with a certificate of the cluster."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate, key)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                plain, _ = self._listener.accept()
+            except OSError:
+                return
+            with plain, contextlib.suppress(OSError):
+                self._context.wrap_socket(plain, server_side=True).close()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def handshake(server: Server, authority: Path, name: str) -> None:
+    """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC
+    5280."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    host, port = split_address(server.address)
+    with (
+        socket.create_connection((host, port), LONG) as plain,
+        context.wrap_socket(plain, server_hostname=name),
+    ):
+        pass
+
+
+@pytest.fixture
+def server(folder):
+    server = Server(*folder.server)
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize("name", ["fl.example.org", "192.0.2.7", "localhost", "127.0.0.1"])
+def test_the_certificate_is_for_its_names(folder, server, name):
+    handshake(server, folder.authority[0], name)
+
+
+@pytest.mark.parametrize("name", ["evil.example.org", "example.org", "192.0.2.8"])
+def test_and_for_no_others(folder, server, name):
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|doesn't match|not valid for"):
+        handshake(server, folder.authority[0], name)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost",
+        ":9092",
+        "host:port",
+        "host:",
+        "host:0",
+        "host:65536",
+        "host:²",
+        "https://localhost:9092",
+        "0.0.0.0:9092",
+        "*.example.org:9092",
+    ],
+)
+def test_addresses_that_are_none(address):
+    with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
+        split_address(address)
+
+
+def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
+    folder = make_cluster(tmp_path / "c", ["fl.example.org"], ["north"], 9092, 8000, 10)
+    authority, before = folder.authority[0].read_bytes(), folder.server[0].read_bytes()
+    assert told("--folder", folder.path, "renew", "--days", "100") == 0
+    assert folder.authority[0].read_bytes() == authority
+    assert folder.server[0].read_bytes() != before
+    left = certificates.time_left(folder.server[0])
+    assert datetime.timedelta(days=99) < left < datetime.timedelta(days=100)
+    assert mode(folder.server[1]) == 0o600
+    server = Server(*folder.server)
+    for name in ("fl.example.org", "localhost"):
+        handshake(server, folder.node("north").authority, name)
+    server.close()
+
+
+def test_a_certificate_that_is_over_is_refused(tmp_path, folder):
+    over = tmp_path / "over.crt", tmp_path / "over.key"
+    certificates.make_server(*over, folder.authority, certificates.server_names([]), 0)
+    with pytest.raises(ClusterError, match=r"over.crt ended \d days ago"):
+        certificates.check_certificate(over[0])
+    soon = make_cluster(tmp_path / "soon", [], [], 9092, 8000, 20)
+    with pytest.raises(ToleratedError, match="ends in 19 days"):
+        certificates.check_certificate(soon.server[0])
+
+
+def told(*words: str | Path) -> int:
+    """Exit status of a command line."""
+    return main(["cluster", *map(str, words)])
+
+
+class Killed(BaseException):
+    """In place of a signal that nobody can catch."""
+
+
+@contextlib.contextmanager
+def killed_at(step: int):
+    """Files are written and renamed up to a step, at which the process ends; yields how many there
+    were."""
+    steps = iter(range(10**6))
+    count = [0]
+
+    def dying(do):
+        def then(*given, **named):
+            count[0] = next(steps)
+            if count[0] == step:
+                raise Killed
+            return do(*given, **named)
+
+        return then
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certificates, "write_new", dying(certificates.write_new))
+        patch.setattr(Path, "rename", dying(Path.rename))
+        with contextlib.suppress(Killed):
+            yield count
+
+
+def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path):
+    for step in range(100):
+        path = tmp_path / str(step)
+        with killed_at(step) as count:
+            make_cluster(path, ["fl.example.org"], ["north"], 9092, 8000, 10)
+        if count[0] < step:
+            break
+        with pytest.raises(ClusterError, match=r"there is no .*cluster\.toml"):
+            ServerFolder.open(path)
+        made = make_cluster(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
+        assert {each.name for each in path.iterdir()} == {
+            "ca.crt",
+            "ca.key",
+            "server.crt",
+            "server.key",
+            "nodes",
+            "flwr",
+            "cluster.toml",
+        }
+        assert ServerFolder.open(path).fleet_port == made.fleet_port == 9093
+        assert [node.name for node in made.nodes()] == ["south"]
+        assert made.node("south").superlink == "fl.example.org:9093"
+        check_pair(made)
+    assert step > 10
+
+
+def check_pair(folder: ServerFolder) -> None:
+    """Authority and certificate are of one making."""
+    server = Server(*folder.server)
+    handshake(server, folder.nodes()[0].authority, "fl.example.org")
+    server.close()
+
+
+def test_a_node_that_was_half_made_is_made_again(tmp_path):
+    folder = make_cluster(tmp_path / "c", [], ["north"], 9092, 8000, 10)
+    for step in range(5):
+        with killed_at(step):
+            add_node(folder, "west", "localhost:9092")
+        assert [node.name for node in folder.nodes()] == ["north"]
+    add_node(folder, "west", "localhost:9092")
+    assert [node.name for node in folder.nodes()] == ["north", "west"]
+    assert {path.name for path in (folder.path / "nodes").iterdir()} == {"north", "west"}
+
+
+def test_a_folder_that_others_could_read_is_closed(tmp_path):
+    (tmp_path / "c").mkdir(mode=0o755)
+    assert mode(make_cluster(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
+
+
+# --- Before a SuperNode starts
+# ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A cluster of its own, in which Flower's programs are not started."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(Command, "become", lambda command: None)
+    return make_cluster(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
+
+
+def start(
+    folder: ServerFolder, *words: str, config: str = "partition-id=0 num-partitions=2"
+) -> int:
+    return told(
+        *(
+            "--folder",
+            folder.path,
+            "supernode",
+            "north",
+            "--node-config",
+            config,
+            "--cold",
+        ),
+        *words,
+    )
+
+
+def test_a_supernode_starts_before_its_superlink(site, capsys):
+    assert start(site) == 0
+    printed = capsys.readouterr().out
+    address = site.node("north").superlink
+    assert f"note   superlink    no SuperLink answers at {address}" in printed
+    assert "WRONG" not in printed
+    assert f"flower-supernode --superlink {address}" in printed
+
+
+def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site, tmp_path):
+    """The services try again after 1, and not after 2."""
+    share = "partition-id=0 num-partitions=1"
+    for wrong in (
+        "",
+        "partition-id=-1 num-partitions=2",
+        "partition-id = 0",
+        f'{share} device="gpu"',
+    ):
+        assert start(site, config=wrong) == 2
+    assert start(site, "--superlink", "localhost") == 2
+    assert start(site, "--superlink", "localhost:99999") == 2
+    assert start(site, "--port", "65536") == 2
+    assert start(site, config=f'partition-id=0 data-path="{tmp_path}/not-mounted-yet"') == 1
+    assert start(site, config='partition-id=0 num-partitions=1 device="cuda:99"') == 1
+
+
+def test_a_private_key_that_others_can_read(site, capsys):
+    key = site.node("north").key
+    for wrong in (0o640, 0o604, 0o620):
+        key.chmod(wrong)
+        assert start(site) == 1
+        assert f"mode {wrong:04o}; chmod 600 {key}" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_a_port_of_a_node_that_is_taken(site, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert start(site, "--port", str(port)) == 1
+    assert (
+        f"the SuperNode (its own API) cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+    )
+
+
+# --- What Flower is told
+# ----------------------------------------------------------------------------------------------
+
+
+def test_flower_reads_the_superlink_command(folder):
+    command = flower_superlink(folder, "0.0.0.0")
+    assert command.words[0] == "flower-superlink"
+    read = _parse_args_run_superlink().parse_args(command.words[1:])
+    # whoever reaches it runs code on every node
+    assert (read.host, read.port) == ("127.0.0.1", 8000)
+    assert read.fleet_api_address == "0.0.0.0:9092"
+    assert read.enable_supernode_auth
+    assert not read.insecure
+    assert not read.runtime_dependency_install
+
+
+def test_flower_reads_the_supernode_command(folder):
+    config = 'partition-id=0 data-path="/data/my graphs/a.pt"'
+    command = flower_supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
+    read = _parse_args_run_supernode().parse_args(command.words[1:])
+    assert (read.host, read.port, read.superlink, read.node_config) == (
+        "127.0.0.1",
+        9094,
+        "fl.example.org:9092",
+        config,
+    )
+    assert not read.insecure
+
+
+def test_what_is_printed_is_what_runs(folder):
+    """A shell that is given the printed line runs the same words with the same variables."""
+    command = Command(
+        [
+            sys.executable,
+            "-c",
+            "import os, sys; print(sys.argv[1:], os.environ['A'])",
+            "x y",
+            "'q'",
+        ],
+        {"A": "b c"},
+    )
+    done = subprocess.run(["sh", "-c", str(command)], capture_output=True, text=True)
+    assert done.stdout == "['x y', \"'q'\"] b c\n"
+    assert (
+        shlex.split(str(flower_superlink(folder, "0.0.0.0")))[-1]
+        == "--disable-runtime-dependency-installation"
+    )
+
+
+def test_flower_tells_nobody_of_what_is_done_here(folder):
+    for command in (
+        flower_superlink(folder, "::"),
+        flower_supernode(folder.node("north"), "x:1", "a=1", 1),
+    ):
+        assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
+        assert command.environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
+
+
+# --- Runs and registrations, with a `flwr` of a few lines
+# ---------------------------------------------------------------
+
+FAKE = """#!/bin/sh
+echo "$*" >> "$FAKE/asked"
+case "$1 $2" in
+"supernode list") echo "{\\"success\\": true, \\"nodes\\": [$(cat "$FAKE/nodes")]}" ;;
+"supernode register")
+    case $3 in
+    *north*) echo '{"success": true, "node-id": 41}' ;;
+    *) echo "Public key already in use" >&2; exit 1 ;;
+    esac ;;
+"supernode unregister") echo '{"success": true}' ;;
+run*)
+    if [ -e "$FAKE/slow" ]; then sleep 0.5; fi
+    echo 'Using SuperLink: cluster'; echo '{"success": true, "run-id": "7"}' ;;
+log*) while [ ! -e "$FAKE/over" ]; do sleep 0.05; done ;;
+stop*)
+    if [ -e "$FAKE/late" ]; then mkdir -p "$RUN" && cp "$FAKE/late" "$RUN/summary.json"; fi
+    touch "$FAKE/over"; echo '{"success": true}' ;;
+list*)
+    if [ -e "$FAKE/summary" ]; then mkdir -p "$RUN" && cp "$FAKE/summary" "$RUN/summary.json"; fi
+    status=$(head -n 1 "$FAKE/statuses"); sed -i 1d "$FAKE/statuses"
+    echo "{\\"success\\": true, \\"runs\\": [{\\"status\\": \\"$status\\", \\"status-details\\": \\"as told, 41\\",
+        \\"run-id\\": \\"7\\", \\"elapsed\\": 1, \\"pending-at\\": \\"\\"}]}" ;;
+esac
+"""
+
+
+@pytest.fixture
+def fake(tmp_path, monkeypatch, folder):
+    (tmp_path / "flwr").write_text(FAKE)
+    (tmp_path / "flwr").chmod(0o755)
+    (tmp_path / "over").touch()
+    (tmp_path / "nodes").touch()
+    monkeypatch.setenv("FAKE", str(tmp_path))
+    monkeypatch.setenv("RUN", str(tmp_path / "results" / "one"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(run, "POLL", 0.01)
+    monkeypatch.setattr(run.time, "sleep", lambda seconds: None)
+    (folder.path / "registered.json").unlink(missing_ok=True)
+    return tmp_path
+
+
+def answer(fake: Path, *statuses: str, summary: dict | None = None) -> None:
+    (fake / "statuses").write_text("".join(f"{status}\n" for status in statuses))
+    if summary is not None:
+        (fake / "summary").write_text(json.dumps(summary))
+
+
+def submitted(folder, fake, retries=0, **settings) -> int:
+    return run.run_to_end(
+        folder, {"results-dir": str(fake / "results"), "run-name": "one"} | settings, retries
+    )
+
+
+def node(identity: int, status: str) -> str:
+    return json.dumps(
+        {"node-id": str(identity), "status": status, "online-at": "then", "offline-at": "then"}
+    )
+
+
+def asked(fake: Path, word: str) -> list[str]:
+    return [line for line in (fake / "asked").read_text().splitlines() if line.startswith(word)]
+
+
+def test_a_run_that_completes(folder, fake, capsys):
+    answer(
+        fake,
+        "running",
+        "finished:completed",
+        summary={"status": "completed", "metrics": {"roc_auc": 0.75}},
+    )
+    assert submitted(folder, fake) == 0
+    assert "75.0%" in capsys.readouterr().out
+    assert registry.read_names(folder, registry.RUNS)["7"] == str(fake / "results" / "one")
+
+
+def test_a_run_that_fails_says_why(folder, fake, capsys):
+    answer(
+        fake, "finished:completed", summary={"status": "failed", "error": "too few good replies"}
+    )
+    assert submitted(folder, fake) == 1
+    said = capsys.readouterr().out
+    assert "too few good replies" in said
+    assert "run-name=one resume=true" not in said  # it has left nothing to go on with
+
+
+def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
+    answer(
+        fake,
+        "finished:failed",
+        "finished:failed",
+        "finished:completed",
+        summary={"status": "completed"},
+    )
+    places = fake / "results" / "one"
+    monkeypatch.setattr(
+        registry,
+        "write_names",
+        lambda *told: (places.mkdir(parents=True, exist_ok=True), (places / "config.toml").touch()),
+    )
+    assert submitted(folder, fake, retries=3) == 0
+    assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
+
+
+def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
+    folder, fake, monkeypatch
+):
+    def began(*told):
+        (fake / "results" / "one").mkdir(parents=True)
+        (fake / "results" / "one" / "rounds.csv").touch()
+
+    monkeypatch.setattr(registry, "write_names", began)
+    answer(fake, "finished:failed", "finished:completed")
+    assert submitted(folder, fake, retries=3) == 1
+    assert len(asked(fake, "run")) == 1
+
+
+def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
+    folder, fake, monkeypatch, capsys
+):
+    monkeypatch.setattr(checks, "_check_superlink", lambda folder: "answers")
+    (fake / "nodes").write_text(f"{node(31415, 'online')}, {node(27182, 'unregistered')}")
+    answer(fake, "finished:completed", "finished:completed", summary={"status": "completed"})
+    assert submitted(folder, fake) == 0
+    said = capsys.readouterr().out
+    assert "waiting" not in said
+    assert "nodes are connected" not in said
+    assert status.show(folder) == 0
+    said = capsys.readouterr().out
+    assert "31415" in said
+    assert "27182" not in said
+
+
+@pytest.mark.parametrize("has_summary", [False, True])
+def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
+    folder, fake, monkeypatch, capsys, has_summary
+):
+    written = iter([True])
+    monkeypatch.setattr(run, "is_written", lambda directory: next(written, False))
+    answer(
+        fake,
+        *["running"] * 5,
+        "finished:completed",
+        summary={"status": "completed"} if has_summary else None,
+    )
+    assert submitted(folder, fake) == (0 if has_summary else 1)
+    assert ("its ServerApp was killed" in capsys.readouterr().out) is not has_summary
+    assert (len((fake / "statuses").read_text().split()) > 2) is not has_summary
+
+
+def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "ada")
+    (folder.path / "ledger-server.jsonl").unlink(missing_ok=True)
+    register_nodes(folder, ["north"])
+    assert told("--folder", folder.path, "revoke", "north") == 0
+    answer(fake, *["finished:completed"] * 2, summary={"status": "completed"})
+    submitted(folder, fake)
+    submitted(folder, fake, resume=True)
+    assert told("ledger", folder.path) == 0
+    said = capsys.readouterr().out
+    found = re.findall(r"Z  (\w+) +(\w+) +by ada", said)
+    assert found == [
+        ("registered", "north"),
+        ("revoked", "north"),
+        ("run", "one"),
+        ("resumed", "one"),
+    ]
+
+
+def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
+    answer(fake, "finished:stopped", "finished:completed")
+    assert submitted(folder, fake, retries=3) == 1
+    assert len(asked(fake, "run")) == 1
+
+
+def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
+    (fake / "slow").touch()
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "run"):
+            threading.Event().wait(0.02)
+        signal.pthread_kill(main_thread, signal.SIGTERM)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake) == 128 + signal.SIGTERM
+    thread.join()
+    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
+    (fake / "over").unlink()
+    answer(fake, *["running"] * 1000)
+    main_thread = threading.main_thread().ident
+
+    def interrupt() -> None:
+        while not (fake / "asked").exists() or not asked(fake, "list"):
+            threading.Event().wait(0.05)
+        signal.pthread_kill(main_thread, signum)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert submitted(folder, fake, retries=3) == 128 + signum
+    thread.join()
+    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
+    assert len(asked(fake, "run")) == 1
+
+
+def test_the_superlink_of_another_cluster_is_said_to_be_that(
+    folder, fake, tmp_path, monkeypatch, capsys
+):
+    (fake / "flwr").write_text(
+        "#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n"
+    )
+    other = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
+    assert status.show(ServerFolder(folder.path, *free_ports(2))) == 1
+    said = capsys.readouterr().out
+    assert said.count("the SuperLink does not run; `curvfed cluster superlink` starts it") == 1
+    assert "does not answer" not in said
+    server = Server(*folder.server)
+    try:
+        assert status.show(ServerFolder(other.path, 9092, split_address(server.address)[1])) == 1
+    finally:
+        server.close()
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"the SuperLink at {server.address} is another cluster's" in said
+    assert "does not answer" not in said
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path, fake, capsys):
+    folder = make_cluster(tmp_path / "one", [], [], *free_ports(2), 1)
+    with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
+        connection.execute("CREATE TABLE node (node_id TEXT)")
+        connection.executemany("INSERT INTO node VALUES (?)", [("x" * 1000,)] * 100)
+    assert registry.check_database(folder).endswith("sound")
+    whole = folder.database.read_bytes()
+    folder.database.write_bytes(whole[: int(share * len(whole))])
+    for command, stream in ("superlink", "err"), ("status", "out"):
+        assert main(["cluster", "--folder", str(folder.path), command]) == 1
+        said = " ".join(getattr(capsys.readouterr(), stream).split())
+        assert f"{folder.database} is damaged (" in said
+        assert "register every node anew" in said
+    assert not (fake / "asked").exists()
+
+
+def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
+    register_nodes(folder, ["north"])
+    assert registry.read_names(folder) == {"north": "41"}
+    with pytest.raises(ClusterError, match="north is registered already, as 41"):
+        register_nodes(folder, ["north"])
+    with refuses("revoked-key", "already in use", "flwr supernode register", error=ClusterError):
+        register_nodes(folder, ["south"])
+    with pytest.raises(ClusterError, match=r"there is no public key .*west"):
+        register_nodes(folder, ["west"])
+    assert told("--folder", folder.path, "revoke", "west") == 1
+    assert "west is not registered; registered are north" in capsys.readouterr().err
+    assert told("--folder", folder.path, "revoke", "north") == 0
+    assert asked(fake, "supernode unregister") == ["supernode unregister 41 cluster --format json"]
+    assert registry.read_names(folder) == {}
+
+
+def test_a_superlink_that_starts_is_waited_for(folder, fake, monkeypatch, capsys):
+    text = (fake / "flwr").read_text()
+    silent = '#!/bin/sh\n[ -e "$FAKE/up" ] || { echo Connection to the SuperLink is unavailable; exit 1; }\n'
+    (fake / "flwr").write_text(silent + text)
+    monkeypatch.setattr("curvfed.extensions.cluster.commands.registry.SUPERLINK_START", -1.0)
+    with pytest.raises(ClusterError, match="does not answer") as error:
+        register_nodes(folder, ["north"])
+    assert error.value.kind == SILENT
+    monkeypatch.setattr("curvfed.extensions.cluster.commands.registry.SUPERLINK_START", LONG)
+    monkeypatch.setattr(time, "sleep", lambda seconds: (fake / "up").touch())
+    register_nodes(folder, ["north"])
+    assert (
+        "waiting up to 600 s for the SuperLink\nregistered: north as 41" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["methd=flatland"], 'did you mean "method"'),
+        (["method=flatlnd"], 'did you mean "flatland"'),
+        (["resume=true"], "resume = true and run-name ="),
+    ],
+)
+def test_a_wrong_configuration_is_refused_before_anything_is_sent(
+    folder, fake, capsys, pairs, message
+):
+    assert main(["cluster", "--folder", str(folder.path), "run", *pairs]) == 2
+    assert message in capsys.readouterr().err
+    assert not (fake / "asked").exists()
+
+
+# --- One server per run directory
+# -------------------------------------------------------------------------------------
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from types import SimpleNamespace
+from curvfed.server_app.directory.run_lock import RunLock
+lock = RunLock(Path(sys.argv[1]))
+lock.acquire()
+print("held", flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_run_directory_has_one_writer(tmp_path):
+    assert not is_written(tmp_path)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+        text=True,
+    )
+    assert holder.stdout.readline() == "held\n"
+    assert is_written(tmp_path)
+    with pytest.raises(ConfigError, match="another process is still writing this run"):
+        RunLock(tmp_path).acquire(patience=0.1)
+    threading.Timer(0.5, lambda: os.kill(holder.pid, signal.SIGKILL)).start()
+    lock = RunLock(tmp_path)
+    lock.acquire(patience=LONG)  # nothing of a killed writer is left
+    holder.wait()
+    holder.stdout.close()
+    assert is_written(tmp_path)
+    lock.release()
+    assert not is_written(tmp_path)
+    assert not is_written(tmp_path / "nowhere")
+
+
+def test_a_host_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ClusterError, match="'https://x' is neither a host name nor an address"):
+        make_cluster(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "reason"),
+    [
+        (["0.0.0.0"], "0.0.0.0 stands for all addresses of a machine"),
+        (["fl.example.org", "::"], ":: stands for all addresses of a machine"),
+        (["*.example.org"], r"\*.example.org stands for several host names"),
+        (["fl.*.org"], "is neither a host name nor an address"),
+    ],
+)
+def test_a_host_to_which_no_node_can_connect_is_refused(hosts, reason, tmp_path, capsys):
+    words = [word for host in hosts for word in ("--host", host)]
+    assert told("--folder", tmp_path / "c", "init", *words, "--node", "north") == 2
+    assert re.search(reason, " ".join(capsys.readouterr().err.split()))
+    assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "address"),
+    [
+        (["*.example.org", "fl.example.org"], "fl.example.org:9092"),
+        (["2001:db8::7"], "[2001:db8::7]:9092"),
+        ([], "localhost:9092"),
+    ],
+)
+def test_a_node_gets_an_address_to_which_it_can_connect(hosts, address, tmp_path):
+    folder = make_cluster(tmp_path / "c", hosts, ["north"], 9092, 8000, 10)
+    assert folder.node("north").superlink == folder.superlink == address
+    assert split_address(address) == (address.rpartition(":")[0].strip("[]"), 9092)
+
+
+def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
+    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
+    before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
+    assert (
+        "days is 99999999; allowed is 1 to 3649, the days that the authority has"
+        in capsys.readouterr().err
+    )
+    assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
+
+
+def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
+    (tmp_path / "ca.key").write_text("mine")
+    with pytest.raises(
+        ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"
+    ):
+        make_cluster(tmp_path, [], [], 9092, 8000, 1)
+    assert (tmp_path / "ca.key").read_text() == "mine"
+
+
+def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
+    (fake / "results" / "one").mkdir(parents=True)
+    (fake / "results" / "one" / "config.toml").touch()
+    answer(fake, "finished:failed", "finished:completed")
+    with pytest.raises(
+        ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'
+    ):
+        submitted(folder, fake, retries=3)
+    assert not (fake / "asked").exists()
+
+
+def test_retries_end(folder, fake):
+    answer(fake, *["finished:failed"] * 3)
+    assert submitted(folder, fake, retries=2) == 1
+    assert len(asked(fake, "run")) == 3

@@ -1,0 +1,281 @@
+"""`curvfed cluster doctor` against clusters of which one thing each is broken: it is named, with
+the way to mend it."""
+
+import datetime
+import errno
+import os
+import re
+import socket
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fleet import fleet_server
+
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.processes import free_ports
+from curvfed.extensions.cluster.commands import ClusterError, certificates, link, registry
+from curvfed.extensions.cluster.commands.link import Link
+from curvfed.extensions.cluster.commands.setup import make_cluster
+from curvfed.strategies.wire.store import Store
+
+
+class Site:
+    """A server that is not started, with a registered node beside it, one run, and the run's
+    personal file."""
+
+    def __init__(self, path: Path) -> None:
+        self.folder = make_cluster(path / "c", [], ["north"], *free_ports(2), 100)
+        self.node, self.results, self.state = (
+            self.folder.node("north"),
+            path / "results",
+            path / "state",
+        )
+        registry.write_names(self.folder, {"north": "41"})
+        registry.write_names(self.folder, {"7": "one"}, registry.RUNS)
+        with sqlite3.connect(self.folder.database) as connection:
+            connection.execute("CREATE TABLE node (node_id INTEGER, name TEXT)")
+            connection.executemany(
+                "INSERT INTO node VALUES (?, 'north')", [(number,) for number in range(1000)]
+            )
+        connection.close()
+        registry.back_up_database(self.folder)
+        for store in (self.checkpoints, self.personal):
+            for stamp in (1, 2):
+                store.save(stamp, {"a": np.arange(100.0)}, {}, base=stamp - 1)
+
+    @property
+    def checkpoints(self) -> Store:
+        return Store(self.results / "one" / "checkpoint" / "server")
+
+    @property
+    def personal(self) -> Store:
+        return Store(self.state / "one" / "00000")
+
+    def told(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+        """Exit status and lines of what is wrong, at the server and at the node."""
+        cluster = ["cluster", "--folder", str(self.folder.path), "doctor"]
+        config = f'partition-id=0 num-partitions=1 state-path="{self.state}"'
+        codes = [
+            main([*cluster, "--results", str(self.results)]),
+            main([*cluster, "north", "--node-config", config]),
+        ]
+        lines = capsys.readouterr().out.splitlines()
+        return max(codes), "\n".join(line for line in lines if line.startswith("WRONG"))
+
+
+@pytest.fixture
+def site(tmp_path):
+    return Site(tmp_path)
+
+
+def expired(site: Site) -> None:
+    for path in site.folder.server:
+        path.unlink()
+    certificates.make_server(
+        *site.folder.server, site.folder.authority, certificates.server_names([]), 0
+    )
+
+
+def ends_soon(site: Site) -> None:
+    assert main(["cluster", "--folder", str(site.folder.path), "renew", "--days", "20"]) == 0
+
+
+def of_another_authority(site: Site) -> None:
+    for path in site.folder.authority:
+        path.unlink()
+    certificates.make_authority(*site.folder.authority)
+
+
+def readable_key(site: Site) -> None:
+    site.node.key.chmod(0o644)
+
+
+def without_key(site: Site) -> None:
+    site.node.key.unlink()
+
+
+def torn_authority(site: Site) -> None:
+    site.node.authority.write_text("-----BEGIN CERTIFICATE-----\n")
+
+
+def not_registered(site: Site) -> None:
+    registry.write_names(site.folder, {})
+
+
+def truncated_database(site: Site) -> None:
+    os.truncate(site.folder.database, site.folder.database.stat().st_size // 2)
+
+
+def torn_checkpoint(site: Site) -> None:
+    os.truncate(site.results / "one" / "checkpoint" / "server" / "00000002.safetensors", 100)
+
+
+def torn_personal_file(site: Site) -> None:
+    os.truncate(site.state / "one" / "00000" / "00000002.safetensors", 100)
+
+
+def damaged_ledger(site: Site) -> None:
+    ledger = Ledger(site.state / "ledger-00000.jsonl")
+    for run in ("one", "two"):
+        ledger.append("run", run=run)
+    ledger.path.write_bytes(ledger.path.read_bytes().replace(b'"one"', b'"six"'))
+
+
+BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
+    (expired, "certificate", r"server\.crt ended \d+ days ago; `curvfed cluster renew`"),
+    (ends_soon, "certificate", r"server\.crt ends in 19 days; `curvfed cluster renew`"),
+    (
+        of_another_authority,
+        "certificate",
+        (
+            r"server\.key and ca\.crt do not belong together \(InvalidSignature\); `curvfed cluster"
+            r" renew`"
+        ),
+    ),
+    (
+        readable_key,
+        "key",
+        r"others may read or change .*node\.key, mode 0644; chmod 600 .*node\.key",
+    ),
+    (without_key, "files", r"there is no .*node\.key; bring it from the server's nodes/north"),
+    (
+        torn_authority,
+        "certificate",
+        r"north/ca\.crt cannot be read .* a node's ca\.crt is that of the server",
+    ),
+    (not_registered, "registered", r"not registered: north; `curvfed cluster register`"),
+    (
+        truncated_database,
+        "database",
+        r"superlink\.db is damaged .*; `curvfed cluster doctor --restore`",
+    ),
+    (
+        torn_checkpoint,
+        "run",
+        r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds",
+    ),
+    (
+        torn_personal_file,
+        "personal",
+        r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds",
+    ),
+    (
+        damaged_ledger,
+        "ledger",
+        r"ledger is damaged: .*ledger-00000\.jsonl, line 1; restore the file from a backup",
+    ),
+]
+NOT_RUNNING = (
+    "the SuperLink does not run; `curvfed cluster superlink` starts it",
+    *["no SuperLink answers at"] * 2,
+)
+
+
+def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
+    code, wrong = site.told(capsys)
+    assert code == 1
+    assert [words in line for words, line in zip(NOT_RUNNING, wrong.splitlines(), strict=True)] == [
+        True
+    ] * 3
+
+
+@pytest.mark.parametrize(
+    ("harm", "name", "words"), BROKEN, ids=[harm.__name__ for harm, _, _ in BROKEN]
+)
+def test_what_is_broken_is_named_with_its_mend(site, capsys, harm, name, words):
+
+    harm(site)
+    code, wrong = site.told(capsys)
+    assert code == 1
+    assert re.search(f"^WRONG +{name} +.*{words}", wrong, re.MULTILINE), wrong
+
+
+def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
+    cluster = ["cluster", "--folder", str(site.folder.path)]
+    assert main([*cluster, "doctor", "--restore"]) == 1
+    assert "superlink.db is sound" in capsys.readouterr().err
+    truncated_database(site)
+    assert main([*cluster, "superlink"]) == 1
+    assert "doctor --restore" in capsys.readouterr().err
+    main([*cluster, "doctor", "--restore"])
+    assert "sound" in registry.check_database(site.folder)
+    connection = sqlite3.connect(site.folder.database)
+    assert connection.execute("SELECT COUNT(*), MAX(node_id) FROM node").fetchall() == [(1000, 999)]
+    connection.close()
+    assert site.folder.database.with_suffix(".damaged.db").exists()
+    with (
+        socket.create_server(("127.0.0.1", site.folder.api_port)),
+        pytest.raises(ClusterError, match="stop it first"),
+    ):
+        registry.restore_database(site.folder)
+
+
+# --- The clock, against a server of the same order of checks as Flower's
+# -------------------------------------------------
+
+
+class Clock(datetime.datetime):
+    """A clock that is off."""
+
+    off = 0.0
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        return datetime.datetime.now(tz) + datetime.timedelta(seconds=cls.off)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """What answers here does so, however busy the machine is."""
+    monkeypatch.setattr(link, "ANSWER_TIME", 600.0)
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory):
+    folder = make_cluster(tmp_path_factory.mktemp("fleet") / "c", [], [], 9092, 8000, 10)
+    with fleet_server(folder) as port:
+        yield Link(f"127.0.0.1:{port}", folder.authority[0])
+
+
+@pytest.mark.parametrize(
+    ("off", "told"),
+    [
+        (0, ""),
+        (3, "(3|2).[0-9] s ahead of"),
+        (-200, "(200|199).[0-9] s behind"),
+        (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
+        (-400, "clock is (400|399).[0-9] s behind .*NTP"),
+        (7200, "clock is (7200|7199).[0-9] s ahead"),
+        (10**6, "more than a day from the server's"),
+    ],
+)
+def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, told):
+    monkeypatch.setattr(Clock, "off", float(off))
+    fields = {"datetime": Clock, "UTC": datetime.UTC, "timedelta": datetime.timedelta}
+    monkeypatch.setattr(link, "datetime", SimpleNamespace(**fields))
+    if off in (0, 3, -200):
+        assert re.search(told, link.check_clock(fleet))
+    else:
+        with pytest.raises(ClusterError, match=told):
+            link.check_clock(fleet)
+
+
+def test_a_restore_on_a_full_disk_keeps_the_damaged_database(site, monkeypatch):
+    def full(source, target):
+        Path(target).write_bytes(b"SQLite")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    truncated_database(site)
+    before = site.folder.database.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr("shutil.copyfile", full)
+        with pytest.raises(OSError, match="No space left"):
+            registry.restore_database(site.folder)
+    assert site.folder.database.read_bytes() == before
+    registry.restore_database(site.folder)
+    assert site.folder.database.with_suffix(".damaged.db").read_bytes() == before

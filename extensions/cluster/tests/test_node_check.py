@@ -1,0 +1,313 @@
+"""What a node is told before its SuperNode starts: what was found, or what will not do and what is
+allowed."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+from flwr.common.config import parse_config_args
+from graph_fixtures import write_tu, write_user_graph
+from image_fixtures import write_classes
+
+import curvfed.client_app.resources
+from curvfed.deployments.run_results import toml_pairs
+from curvfed.extensions.cluster.commands import ClusterError
+from curvfed.extensions.cluster.commands.checks import START, node_checks, run_checks
+from curvfed.extensions.cluster.commands.folder import NodeFolder
+from curvfed.extensions.cluster.commands.node_config import read_config
+
+OF_A_CONFIGURATION = ("policy", "keys", "device", "state", "roster", "data")
+"""The checks that a node's configuration decides."""
+
+
+@pytest.fixture(autouse=True)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine's disk with data of every kind, where the node's commands are typed."""
+    folder = tmp_path / "my data"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(folder)
+    write_user_graph(folder / "graph.pt")
+    write_tu(folder)
+    write_classes(folder / "scans", {"cat": 6, "dog": 5})
+    points = {"x_train": np.full((5, 2), 0.1), "y_train": np.arange(5) % 2}
+    np.savez(folder / "points.npz", **points)
+    np.savez(folder / "far.npz", **points | {"x_train": np.full((5, 2), 1.5)})
+    (folder / "cells.csv").write_text("x,y,batch,kind\n0.1,0.2,7,a\n")
+    (folder / "notes.txt").write_text("nothing of the kind")
+    return folder
+
+
+def check_node(text: str, policy: Path | None = None) -> str:
+    """The configuration for Flower, after its checks."""
+    config = read_config(text, policy)
+    checks = node_checks(NodeFolder(Path.cwd()), config, "localhost:1")
+    run_checks([check for check in checks if check.name in OF_A_CONFIGURATION], START)
+    return toml_pairs(config)
+
+
+def checked(text: str) -> dict:
+    """What Flower reads of what it is given."""
+    return parse_config_args([check_node(text)])
+
+
+def refused(text: str) -> str:
+    with pytest.raises(ClusterError) as error:
+        check_node(text)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("graph.pt", "a graph of 60 nodes and 84 edges, 8 features, 2 classes"),
+        ("tu/MUTAG/raw", "24 graphs of 133 nodes and 127 edges, 9 features, 3 classes"),
+        ("scans", "11 images of 1x8x8 (channels x height x width), 2 classes"),
+        ("points.npz", "5 points in the disc, 2 classes"),
+    ],
+)
+def test_data_of_every_kind_are_loaded_and_told(name, told, node, capsys):
+    found = checked(f'partition-id=3 data-path="{name}"')
+    assert found["data-path"] == str(node / name)
+    out = capsys.readouterr().out
+    assert "keys         partition-id 3\n" in out
+    assert f"{node / name}: {told}\n" in out
+
+
+def test_nothing_of_the_data_is_told(capsys):
+    check_node('partition-id=0 data-path="scans"')
+    out = capsys.readouterr().out
+    assert "cat" not in out
+    assert ".png" not in out
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        (
+            "far.npz",
+            (
+                "5 of 5 points lie on or outside the boundary .* Is points.curvature that of the"
+                " embedding?"
+            ),
+        ),
+        ("cells.csv", r'none is named "label" \(points.label-key\)'),
+    ],
+)
+def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, capsys):
+    checked(f'partition-id=0 data-path="{name}"')
+    assert re.search(
+        f"data         readable, but not by the defaults of a run: .*{reason}",
+        capsys.readouterr().out,
+    )
+
+
+def test_a_share_of_a_public_data_set(tmp_path, capsys):
+    found = checked("partition-id=1 num-partitions=3")
+    assert found == {
+        "partition-id": 1,
+        "num-partitions": 3,
+        "state-path": str(tmp_path / "home/curvfed/personal"),
+    }
+    assert (
+        "data         share 2 of 3 of the public data set that a run names\n"
+        in capsys.readouterr().out
+    )
+
+
+def test_every_value_arrives_as_it_was(node):
+    shutil.copy(node / "graph.pt", node / "it's ä=b\\c.pt")
+    text = (
+        'partition-id=0 data-path="it\'s ä=b\\\\c.pt" share-statistics=false hull-max-share=0.3'
+        ' other.key="x y"'
+    )
+    found = checked(text)
+    assert found == parse_config_args([text]) | {
+        "data-path": str(node / "it's ä=b\\c.pt"),
+        "state-path": found["state-path"],
+    }
+
+
+READ_WRONG = {
+    "partition-id = 0 num-partitions=2": "Flower would leave 'partition-id' out",
+    "partition-id= 0 num-partitions=2": "Flower would leave 'partition-id=' out",
+    "partition-id=0 num-partitions=2 secure-sum =true": "Flower would leave 'secure-sum' out",
+    "partition-id=0 num-partitions=2 secure-sum": "Flower would leave 'secure-sum' out",
+    "partition-id=0 num-partitions= 2 num-partitions=1": "Flower would leave 'num-partitions=' out",
+    "partition-id=0, num-partitions=2": "Flower cannot read it",
+    "partition-id=0 data-path=graph.pt": "Flower cannot read it",
+    "partition-id=0 data-path=/my data/graph.pt": "Flower cannot read it",
+    'partition-id=0 data-path="graph.pt': "Flower cannot read it",
+    "partition-id=0 partition-id=1 num-partitions=2": "Flower cannot read it",
+    "partition-id=0 num-partitions=[2]": "Flower cannot read it",
+    "partition-id=0 num-partitions=True": "Flower cannot read it",
+    "partition-id=0 data-path=/x.toml": (
+        "ends in .toml and so is read as the path of a file: No such file or directory"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", READ_WRONG)
+def test_text_that_flower_reads_otherwise_than_it_was_meant(text):
+    told = refused(text)
+    assert READ_WRONG[text] in told
+    assert told.endswith(
+        'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0'
+        ' data-path="/data"'
+    )
+
+
+WRONG = {
+    "": (
+        "there is no partition-id in this node's --node-config; needed is a whole number, 0 or more"
+    ),
+    "partition-id=-1 num-partitions=3": "partition-id is -1 in this node's --node-config",
+    'partition-id="1" num-partitions=3': "partition-id is '1' in this node's --node-config",
+    "partition-id=3 num-partitions=3": (
+        "num-partitions is 3 in this node's --node-config; allowed is a whole number above"
+    ),
+    "partition-id=0": (
+        "this node's --node-config has neither data-path (its own data) nor num-partitions"
+    ),
+    'partition-id=0 data-pth="graph.pt"': (
+        'unknown key "data-pth" in this node\'s --node-config; did you mean "data-path"?'
+    ),
+    'partition-id=0 num-partitions=1 secure-sum="true"': (
+        "secure-sum is 'true' in this node's --node-config; allowed are"
+    ),
+    "partition-id=0 num-partitions=1 hull-max-share=30": "allowed is a share in [0, 1]",
+    "partition-id=0 data-path=7": (
+        "data-path is 7 in this node's --node-config; allowed is text in double quotes"
+    ),
+    'partition-id=0 num-partitions=1 device="gpu"': (
+        'device = "gpu": allowed is auto, cpu, cuda or cuda:N'
+    ),
+    'partition-id=0 data-path="nowhere.pt"': "nowhere.pt on this machine",
+    'partition-id=0 data-path="notes.txt"': "notes.txt cannot be read",
+    'partition-id=0 num-partitions=1 state-path="notes.txt/x"': (
+        "notes.txt/x: Not a directory; allowed is a folder"
+    ),
+    'partition-id=0 num-partitions=1 state-path="/proc/x"': (
+        "state-path: no file can be written in /proc/x"
+    ),
+    'partition-id=0 num-partitions=1 signing-key="x.pem"': (
+        "this node has only signing-key of signing-key and roster"
+    ),
+    'partition-id=0 num-partitions=1 roster="keys" signing-key="x.pem"': (
+        "signing-key in this node's --node-config: there"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_will_not_do(text):
+    assert WRONG[text] in refused(text)
+
+
+def test_data_that_may_not_be_read(node, monkeypatch):
+    """As root everything may be, so the system's answer is made up."""
+    monkeypatch.setattr(os, "access", lambda path, mode: path != node / "graph.pt")
+    assert (
+        refused('partition-id=0 data-path="graph.pt"')
+        == f"data-path: this user may not read {node / 'graph.pt'}"
+    )
+
+
+def test_the_folder_of_the_personal_state_is_its_owners_alone(tmp_path):
+    checked('partition-id=0 num-partitions=1 state-path="kept"')
+    assert Path("kept").stat().st_mode & 0o777 == 0o700
+    assert not list(Path("kept").iterdir())
+
+
+def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(
+        curvfed.client_app.resources,
+        "free_memory",
+        lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30,
+    )
+    assert checked('partition-id=0 num-partitions=1 device="cuda:1"')["device"] == "cuda:1"
+    checked('partition-id=0 num-partitions=1 device="cpu"')
+    checked("partition-id=0 num-partitions=1")
+    told = [
+        line.split(None, 2)[2]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("ok     device")
+    ]
+    assert told == [
+        "cuda:1, 3.0 GiB of memory free",
+        "cpu, 1.0 GiB of memory free",
+        "the device of the run",
+    ]
+
+
+def key_pair(private: Path, public: Path) -> None:
+    key = Ed25519PrivateKey.generate()
+    private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public.parent.mkdir(exist_ok=True)
+    public.write_bytes(
+        key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
+
+
+def test_keys_of_secure_sums(node, capsys):
+    for number in range(3):
+        key_pair(node / f"{number}.key", node / "roster" / f"{number}.pem")
+    found = checked('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
+    assert (found["signing-key"], found["roster"]) == (str(node / "1.key"), str(node / "roster"))
+    out = capsys.readouterr().out
+    assert "roster       3 nodes in the roster\n" in out
+    assert "PRIVATE" not in out
+    told = refused('partition-id=2 num-partitions=3 signing-key="1.key" roster="roster"')
+    assert f"roster: 2.pem in {node / 'roster'} is not the public part of {node / '1.key'}" in told
+    (node / "roster" / "1.pem").unlink()
+    assert "1.pem in" in refused(
+        'partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"'
+    )
+    (node / "roster" / "0.pem").write_text("no key")
+    assert (
+        "0.pem in the roster of this node's --node-config is not a public Ed25519 key"
+        in refused('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
+    )
+
+
+def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
+    policy = node / "policy.toml"
+    found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
+    assert "policy" not in found  # there is none
+    policy.write_text("# nothing\n")
+    found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
+    assert found["policy"] == str(policy)
+    assert f"policy       {policy}: the defaults\n" in capsys.readouterr().out
+    policy.write_text(
+        f'[data]\npath = "{node / "cells.csv"}"\nlabel-key = "kind"\n[sums]\ncontributors = 5\n'
+    )
+    assert "data-path" not in checked(f'partition-id=0 policy="{policy}"')
+    out = capsys.readouterr().out
+    assert (
+        f"{policy}: [data] path = {node / 'cells.csv'}; [data] label-key = kind; [sums]"
+        " contributors = 5\n" in out
+    )
+    assert "cells.csv: 1 points in the disc, 1 classes\n" in out
+    told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
+    assert "and path in [data] of its policy.toml differ" in told
+    policy.write_text("[sums]\n\ncontributors = 1\n")
+    told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
+    assert (
+        told
+        == f"policy: {policy}, line 3: [sums] contributors = 1; allowed is a whole number, 2 or"
+        " more"
+    )
+    policy.unlink()
+    assert "No such file" in refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')

@@ -1,0 +1,228 @@
+"""Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the
+address of the node."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from fleet import fleet_server, listening, plain_http, proxy, silence, web_server
+
+from curvfed.deployments.processes import LOOPBACK, flower_environment, free_ports
+from curvfed.extensions.cluster.commands import ClusterError, certificates, checks, status
+from curvfed.extensions.cluster.commands import link as superlink
+from curvfed.extensions.cluster.commands.folder import ServerFolder
+from curvfed.extensions.cluster.commands.link import ForeignError, Link, SilentError
+from curvfed.extensions.cluster.commands.setup import make_cluster
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """At its ports nothing answers: they are taken for as long, so that no other program gets
+    them."""
+    with socket.socket() as fleet, socket.socket() as control:
+        for taken in (fleet, control):
+            taken.bind((LOOPBACK, 0))
+        ports = fleet.getsockname()[1], control.getsockname()[1]
+        yield make_cluster(tmp_path_factory.mktemp("link") / "c", [], ["north"], *ports, 10)
+
+
+@pytest.fixture(scope="module")
+def port(folder):
+    with fleet_server(folder) as port:
+        yield port
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in {*superlink.PROXIES, *superlink.NO_PROXIES}:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """What answers here does so, however busy the machine is."""
+    monkeypatch.setattr(superlink, "ANSWER_TIME", 600.0)
+
+
+def link(folder: ServerFolder, port: int, host: str = LOOPBACK, **variables: str) -> Link:
+    return Link(f"{host}:{port}", folder.authority[0], variables)
+
+
+def wrong(folder: ServerFolder, port: int, host: str = LOOPBACK, **variables: str) -> ClusterError:
+    """The error of a check."""
+    with pytest.raises(ClusterError) as error:
+        superlink.check_superlink(link(folder, port, host, **variables))
+    return error.value
+
+
+def test_a_superlink_that_answers(folder, port):
+    assert superlink.check_superlink(link(folder, port)) == f"127.0.0.1:{port} answers"
+    with listening(proxy) as way:
+        assert superlink.check_superlink(link(folder, port, https_proxy=f"http://127.0.0.1:{way}"))
+
+
+@pytest.mark.parametrize("variable", superlink.PROXIES)
+def test_a_proxy_that_is_in_the_way_is_named_with_its_variable_and_without_its_password(
+    folder, port, variable
+):
+    with listening(plain_http) as way:
+        error = wrong(folder, port, **{variable: f"http://me:secret@127.0.0.1:{way}"})
+    assert type(error) is ClusterError  # it is no use to wait for the SuperLink
+    for part in (
+        f"127.0.0.1:{port}",
+        f"{variable} names the proxy 127.0.0.1:{way}",
+        "403",
+        "127.0.0.1 to no_proxy",
+    ):
+        assert part in str(error)
+    assert "secret" not in str(error)
+
+
+def test_a_proxy_counts_only_where_grpc_asks_it(folder, port):
+    closed = "http://127.0.0.1:9"
+    for names in ("127.0.0.1", "example.org,127.0.0.0/8"):
+        assert superlink.check_superlink(link(folder, port, https_proxy=closed, no_proxy=names))
+    assert "'*' has no effect" in str(wrong(folder, port, https_proxy=closed, no_proxy="*"))
+    silent = wrong(folder, free_ports(1)[0], https_proxy=closed, no_proxy="127.0.0.1")
+    assert isinstance(silent, SilentError)
+    assert "https_proxy" not in str(silent)
+
+
+def test_what_else_answers_is_named(folder, port, monkeypatch):
+    assert isinstance(wrong(folder, free_ports(1)[0]), SilentError)
+    with fleet_server(folder, is_for_nodes=False) as runs:
+        assert "does not serve nodes (UNIMPLEMENTED" in str(wrong(folder, runs))
+    with listening(plain_http) as web:
+        error = wrong(folder, web)
+    assert (
+        "does not speak gRPC with TLS; allowed is the SuperLink's port for nodes, by default 9092"
+        in str(error)
+    )
+    assert not isinstance(error, SilentError)
+    assert "no SuperLink answers at no.invalid:9092" in str(wrong(folder, 9092, "no.invalid"))
+    monkeypatch.setattr(superlink, "ANSWER_TIME", 0.2)
+    with listening(silence) as never:
+        error = wrong(folder, never)
+    assert isinstance(error, SilentError)
+    assert "no answer within 0.2 s" in str(error)
+
+
+def test_an_authority_that_does_not_vouch(folder, port, tmp_path):
+    certificates.make_authority(tmp_path / "ca.crt", tmp_path / "ca.key")
+    with pytest.raises(ForeignError, match=r"is not the one that .*ca\.crt vouches for"):
+        superlink.check_superlink(Link(f"127.0.0.1:{port}", tmp_path / "ca.crt", {}))
+    named = make_cluster(tmp_path / "named", ["fl.example.org"], [], 9092, 8000, 10)
+    (tmp_path / "server.crt").write_bytes(b"")
+    for path in named.server:
+        path.unlink()
+    names = certificates.x509.SubjectAlternativeName([certificates.x509.DNSName("fl.example.org")])
+    certificates.make_server(*named.server, named.authority, names, 10)
+    with fleet_server(named) as other, pytest.raises(ForeignError, match="Hostname Verification"):
+        superlink.check_superlink(link(named, other))
+    (tmp_path / "ca.crt").write_text("nothing")
+    with pytest.raises(ClusterError, match="is no certificate"):
+        superlink.check_superlink(Link("127.0.0.1:1", tmp_path / "ca.crt", {}))
+
+
+def test_an_address_is_that_which_flower_asks(folder, port, monkeypatch):
+    """Flower takes an IPv6 address without brackets; gRPC alone would not."""
+    asked = []
+    channel = superlink.grpc.secure_channel
+    monkeypatch.setattr(
+        superlink.grpc, "secure_channel", lambda *given: asked.append(given[0]) or channel(*given)
+    )
+    for host in ("::1", "[::1]"):
+        wrong(folder, free_ports(1)[0], host)
+    assert all(target.startswith("[::1]:") for target in asked)
+
+
+def test_by_https_where_flower_asks_so(folder, tmp_path):
+    """As SuperNodes do from Flower 1.40 on, and `flwr` does."""
+
+    def by_https(port: int, authority: Path = folder.authority[0], **variables: str) -> Link:
+        return Link(f"127.0.0.1:{port}", authority, variables, is_grpc=False)
+
+    certificates.make_authority(tmp_path / "ca.crt", tmp_path / "ca.key")
+    with web_server(folder) as web, listening(plain_http) as plain:
+        assert superlink.check_superlink(by_https(web))
+        assert "not known: Flower from 1.40 on" in superlink.check_clock(by_https(web))
+        with pytest.raises(ForeignError):
+            superlink.check_superlink(by_https(web, tmp_path / "ca.crt"))
+        with pytest.raises(ClusterError, match="speak gRPC with TLS"):
+            superlink.check_superlink(by_https(plain))
+        with pytest.raises(ClusterError, match=f"https_proxy names the proxy 127.0.0.1:{plain}"):
+            superlink.check_superlink(by_https(web, https_proxy=f"http://127.0.0.1:{plain}"))
+        # that httpx does not speak, or not without a further package
+        for scheme in ("ftp", "socks5"):
+            with pytest.raises(
+                ClusterError, match=r"https_proxy names the proxy 127\.0\.0\.1:9"
+            ) as error:
+                superlink.check_superlink(
+                    by_https(web, https_proxy=f"{scheme}://me:secret@127.0.0.1:9")
+                )
+            assert "secret" not in str(error.value)
+    with pytest.raises(SilentError):
+        superlink.check_superlink(by_https(free_ports(1)[0]))
+
+
+# --- The commands
+# -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY", "no_grpc_proxy"])
+def test_flower_asks_its_own_machine_without_a_proxy(name, monkeypatch):
+    """gRPC reads `no_grpc_proxy`, and if there is none `no_proxy`; an empty name in them would
+    exempt every host."""
+    monkeypatch.setenv(name, "fl.example.org")
+    for each in ("no_proxy", "no_grpc_proxy"):
+        assert flower_environment({})[each] == "fl.example.org,127.0.0.1,localhost"
+
+
+# --- Waiting for nodes
+# --------------------------------------------------------------------------------------------------
+
+
+class Time:
+    """A clock that goes on when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, capsys):
+    monkeypatch.setattr(status, "time", Time())
+    monkeypatch.setattr(superlink, "check_server", lambda folder: "")
+    nodes = iter(
+        [
+            [],
+            [{"status": "online"}],
+            [{"status": "online"}, {"status": "offline"}],
+            [{"status": "online"}] * 2,
+        ]
+    )
+    monkeypatch.setattr(status.registry, "registered_nodes", lambda folder: next(nodes))
+    status.wait_for_nodes(folder, 2, 60)
+    assert "0 of 2 nodes are connected after 0 s" in capsys.readouterr().out
+
+
+def test_the_superlink_of_another_cluster_is_no_silence(folder, tmp_path):
+    other = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
+    with web_server(folder) as runs:
+        own, foreign = ServerFolder(folder.path, 9092, runs), ServerFolder(other.path, 9092, runs)
+        assert checks._check_superlink(own) == f"127.0.0.1:{runs} answers"
+        with pytest.raises(ClusterError, match="is another cluster's"):
+            checks._check_superlink(foreign)
+
+
+def test_the_variables_of_this_process_are_as_before(folder, port, monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    before = dict(os.environ)
+    superlink.check_superlink(link(folder, port))
+    assert dict(os.environ) == before
