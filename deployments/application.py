@@ -15,7 +15,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
+from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.strategies.config.run_config import defaults, nearest_key
 from curvfed.tasks.plugins import absent_hint
 
@@ -189,25 +189,6 @@ Debug = Annotated[
     bool, typer.Option("--debug", help="Show the server's traceback if an error ends the run.")
 ]
 
-Sweep = Annotated[
-    str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(package_files(SWEEPS)))
-]
-Cpus = Annotated[int, typer.Option(min=1, metavar="C", help="Cores and threads for each run.")]
-Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each run.")]
 Address = Annotated[
     str, typer.Option(help="Address of a running Ray cluster; default: this machine.")
-]
-Scale = Annotated[
-    str,
-    typer.Option(help="One of the scales of the sweep file."),
-]
-Data = Annotated[
-    Path | None,
-    typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets."),
-]
-ResultsFolder = Annotated[
-    Path | None,
-    typer.Option(
-        parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."
-    ),
 ]

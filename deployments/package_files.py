@@ -1,4 +1,4 @@
-"""The presets and sweeps of the package, by name; and the folder of a Flower app for a run: the
+"""The presets of the package, by name; and the folder of a Flower app for a run: the
 modules of a run, and the keys of installed plug-ins.
 
 Flower sends the files of a folder to the SuperLink and to each node. An installed wheel has no such
@@ -24,7 +24,6 @@ from curvfed.tasks.errors import near_names
 from curvfed.tasks.plugins import LOCAL
 
 PRESETS = "presets"
-SWEEPS = "sweeps"
 
 TEMPLATES = "server_app/report/templates"
 """The templates of pages."""
@@ -34,8 +33,8 @@ ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks", "extensi
 
 
 def package_files(kind: str) -> dict[str, Path]:
-    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `baselines/images/moon` in
-    folders."""
+    """The files of a folder below `curvfed`, such as `PRESETS`, by name: `quick`, or
+    `baselines/images/moon` in folders."""
     # The resource folder has no path, but its entries have.
     entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())
     folder = Path(str(entry)).parent

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import curvfed
-from curvfed.deployments.compare.results import paired_interval
+from curvfed.extensions.sweeps.commands.compare.results import paired_interval
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
 

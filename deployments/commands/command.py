@@ -16,7 +16,6 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.check import check, datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, curvature, embed, export, predict
 from curvfed.deployments.commands.run import run, simulate
-from curvfed.deployments.commands.sweep import compare, report, sweep
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import check_working_folder
 from curvfed.deployments.terminal import lasting_output
@@ -90,13 +89,10 @@ for command in (
     run,
     check,
     curvature,
-    compare,
     predict,
     export,
     adapt,
     embed,
-    sweep,
-    report,
     methods,
     datasets,
     presets,

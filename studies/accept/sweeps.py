@@ -9,9 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from curvfed.deployments.sweep import read_plan
-from curvfed.deployments.sweep.results import completed
-from curvfed.server_app.report.study import Plan
+from curvfed.extensions.sweeps.commands.pages.study import Plan
+from curvfed.extensions.sweeps.commands.sweep import read_plan
+from curvfed.extensions.sweeps.commands.sweep.results import completed
 from studies.accept.lab import Lab, Outcome
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +47,7 @@ LOOP = """
 import sys
 from pathlib import Path
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.sweep import SUPERNODES, read_plan
+from curvfed.extensions.sweeps.commands.sweep import SUPERNODES, read_plan
 for run in read_plan(Path(sys.argv[1])).runs:
     settings = dict(run.settings) | {"results-dir": sys.argv[2], "run-name": run.name}
     simulate(settings, settings.pop(SUPERNODES))
@@ -80,7 +80,7 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
     for what, selection in (
         (
             "tables against an independent calculation",
-            "tests/contracts/sweeps/test_sweep_tables.py",
+            "extensions/sweeps/tests/test_sweep_tables.py",
         ),
         (
             (

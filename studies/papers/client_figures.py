@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
-from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.panels import (
+from curvfed.extensions.sweeps.commands.pages.panels import (
     Keys,
     NothingToDraw,
     Panel,
@@ -19,7 +17,9 @@ from curvfed.server_app.report.panels import (
     draw_groups,
     draw_panels,
 )
-from curvfed.server_app.report.selection import Run, Spec, split
+from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec, split
+from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
+from curvfed.server_app.report import charts, style
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import FINE_TUNE

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
+
 # Only the plan of a sweep knows which rows of `results.sqlite` are its runs, and with which
 # settings; no command prints it.
-from curvfed.deployments.sweep import DEFAULTS
-from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.sweep import DEFAULTS
 
 # Dotted keys, as the run configuration has them; no public function makes them.
 from curvfed.strategies.base.keys import dotted

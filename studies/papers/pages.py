@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 # The command line in this process: a start of its own for each of forty reports takes minutes.
 from curvfed.deployments.commands.command import main as curvfed
-
-# See comparison.py: the runs of a sweep and their rows in `results.sqlite`.
-from curvfed.deployments.sweep import read_plan
-from curvfed.deployments.sweep.results import Results
-from curvfed.server_app.report.study import Plan
+from curvfed.extensions.sweeps.commands.pages.study import Plan
 
 # The kinds of figures that only the papers need are added to those of the product.
-from curvfed.server_app.report.sweep_page import KINDS
+from curvfed.extensions.sweeps.commands.pages.sweep_page import KINDS
+
+# See comparison.py: the runs of a sweep and their rows in `results.sqlite`.
+from curvfed.extensions.sweeps.commands.sweep import read_plan
+from curvfed.extensions.sweeps.commands.sweep.results import Results
 from studies.papers import PAPERS, client_figures, disc_figures, printed_numbers
 from studies.papers.comparison import compare, markdown, write_csv
 

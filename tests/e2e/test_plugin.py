@@ -155,7 +155,7 @@ def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
 
 @pytest.mark.long
 def test_reports_of_several_runs_have_a_line_for_it(site, tmp_path):
-    program = "from curvfed.server_app.report.panels import ORDER; print('fedexp' in ORDER)"
+    program = "from curvfed.extensions.sweeps.commands.pages.panels import ORDER; print('fedexp' in ORDER)"
     assert python(program, tmp_path / "home", site) == "True\n"
 
 

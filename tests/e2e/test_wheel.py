@@ -80,7 +80,7 @@ def test_the_wheel_is_whole(wheel):
         names = {name for name in opened.namelist() if not name.endswith("/")}
     wanted = {
         f"curvfed/{path.relative_to(ROOT).as_posix()}"
-        for room in (*ROOMS, "deployments", "presets", "sweeps")
+        for room in (*ROOMS, "deployments", "presets")
         for path in (ROOT / room).rglob("*")
         if path.suffix in (".py", ".toml") and TESTS not in path.parts
     }

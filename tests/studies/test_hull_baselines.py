@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from app_runs import run
 
-from curvfed.deployments.sweep import read_plan
-from curvfed.deployments.sweep.results import Results
+from curvfed.extensions.sweeps.commands.sweep import read_plan
+from curvfed.extensions.sweeps.commands.sweep.results import Results
 from curvfed.geometry import EuclideanSVM
 from studies.papers.hull_baselines import BASELINES, accuracies, add_to_table
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from curvfed.deployments.sweep import read_plan
-from curvfed.server_app.report.study import Planned
+from curvfed.extensions.sweeps.commands.pages.study import Planned
+from curvfed.extensions.sweeps.commands.sweep import read_plan
 from studies.papers import pages
 from studies.papers.comparison import Pair, compare, markdown, match
 from studies.papers.printed_numbers import read

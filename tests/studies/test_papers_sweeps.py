@@ -14,13 +14,13 @@ import tomli_w
 from hull_nodes import hull_run
 from tiers import only
 
-from curvfed.deployments.sweep import read_plan
+from curvfed.extensions.sweeps.commands.pages import sweep_page
+from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec
+from curvfed.extensions.sweeps.commands.pages.study import Plan
+from curvfed.extensions.sweeps.commands.pages.sweep_page import check_page
+from curvfed.extensions.sweeps.commands.pages.sweep_table import as_text, csv_text, make_table
+from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.server_app.directory import TABLES
-from curvfed.server_app.report import sweep_page
-from curvfed.server_app.report.selection import Run, Spec
-from curvfed.server_app.report.study import Plan
-from curvfed.server_app.report.sweep_page import check_page
-from curvfed.server_app.report.sweep_table import as_text, csv_text, make_table
 from studies.papers.__main__ import combined_sweep
 from studies.papers.comparison import compare
 from studies.papers.pages import Sweep, sweep_files

@@ -21,8 +21,8 @@ from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node import KEYS
 from curvfed.deployments.commands.command import main
-from curvfed.extensions.cluster.commands.group import cluster_app
 from curvfed.extensions.cluster.commands import ClusterError
+from curvfed.extensions.cluster.commands.group import cluster_app
 from curvfed.extensions.cluster.commands.service import Service, service_files
 from curvfed.extensions.cluster.commands.setup import make_cluster
 

@@ -5,8 +5,8 @@ import io
 from rich.console import Console
 
 from curvfed.deployments.commands import models
-from curvfed.deployments.compare import results
 from curvfed.deployments.terminal import summary_table
+from curvfed.extensions.sweeps.commands.compare import results
 from curvfed.server_app.report.page import Cell, Table
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from curvfed.client_app.node.policy import read_policy
 from curvfed.deployments.arguments import read_pairs
-from curvfed.deployments.sweep import read_plan
 from curvfed.extensions.cluster.commands.folder import ServerFolder
 from curvfed.extensions.cluster.commands.setup import make_cluster
+from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.config.run_config import defaults
 

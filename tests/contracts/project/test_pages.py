@@ -11,7 +11,8 @@ import pytest
 from typer.main import get_command
 
 from curvfed.deployments.commands.command import app
-from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
+from curvfed.deployments.package_files import PRESETS, package_files
+from curvfed.extensions.sweeps import SHIPPED
 
 ROOT = Path(__file__).parents[3]
 PAGES = [
@@ -151,7 +152,7 @@ def test_commands_are_understood(page):
         )
         named = (found.get("pairs") or [found["name"]]) if takes_names else []
         for word in named:
-            known = package_files(SWEEPS if name in ("sweep", "report") else PRESETS)
+            known = package_files(SHIPPED if name in ("sweep", "report") else PRESETS)
             is_data = name == "curvature" and word.endswith(".tsv")
             assert "=" in word or word.endswith(".toml") or word in known or is_data, word
 
@@ -178,7 +179,7 @@ def files_read(words: list[str]) -> list[str]:
         if word in ("--out", "--to", "--results")
     ]
     values = [word.rpartition("=")[2].strip("'\"") for word in words if word not in outputs]
-    shipped_names = {*package_files(PRESETS), *package_files(SWEEPS)}
+    shipped_names = {*package_files(PRESETS), *package_files(SHIPPED)}
     looks_like_a_path = re.compile(r"^[~.\w$/-]+(/|\.(pt|csv|npz|h5ad|toml))")
     return [
         value for value in values if looks_like_a_path.match(value) and value not in shipped_names

@@ -13,7 +13,7 @@ from graph_fixtures import write_user_graph
 from torch import Tensor, nn
 
 import curvfed
-from curvfed.deployments.sweep import read_plan
+from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
+from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec, as_list, values_of
+from curvfed.extensions.sweeps.commands.pages.study import FIGURE, SUPERNODES, Names, Place
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report.page import Cell, Table, render
-from curvfed.server_app.report.selection import Run, Spec, as_list, values_of
-from curvfed.server_app.report.study import FIGURE, SUPERNODES, Names, Place
 from curvfed.strategies.base.figures import find
 
 LEVEL = 0.05

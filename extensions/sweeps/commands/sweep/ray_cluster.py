@@ -8,7 +8,7 @@ from typing import Any
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.child import Task, make_run
+from curvfed.extensions.sweeps.commands.sweep.child import Task, make_run
 
 
 class RayCluster:

@@ -12,11 +12,11 @@ from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.processes import signals
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.child import Task
-from curvfed.deployments.sweep.pool import Pool
-from curvfed.deployments.sweep.ray_cluster import RayCluster
-from curvfed.deployments.sweep.results import Ended, Progress, Results, completed
-from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.sweep.child import Task
+from curvfed.extensions.sweeps.commands.sweep.pool import Pool
+from curvfed.extensions.sweeps.commands.sweep.ray_cluster import RayCluster
+from curvfed.extensions.sweeps.commands.sweep.results import Ended, Progress, Results, completed
 
 Executor = Pool | RayCluster
 """Makes the runs of all sweeps of a command."""

@@ -36,9 +36,10 @@ from curvfed.deployments.arguments import (
     pop_supernodes,
     read_toml,
 )
-from curvfed.deployments.package_files import SWEEPS, name_hint, package_files
+from curvfed.deployments.package_files import name_hint, package_files
+from curvfed.extensions.sweeps import SHIPPED
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
-from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.keys import dotted, python_value
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten
@@ -284,11 +285,11 @@ def find(name: str) -> Path:
     if name.endswith(".toml"):
         return Path(name)
     try:
-        return package_files(SWEEPS)[name]
+        return package_files(SHIPPED)[name]
     except KeyError:
         raise UsageError(
             f"{name!r} is neither a shipped sweep nor the path of a .toml file;"
-            f" {name_hint(SWEEPS, name)}",
+            f" {name_hint(SHIPPED, name)}",
             key="sweep",
         ) from None
 

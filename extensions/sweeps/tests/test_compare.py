@@ -14,11 +14,11 @@ from image_fixtures import write_classes
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.compare import results
-from curvfed.deployments.compare.request import Comparison, read_comparison
-from curvfed.deployments.compare.tuning import Choice, Tuning
-from curvfed.deployments.sweep import runner, task
-from curvfed.deployments.sweep.results import Ended
+from curvfed.extensions.sweeps.commands.compare import results
+from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
+from curvfed.extensions.sweeps.commands.compare.tuning import Choice, Tuning
+from curvfed.extensions.sweeps.commands.sweep import runner, task
+from curvfed.extensions.sweeps.commands.sweep.results import Ended
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
-from curvfed.server_app.report.panels import (
+from curvfed.extensions.sweeps.commands.pages.panels import (
     BARS,
     LINES,
     NothingToDraw,
@@ -25,9 +22,17 @@ from curvfed.server_app.report.panels import (
     panels_of,
     seeds_key,
 )
-from curvfed.server_app.report.selection import Run, Spec
-from curvfed.server_app.report.study import FIGURE, Place, Plan
-from curvfed.server_app.report.sweep_table import SHOWN, as_text, csv_text, make_table
+from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec
+from curvfed.extensions.sweeps.commands.pages.study import FIGURE, Place, Plan
+from curvfed.extensions.sweeps.commands.pages.sweep_table import (
+    SHOWN,
+    as_text,
+    csv_text,
+    make_table,
+)
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.wire.messages import TRAIN
 from curvfed.tasks.stored_files import write_atomically

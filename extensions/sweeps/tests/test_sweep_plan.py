@@ -16,11 +16,11 @@ from tiers import examples
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.sweep import PLACES, read_plan
-from curvfed.deployments.sweep.results import FILE, Results
-from curvfed.deployments.sweep.runner import locked
+from curvfed.extensions.sweeps.commands.pages.study import Plan, Planned
+from curvfed.extensions.sweeps.commands.sweep import PLACES, read_plan
+from curvfed.extensions.sweeps.commands.sweep.results import FILE, Results
+from curvfed.extensions.sweeps.commands.sweep.runner import locked
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report.study import Plan, Planned
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten

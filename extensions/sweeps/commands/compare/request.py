@@ -15,7 +15,8 @@ from curvfed.deployments.arguments import (
     pop_supernodes,
     read_pairs,
 )
-from curvfed.deployments.compare import (
+from curvfed.deployments.preflight import look_at_data
+from curvfed.extensions.sweeps.commands.compare import (
     ALTERNATIVES,
     METHODS_BY_TASK,
     MODELS,
@@ -23,10 +24,9 @@ from curvfed.deployments.compare import (
     RIVALS,
     SCORES,
 )
-from curvfed.deployments.preflight import look_at_data
-from curvfed.deployments.sweep import DEFAULTS, combinations, data_places, plan_run
-from curvfed.server_app.report.selection import known_name
-from curvfed.server_app.report.study import SUPERNODES
+from curvfed.extensions.sweeps.commands.pages.selection import known_name
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES
+from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, combinations, data_places, plan_run
 from curvfed.server_app.run_warnings import UNSCORED_LINKS
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import curvature_key

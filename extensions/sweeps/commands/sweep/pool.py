@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 
 from curvfed.deployments.processes import SIGNALS, Line, Worker
 from curvfed.deployments.resources import Resources, usable_cores, visible_gpus
-from curvfed.deployments.sweep import child
-from curvfed.deployments.sweep.child import Task
+from curvfed.extensions.sweeps.commands.sweep import child
+from curvfed.extensions.sweeps.commands.sweep.child import Task
 
 
 class Pool:

@@ -16,11 +16,16 @@ from report_page import HOSTILE, Page
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.sweep import read_plan
-from curvfed.deployments.sweep.results import Results
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.study import Planned
-from curvfed.server_app.report.sweep_table import SweepTable, as_text, csv_text, make_table
+from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.study import Planned
+from curvfed.extensions.sweeps.commands.pages.sweep_table import (
+    SweepTable,
+    as_text,
+    csv_text,
+    make_table,
+)
+from curvfed.extensions.sweeps.commands.sweep import read_plan
+from curvfed.extensions.sweeps.commands.sweep.results import Results
 from curvfed.strategies.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")

@@ -9,9 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from curvfed.extensions.sweeps.commands.pages.selection import (
+    OF_ROUNDS,
+    Run,
+    Spec,
+    split,
+    values_of,
+)
+from curvfed.extensions.sweeps.commands.pages.study import FIGURE, Names, Place
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.selection import OF_ROUNDS, Run, Spec, split, values_of
-from curvfed.server_app.report.study import FIGURE, Names, Place
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 

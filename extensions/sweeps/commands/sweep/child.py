@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from curvfed.deployments.processes import Line, follow
-from curvfed.deployments.sweep import LOGS
+from curvfed.extensions.sweeps.commands.sweep import LOGS
 
 
 class Task(NamedTuple):
-    """A run to make: the arguments of `curvfed.deployments.sweep.task.make`."""
+    """A run to make: the arguments of `curvfed.extensions.sweeps.commands.sweep.task.make`."""
 
     settings: dict[str, Any]
     num_supernodes: int
@@ -42,6 +42,6 @@ def make_run(task: Task) -> tuple[str, float]:
     with (logs / f"{task.name}.log").open("ab") as log:
         for output in (1, 2):
             os.dup2(log.fileno(), output)
-    from curvfed.deployments.sweep.task import make
+    from curvfed.extensions.sweeps.commands.sweep.task import make
 
     return make(*task), time.monotonic() - begun

@@ -15,13 +15,13 @@ import numpy as np
 from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.compare import CHOSEN_BY, DECAYS, SCORES
-from curvfed.deployments.compare.request import COMMAND, Comparison, Entrant
-from curvfed.deployments.sweep import file_digest, plan_run
-from curvfed.deployments.sweep.results import Results
-from curvfed.deployments.sweep.runner import Executor, run_sweep
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.study import Plan, Planned
+from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, DECAYS, SCORES
+from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison, Entrant
+from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.study import Plan, Planned
+from curvfed.extensions.sweeps.commands.sweep import file_digest, plan_run
+from curvfed.extensions.sweeps.commands.sweep.results import Results
+from curvfed.extensions.sweeps.commands.sweep.runner import Executor, run_sweep
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.tasks.kinds import KINDS

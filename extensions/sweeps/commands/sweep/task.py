@@ -10,8 +10,8 @@ from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.deployments.arguments import Value, check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
-from curvfed.deployments.sweep.results import completed
 from curvfed.deployments.workers import run_simulation
+from curvfed.extensions.sweeps.commands.sweep.results import completed
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
 from curvfed.strategies.run_log import log, log_to_stdout

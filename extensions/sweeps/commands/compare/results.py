@@ -13,10 +13,12 @@ from rich.markup import escape
 from rich.table import Table as PrintedTable
 from scipy.stats import t
 
-from curvfed.deployments.compare import CHOSEN_BY, TRIVIAL
-from curvfed.deployments.compare.request import Comparison
-from curvfed.deployments.compare.tuning import Choice, compared_figure
 from curvfed.deployments.curvature_of_links import expectation, shapes_of
+from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
+from curvfed.extensions.sweeps.commands.compare.request import Comparison
+from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
+from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.sweep_page import run_notes
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import (
@@ -28,8 +30,6 @@ from curvfed.server_app.report.page import (
     markdown_page,
     number,
 )
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.sweep_page import run_notes
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically

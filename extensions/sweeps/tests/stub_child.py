@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 
 from curvfed.deployments.processes import Line, follow
-from curvfed.deployments.sweep.child import Task
+from curvfed.extensions.sweeps.commands.sweep.child import Task
 
 
 def serve(descriptor: int, parent: int) -> None:

@@ -13,22 +13,33 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.application import (
-    Address,
-    Cpus,
-    Data,
-    Gpus,
-    ResultsFolder,
-    Scale,
-    Sweep,
-    complete_pair,
-    completed_values,
-    expanded,
-)
+from curvfed.deployments.application import Address, complete_pair, completed_values, expanded
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.package_files import package_files
 from curvfed.deployments.resources import Resources, make_folder
-from curvfed.server_app.report import FORMATS
+from curvfed.extensions.sweeps import SHIPPED
+from curvfed.extensions.sweeps.commands.pages import FORMATS
 from curvfed.strategies.base.run_keys import home
+
+Sweep = Annotated[
+    str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(package_files(SHIPPED)))
+]
+Cpus = Annotated[int, typer.Option(min=1, metavar="C", help="Cores and threads for each run.")]
+Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each run.")]
+Scale = Annotated[
+    str,
+    typer.Option(help="One of the scales of the sweep file."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets."),
+]
+ResultsFolder = Annotated[
+    Path | None,
+    typer.Option(
+        parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."
+    ),
+]
 
 
 def sweep(
@@ -52,10 +63,10 @@ def sweep(
     disk, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.deployments.sweep import data_places, find, read_plan
-    from curvfed.deployments.sweep.results import FILE, default_results
-    from curvfed.deployments.sweep.runner import executor_of, run_sweep
-    from curvfed.server_app.report.sweep_page import check_page
+    from curvfed.extensions.sweeps.commands.pages.sweep_page import check_page
+    from curvfed.extensions.sweeps.commands.sweep import data_places, find, read_plan
+    from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
+    from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -100,9 +111,9 @@ def report(
             f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}", key="formats"
         )
     # These imports take seconds, and help shows at once.
-    from curvfed.deployments.sweep import find, read_plan
-    from curvfed.deployments.sweep.results import Results, default_results
-    from curvfed.server_app.report.sweep_page import make_page, write_page
+    from curvfed.extensions.sweeps.commands.pages.sweep_page import make_page, write_page
+    from curvfed.extensions.sweeps.commands.sweep import find, read_plan
+    from curvfed.extensions.sweeps.commands.sweep.results import Results, default_results
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -129,7 +140,7 @@ def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     done, comma, _ = incomplete.rpartition(",")
     if comma:
         return [f"{done},{name}" for name in completed_values("methods")]
-    from curvfed.deployments.compare import OWN_KEYS  # imports Flower
+    from curvfed.extensions.sweeps.commands.compare import OWN_KEYS  # imports Flower
 
     keys = [f"{key}=" for key in OWN_KEYS if "=" not in incomplete]
     return [*complete_pair(ctx, incomplete), *keys]
@@ -190,10 +201,10 @@ def compare(
     interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.deployments.compare.request import read_comparison
-    from curvfed.deployments.compare.results import result, write_results
-    from curvfed.deployments.compare.tuning import StepRunner, Tuning, check_plan
-    from curvfed.deployments.sweep.runner import executor_of
+    from curvfed.extensions.sweeps.commands.compare.request import read_comparison
+    from curvfed.extensions.sweeps.commands.compare.results import result, write_results
+    from curvfed.extensions.sweeps.commands.compare.tuning import StepRunner, Tuning, check_plan
+    from curvfed.extensions.sweeps.commands.sweep.runner import executor_of
 
     console = Console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)

@@ -19,9 +19,9 @@ from rich.text import Text
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.errors import MachineError
-from curvfed.deployments.sweep import DEFAULTS, LOGS
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, LOGS
 from curvfed.strategies.base.keys import dotted, toml_text
 from curvfed.strategies.base.run_keys import home
 

@@ -12,10 +12,10 @@ import stub_child
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import is_alive, wait_until
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep import pool
-from curvfed.deployments.sweep.child import Task
-from curvfed.deployments.sweep.pool import Pool
-from curvfed.deployments.sweep.results import FILE
+from curvfed.extensions.sweeps.commands.sweep import pool
+from curvfed.extensions.sweeps.commands.sweep.child import Task
+from curvfed.extensions.sweeps.commands.sweep.pool import Pool
+from curvfed.extensions.sweeps.commands.sweep.results import FILE
 
 PATIENCE = 300.0
 

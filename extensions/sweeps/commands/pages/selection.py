@@ -12,10 +12,10 @@ from typing import Any
 
 import pandas as pd
 
+from curvfed.extensions.sweeps.commands.pages.study import FIGURE, SUPERNODES, Names, Place, Planned
 from curvfed.server_app.directory import TABLES
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report.study import FIGURE, SUPERNODES, Names, Place, Planned
 from curvfed.strategies.base.figures import BEST, FIGURES, find
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults

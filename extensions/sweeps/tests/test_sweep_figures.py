@@ -13,11 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 
+from curvfed.extensions.sweeps.commands.pages import panels, sweep_page
+from curvfed.extensions.sweeps.commands.pages.panels import NothingToDraw
+from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.server_app.directory import TABLES
-from curvfed.server_app.report import panels, style, sweep_page
-from curvfed.server_app.report.panels import NothingToDraw
-from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.study import Planned
+from curvfed.server_app.report import style
 from curvfed.strategies.errors import ConfigError
 
 SOURCE = "sweep.toml"

@@ -10,8 +10,8 @@ from equal_runs import figures
 from threadpoolctl import threadpool_info
 from tiers import only
 
-from curvfed.deployments.sweep import task
-from curvfed.deployments.sweep.task import make
+from curvfed.extensions.sweeps.commands.sweep import task
+from curvfed.extensions.sweeps.commands.sweep.task import make
 from curvfed.server_app import loop
 from curvfed.server_app.directory.run_lock import RunLock
 from curvfed.server_app.one_shot import OneShotRun

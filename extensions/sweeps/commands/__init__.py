@@ -1,0 +1,1 @@
+"""The commands `sweep`, `report` and `compare`, and all that they do."""
