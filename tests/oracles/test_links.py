@@ -424,7 +424,7 @@ def test_a_secure_sum_gives_the_same_rows(weights, tmp_path):
 
 
 def test_the_report_draws_entities_and_escapes_their_names(tmp_path):
-    from curvfed.server_app.report.link_figures import disc
+    from curvfed.extensions.reports.link_figures import disc
 
     rows = np.array([[0.0, 0, 1], [0.5, 0, 4 / 3], [0, 0.5, 4 / 3]])
     names = np.array(["<root>", "left", "right"])

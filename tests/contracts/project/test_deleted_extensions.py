@@ -27,15 +27,17 @@ from curvfed.strategies.errors import ConfigError
 from typer.main import get_command
 
 folder = sys.argv[1]
-run = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
+keys = {"num_supernodes": 2, "num_rounds": 1, "results_dir": folder, "quiet": True}
+run = curvfed.simulate("flatland", report=True, **keys)
+has_report = (run.path / "report.html").exists()
 refusals = {}
 for method in sys.argv[2:]:
     try:
-        curvfed.simulate(method, num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
+        curvfed.simulate(method, **keys)
     except ConfigError as error:
         refusals[method] = str(error)
 commands = get_command(app).list_commands(None)
-print(json.dumps([list(files()), list(METHODS), commands, run.summary["status"], refusals]))
+print(json.dumps([list(files()), list(METHODS), commands, run.summary["status"], has_report, refusals]))
 """
 
 
@@ -85,9 +87,10 @@ def test_the_rest_runs(deleted, tmp_path):
 
     done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *refused)
     assert done.returncode == 0, done.stderr
-    left, methods, commands, status, refusals = json.loads(done.stdout.splitlines()[-1])
+    left, methods, commands, status, has_report, refusals = json.loads(done.stdout.splitlines()[-1])
     assert left == [name for name in files() if name not in lost]
     assert status == "completed"
+    assert has_report
     assert lost_commands.isdisjoint(commands)
     assert {"simulate", "run", "predict", "check"} <= set(commands)
     for method in refused:

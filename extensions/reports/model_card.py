@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory import mean_interval
+from curvfed.server_app.run import Run
 from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names, words_of
 from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
@@ -100,6 +101,20 @@ model = run.model({client})  # a torch module in evaluation mode
 
 None is stated. Who publishes the model chooses it, and adds `license:` to the heading.
 """
+
+
+def write_card(run: Run, summary: Mapping[str, Any]) -> None:
+    """Write the card of a completed run, beside the model if there is one.
+
+    Parameters
+    ----------
+    run : Run
+    summary : mapping
+        The content of `summary.json`.
+    """
+    first = min(run.federation.nodes, default=0)
+    task = run.federation.facts.task
+    run.directory.write_card(model_card(run.config, task, summary, run.directory.name, first))
 
 
 def model_card(
