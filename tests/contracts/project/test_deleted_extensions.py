@@ -45,6 +45,8 @@ for name in programs.keys() - set(additions("programs")):
     except DataError as error:
         refusals[name] = str(error)
 commands = get_command(app).list_commands(None)
+card = (run.path / "model-card.md").read_text(encoding="utf-8")
+assert ("curvfed export" in card) == ("export" in commands)
 print(json.dumps([list(files()), list(METHODS), commands, run.summary["status"], refusals]))
 """
 
