@@ -16,6 +16,7 @@ from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.plugins import additions
 
 FLAT = "none: the model's space is flat"
 
@@ -138,6 +139,7 @@ def model_card(
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
     classifies = KINDS[task].has_classes
+    has_export = classifies and "export" in additions("commands")
     if config.network.head == "prototypes":
         number = config.network.options["curvature"]
         curvature = f"{number:g}, of the space of the classes' prototypes"
@@ -171,7 +173,7 @@ def model_card(
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(limits),
         client=f"client={first_client}" if has_own_models else "",
-        export=EXPORT.format(option=option) if classifies else "",
+        export=EXPORT.format(option=option) if has_export else "",
     )
 
 

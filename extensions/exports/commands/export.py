@@ -17,11 +17,11 @@ from torch import Tensor
 
 from curvfed.client_app.data import make_task
 from curvfed.deployments.predict import READERS
-from curvfed.deployments.predict.classifier_program import ClassifierProgram
 from curvfed.deployments.predict.model import model_of
-from curvfed.deployments.predict.programs import PROGRAMS, Program
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
+from curvfed.extensions.exports.commands.classifier_program import ClassifierProgram
+from curvfed.extensions.exports.commands.programs import PROGRAMS, Program
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
