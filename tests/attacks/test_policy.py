@@ -23,12 +23,12 @@ from curvfed.client_app.node import Node, is_real
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.extensions.cells.methods.discriminant import DiscriminantServer
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.methods.discriminant import DiscriminantServer
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import MESSAGE_TYPES
 

@@ -8,6 +8,7 @@ from hypothesis.extra.numpy import arrays
 from tiers import examples
 
 from curvfed.extensions.baselines.methods import ccvr
+from curvfed.extensions.cells.methods import discriminant
 from curvfed.strategies.base.calibration import (
     GRID,
     moment_variances,
@@ -17,7 +18,7 @@ from curvfed.strategies.base.calibration import (
 )
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.methods import discriminant, spherefed
+from curvfed.strategies.methods import spherefed
 
 PRIVATE = Privacy(unit="record", epsilon=1.0, clip=2.0)
 REACH = 4.0

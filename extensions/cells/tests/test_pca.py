@@ -13,11 +13,11 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.cells.expression import client_cells
+from curvfed.extensions.cells.methods.pca import moments, reference
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods.pca import moments, reference
-from curvfed.tasks.points.expression import client_cells
 
 GENES = 60
 

@@ -11,14 +11,14 @@ from safetensors.numpy import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.geometry import poincare
-from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.methods.discriminant import (
+from curvfed.extensions.cells.methods.discriminant import (
     class_moments,
     discriminant,
     length,
     scores,
 )
+from curvfed.geometry import poincare
+from curvfed.strategies.hull.classifier import Classifier
 
 ORACLES = {
     "lda": LinearDiscriminantAnalysis,
