@@ -18,7 +18,7 @@ from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = ("baselines", "cells", "cluster", "graph_baselines", "sweeps")
+SHIPPED = ("baselines", "cells", "cluster", "curvature", "graph_baselines", "sweeps")
 """The extensions of the whole package."""
 
 TESTS = "tests"
