@@ -9,7 +9,6 @@ from pathlib import Path
 
 from scipy.stats import t
 
-from curvfed.server_app.report.page import Cell, Table, number, percent
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.tasks.links.dataset import GraphLinks, LinkDataset
 from curvfed.tasks.links.hierarchy import Hierarchy, hierarchies
@@ -79,30 +78,6 @@ def shapes_of(config: RunConfig) -> list[Hierarchy]:
     if isinstance(dataset, GraphLinks):
         return []
     return list(hierarchies(dataset.locate().read()))
-
-
-def table(shapes: Sequence[Hierarchy]) -> Table:
-    """A row per relation."""
-    rows = []
-    for shape in shapes:
-        texts = [
-            number(shape.entities),
-            number(shape.links),
-            number(shape.direct),
-            percent(shape.several_parents),
-            number(shape.ancestors, 1),
-            number(shape.in_cycles),
-        ]
-        rows.append(([shape.relation or "links"], [Cell(text) for text in texts]))
-    heads = [
-        "entities",
-        "links",
-        "direct links",
-        "several parents",
-        "ancestors",
-        "in cycles",
-    ]
-    return Table("", ["relation"], heads, rows)
 
 
 def expectation(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:

@@ -18,7 +18,16 @@ from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = ("baselines", "cluster", "exports", "graph_baselines", "reports", "sweeps")
+SHIPPED = (
+    "baselines",
+    "cells",
+    "cluster",
+    "curvature",
+    "exports",
+    "graph_baselines",
+    "reports",
+    "sweeps",
+)
 """The extensions of the whole package."""
 
 TESTS = "tests"

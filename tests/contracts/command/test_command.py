@@ -33,6 +33,7 @@ COMMANDS = [
     "check",
     "compare",
     "curvature",
+    "embed",
     "predict",
     "sweep",
     "report",

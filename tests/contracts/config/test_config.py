@@ -423,7 +423,7 @@ def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
     ("method", "key", "value", "readers"),
     [
         ("hull", "num-rounds", 5, "methods with rounds"),
-        ("pca", "learning-rate", 0.1, "methods with rounds"),
+        ("hull", "learning-rate", 0.1, "methods with rounds"),
         ("hyperfed-averaged", "hyperfed.solver", "frank-wolfe", "hyperfed, hyperfed-fixed"),
         ("hyperfed-averaged", "hyperfed.steps", 9, "hyperfed, hyperfed-fixed"),
         ("links-rotate", "links.average", "flat", "links, links-tailored:"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from curvfed.extensions.cells.expression import MAX_LOGARITHM, ClientCells, client_cells
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
 from curvfed.strategies.base.keys import Table
@@ -29,7 +30,6 @@ from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.class_names import names_in
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.expression import MAX_LOGARITHM, ClientCells, client_cells
 
 
 class Keys(Table):
@@ -180,8 +180,8 @@ METHODS = {
         "principal components of gene expression from one secure sum, a reference to embed cells"
         " with",
         space="flat",
-        client="curvfed.strategies.methods.pca:PcaClient",
-        server="curvfed.strategies.methods.pca:PcaServer",
+        client="curvfed.extensions.cells.methods.pca:PcaClient",
+        server="curvfed.extensions.cells.methods.pca:PcaServer",
         tasks=POINTS,
         keys={"pca": Keys},
     ),

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from curvfed.extensions.cells.expression import Expression
+from curvfed.extensions.cells.methods.pca import principal
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hydra import hydra
 from curvfed.geometry.poincare import dist, exp0, log0
-from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.expression import Expression
 
 GENES = 2000
 COMPONENTS = 30

@@ -1,10 +1,8 @@
-"""The expression of the cells of an `.h5ad`: reading and writing, and the cells of a client that
-have no coordinates in the disc."""
+"""The expression of the cells of an `.h5ad`, and the cells of a client that have no coordinates in
+the disc."""
 
-import contextlib
 import hashlib
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Floats
-from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.points import ClientPoints, client_points
-from curvfed.tasks.points.cell_files import cell_file, entry, row_names, write_new
-from curvfed.tasks.stored_files import replacing
+from curvfed.tasks.points.cell_files import entry, opened, row_names
 
 MAX_LOGARITHM = 30.0
 """Logarithms of normalised counts are far smaller."""
@@ -100,67 +97,6 @@ def read(path: Path) -> Cells:
             n_obs=len(row_names(file, "obs")),
             raw=raw,
         )
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[Any]:
-    """The open file of cells, by `cell_file`.
-
-    Raises
-    ------
-    DataError
-        If it is absent or not an `.h5ad`.
-    """
-    if path.suffix.lower() != ".h5ad" or not path.is_file():
-        raise DataError(
-            f"no file {path}; allowed is an .h5ad file of cells with their expression",
-            key="no-file",
-        )
-    try:
-        with cell_file(path) as file:
-            yield file
-    except (OSError, KeyError) as error:
-        raise unreadable(path, error, ".h5ad file") from error
-
-
-def num_cells(path: Path) -> int:
-    """The number of cells in an `.h5ad`."""
-    with opened(path) as file:
-        return len(row_names(file, "obs"))
-
-
-def add_to_copy(source: Path, out: Path, added: Mapping[str, Any]) -> None:
-    """Write a copy of an `.h5ad` with added entries, atomically.
-
-    All other entries stay unchanged, also those that AnnData reads and does not write.
-
-    Parameters
-    ----------
-    source, out : Path
-    added : mapping
-        The new or replaced entries by their places, such as "obsm/X_poincare". A text column of obs
-        becomes categorical.
-    """
-    import h5py
-    from anndata.io import write_elem
-    from pandas import Categorical
-
-    with replacing(out) as new:
-        shutil.copyfile(source, new)
-        with h5py.File(source, "r") as file:
-            is_old = not isinstance(file["obs"], h5py.Group)
-        if is_old:
-            write_new(source, new)
-        with h5py.File(new, "r+") as file:
-            for place, value in added.items():
-                group, _, name = place.partition("/")
-                if group not in file:
-                    write_elem(file, group, {})
-                is_text = group == "obs" and value.dtype == object
-                write_elem(file[group], name, Categorical(value) if is_text else value)
-                if group == "obs":
-                    order = [*map(str, file[group].attrs["column-order"]), name]
-                    file[group].attrs["column-order"] = list(dict.fromkeys(order))
 
 
 def expression(cells: Any, path: Path, layer: str = "") -> Expression:

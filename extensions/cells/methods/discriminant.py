@@ -257,8 +257,8 @@ METHODS = {
     "discriminant": OneShot(
         "linear or quadratic discriminant analysis from one secure sum of each class's moments",
         space="flat",
-        client="curvfed.strategies.methods.discriminant:DiscriminantClient",
-        server="curvfed.strategies.methods.discriminant:DiscriminantServer",
+        client="curvfed.extensions.cells.methods.discriminant:DiscriminantClient",
+        server="curvfed.extensions.cells.methods.discriminant:DiscriminantServer",
         tasks=POINTS,
         keys={"discriminant": Keys},
     ),

@@ -7,18 +7,24 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from app_runs import run
+from hull_nodes import blobs, nodes_of
+from onnx_packages import needs_onnx
+from predictions import ask
 from safetensors.numpy import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.geometry import poincare
-from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.methods.discriminant import (
+from curvfed.deployments.predict.export import LIMIT, export
+from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.extensions.cells.methods.discriminant import (
     class_moments,
     discriminant,
     length,
     scores,
 )
+from curvfed.geometry import poincare
+from curvfed.strategies.hull.classifier import Classifier
 
 ORACLES = {
     "lda": LinearDiscriminantAnalysis,
@@ -198,3 +204,37 @@ def test_a_run_with_a_rare_class_completes_and_warns(tmp_path):
     assert summary["status"] == "completed"
     assert summary["metrics"]["classes_pooled"] == 2
     assert "2 classes have fewer than 3 points" in " ".join(summary["warnings"])
+
+
+def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
+    """All points of a class have the other one where the server scores."""
+    test = blobs("02", seed=9)
+    for name in ("y_train", "y_test"):
+        test[name] = np.where(test[name] == "0", "2", "0")
+    np.savez(tmp_path / "test.npz", **test)
+    made = run(
+        tmp_path,
+        nodes=nodes_of(tmp_path / "nodes", [blobs("02", seed=seed, test=0) for seed in range(3)]),
+        method="discriminant",
+        test_data=str(tmp_path / "test.npz"),
+        secure__min_holders=1,
+        share_statistics=True,
+    )
+    (sentence,) = [text for text in made.summary["warnings"] if "trivial answer" in text]
+    assert sentence.startswith("the global accuracy, 0.0%, is below that of the trivial answer (")
+
+
+def test_a_prediction_names_the_model(capsys, tmp_path):
+    made = run(tmp_path, method="discriminant", dataset="uniform", points__num=300)
+    assert "C = inf" not in "".join(capsys.readouterr())
+    told = ask(capsys, made.path, "uniform")[1]
+    assert told["model"] == "global, quadratic in tangent vectors, by the clients' moments"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("suffix", [".pt2", pytest.param(".onnx", marks=needs_onnx)])
+@pytest.mark.parametrize("kind", ORACLES)
+def test_an_export_answers_as_its_model(kind, suffix, tmp_path):
+    made = run(tmp_path, method="discriminant", dataset="uniform", discriminant__kind=kind)
+    program = tmp_path / f"model{suffix}"
+    assert export(TrainedRun.read(made.path), program)["error"] <= LIMIT

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
-from curvfed.deployments.embed.make import (
+from curvfed.extensions.cells.commands.make import (
     NEAREST,
     WITHIN,
     distortion,
@@ -18,11 +18,11 @@ from curvfed.deployments.embed.make import (
     path_lengths,
     standardised,
 )
+from curvfed.extensions.cells.expression import Expression
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.cell_files import entry
-from curvfed.tasks.points.expression import Expression, opened
+from curvfed.tasks.points.cell_files import entry, opened
 
 SAMPLE = 500
 """Maximum number of cells for measuring the distortion."""

@@ -19,10 +19,11 @@ from curvfed.tasks.points import raw_points
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RUNS = ("cells", "moments", "rounds")
 
 
+@pytest.mark.long
 def test_every_command_of_the_tutorial(tmp_path):
     blocks = re.findall(
         r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial-cells.md").read_text(), re.DOTALL

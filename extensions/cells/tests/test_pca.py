@@ -13,11 +13,12 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.cells.expression import client_cells
+from curvfed.extensions.cells.methods.pca import moments, reference
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods.pca import moments, reference
-from curvfed.tasks.points.expression import client_cells
 
 GENES = 60
 
@@ -148,6 +149,12 @@ def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_pa
         )
     with pytest.raises(Exception, match="the data are not cells with their expression"):
         run(tmp_path, method="pca", dataset="uniform", points__num=100, pca__genes="a,b,c")
+
+
+def test_no_noise_hides_a_record():
+    private = {"dp.unit": "record", "dp.epsilon": 1.0, "secure-sum": True}
+    with pytest.raises(ConfigError, match="whose sums a single record changes little"):
+        parse({"method": "pca", "dataset": "own", "pca.genes": "a,b,c"} | private)
 
 
 def test_a_folder_that_is_no_such_run(found, capsys):
