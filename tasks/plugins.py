@@ -18,7 +18,7 @@ from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = ("baselines", "cluster", "graph_baselines", "sweeps")
+SHIPPED = ("baselines", "cluster", "graph_baselines", "robust", "sweeps")
 """The extensions of the whole package."""
 
 TESTS = "tests"

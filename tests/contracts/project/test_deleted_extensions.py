@@ -19,23 +19,32 @@ TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
 """The extension that the quick tier deletes beside the case without any."""
 
 CODE = """
-import json, sys
+import json, sys, tomllib
 import curvfed
 from curvfed.deployments.commands.command import app
+from curvfed.strategies.base.keys import dotted
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS, files
 from curvfed.strategies.errors import ConfigError
 from typer.main import get_command
 
 folder = sys.argv[1]
+with open(sys.argv[2], "rb") as file:
+    passed_by_flower = dotted(tomllib.load(file)["tool"]["flwr"]["app"]["config"])
+parse(passed_by_flower)
+lost_keys = [f"{key}=changed" for key in passed_by_flower if key not in defaults()]
 run = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
 refusals = {}
-for method in sys.argv[2:]:
+for setting in sys.argv[3:] + lost_keys[:1]:
+    key, _, value = setting.partition("=")
     try:
-        curvfed.simulate(method, num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
+        parse({key: value})
     except ConfigError as error:
-        refusals[method] = str(error)
+        refusals[setting] = str(error)
 commands = get_command(app).list_commands(None)
-print(json.dumps([list(files()), list(METHODS), commands, run.summary["status"], refusals]))
+lists = [list(files()), list(METHODS), commands, lost_keys]
+print(json.dumps([*lists, run.summary["status"], refusals]))
 """
 
 
@@ -77,24 +86,32 @@ def test_the_rest_runs(deleted, tmp_path):
     copy_without(deleted, copy)
     of_deleted = tuple(f"curvfed.extensions.{name}." for name in deleted)
     lost = [name for name, module in files().items() if module.startswith(of_deleted)]
-    lost_commands = {
-        name for name, place in of_extensions("commands").items() if place.startswith(of_deleted)
-    }
-    a_method = min(lost, default="").replace("_", "-")
-    refused = [a_method] if a_method else []
 
-    done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *refused)
+    def lost_of(kind: str) -> list[str]:
+        places = of_extensions(kind).items()
+        return [name for name, place in places if place.startswith(of_deleted)]
+
+    refused = [f"method={name.replace('_', '-')}" for name in lost[:1]]
+    refused += [f"aggregation={name}" for name in lost_of("aggregations")[:1]]
+    refused += [f"aggregation={name}" for name in lost_of("aggregation-choices")]
+
+    done = run_in(
+        copy, "-c", CODE, str(tmp_path / "results"), str(copy / "pyproject.toml"), *refused
+    )
     assert done.returncode == 0, done.stderr
-    left, methods, commands, status, refusals = json.loads(done.stdout.splitlines()[-1])
+    left, methods, commands, lost_keys, status, refusals = json.loads(done.stdout.splitlines()[-1])
     assert left == [name for name in files() if name not in lost]
     assert status == "completed"
-    assert lost_commands.isdisjoint(commands)
+    assert set(lost_of("commands")).isdisjoint(commands)
     assert {"simulate", "run", "predict", "check"} <= set(commands)
-    for method in refused:
-        assert method not in methods
-        assert f'"{method}"' in refusals[method]
-        assert f"lacks the extensions {', '.join(deleted)}" in refusals[method]
-    for command in lost_commands:
+    assert bool(lost_keys) == bool({"baselines", "graph_baselines", "robust"} & set(deleted))
+    assert refusals.keys() == {*refused, *lost_keys[:1]}
+    for setting, refusal in refusals.items():
+        key, _, value = setting.partition("=")
+        assert value not in methods
+        assert value in refusal or key in refusal
+        assert f"lacks the extensions {', '.join(deleted)}" in refusal
+    for command in lost_of("commands"):
         unknown = run_in(copy, "-m", "curvfed", command)
         assert unknown.returncode == 2
         assert f"lacks the extensions {', '.join(deleted)}" in " ".join(
