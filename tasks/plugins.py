@@ -26,6 +26,7 @@ SHIPPED = (
     "exports",
     "graph_baselines",
     "reports",
+    "robust",
     "sweeps",
 )
 """The extensions of the whole package."""

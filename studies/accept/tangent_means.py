@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.extensions.robust.rules import Median, trimmed_mean
 from curvfed.geometry import poincare
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Replies
-from curvfed.strategies.base.robust import Median, trimmed_mean
 from studies.accept.false_updates import CLIENTS, METHODS, global_accuracy
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -15,7 +15,6 @@ from safetensors.numpy import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.predict.export import LIMIT, export
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.cells.methods.discriminant import (
     class_moments,
@@ -23,6 +22,7 @@ from curvfed.extensions.cells.methods.discriminant import (
     length,
     scores,
 )
+from curvfed.extensions.exports.commands.export import LIMIT, export
 from curvfed.geometry import poincare
 from curvfed.strategies.hull.classifier import Classifier
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from curvfed.extensions.robust.rows import Robust
 from curvfed.geometry.arrays import Array, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, check_names
 from curvfed.strategies.base.deviations import gram, weighted_step
-from curvfed.strategies.base.shared_tables import Robust
 from curvfed.strategies.base.statistics import Arrays, Statistics, is_buffer
 
 BOUND_ROBUST = 5.0
@@ -37,7 +37,6 @@ class RobustAggregation(Average):
     weight.
     """
 
-    keys: Robust
     bound = BOUND_ROBUST
 
     def aggregate(self, replies: Replies) -> None:
@@ -60,6 +59,7 @@ class TrimmedMean(RobustAggregation):
     the weight at either end (Yin et al., ICML 2018)."""
 
     name = "trimmed-mean"
+    keys: Robust
 
     def combine(self, updates: Replies, weights: Floats) -> None:
         """Trim."""
@@ -131,6 +131,7 @@ class Krum(_Weighted):
     al., NeurIPS 2017), which leaves out a share `robust.share` of the clients, rounded down."""
 
     name = "krum"
+    keys: Robust
 
     def shares(self, products: Floats, weights: Floats) -> Floats:
         """The weights of the chosen updates."""
@@ -186,12 +187,6 @@ class NearMean(_Weighted):
         is_along = products @ center >= 0
         near = weights * (is_near & is_along if (is_near & is_along).any() else is_near)
         return near / near.sum()
-
-
-ROBUST: dict[str, type[RobustAggregation]] = {
-    rule.name: rule for rule in (Median, TrimmedMean, Krum, GeometricMedian, NearMean)
-}
-"""The robust aggregations, by their names in the key `aggregation`."""
 
 
 def distances_from(products: Floats, shares: Floats) -> Floats:

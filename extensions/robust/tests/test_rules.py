@@ -8,15 +8,19 @@ from hypothesis.extra.numpy import arrays as drawn_arrays
 from scipy.optimize import minimize
 from scipy.stats import trim_mean
 
-from curvfed.extensions.baselines.methods.scaffold import ScaffoldServer
-from curvfed.strategies.base.aggregation import AggregationError, Average
-from curvfed.strategies.base.deviations import FEWEST, update_lengths, within_bound
-from curvfed.strategies.base.robust import ROBUST, geometric_median, trimmed_mean
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Robust
+from curvfed.extensions.robust.rows import Robust
+from curvfed.extensions.robust.rules import geometric_median, trimmed_mean
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.config.build_method import server_class
+from curvfed.strategies.methods import aggregation_rows
 
 WIDTH = 4
+ROBUST = {
+    name: server_class(row)
+    for name, row in aggregation_rows().items()
+    if row.server.startswith("curvfed.extensions.robust.")
+}
 RULES = sorted(ROBUST)
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -196,35 +200,3 @@ def test_updates_that_are_all_too_long_are_refused():
     server = ROBUST["geometric-median"]({"w": np.zeros(2, np.float32)}, Robust())
     with pytest.raises(AggregationError, match="too long"), np.errstate(over="ignore"):
         server.aggregate({0: Statistics({"w": np.full(2, 1e30, np.float32)}, 1)})
-
-
-def test_lengths_are_in_medians_of_those_that_moved():
-    server = Average({"w": np.zeros(2, np.float32), "n.running_mean": np.zeros(1, np.float32)})
-
-    def reply(length, running=0.0):
-        arrays = {"w": np.array([length, 0]), "n.running_mean": np.array([running])}
-        return Statistics({name: array.astype(np.float32) for name, array in arrays.items()}, 1)
-
-    replies = dict(enumerate([reply(0), reply(1), reply(2, 1e3), reply(4), reply(1e25)]))
-    with np.errstate(over="ignore"):
-        lengths = update_lengths(server, replies)
-    assert lengths == {0: 0, 1: 1 / 3, 2: 1, 3: 4 / 3, 4: np.inf}
-    assert within_bound(server, replies, lengths).keys() == {0, 1, 2, 3}
-    server.run = RunKeys(update_bound=1.2)
-    assert within_bound(server, replies, lengths).keys() == {0, 1, 2}
-    server.run = RunKeys(update_bound=0)
-    assert within_bound(server, replies, lengths).keys() == replies.keys()
-    assert update_lengths(server, dict(list(replies.items())[: FEWEST - 1])) == {}
-
-
-def test_large_arrays_beside_the_model_hide_no_long_update():
-    """Control variates are far longer than a round's steps."""
-    server = ScaffoldServer({"w": np.zeros(2, np.float32)}, clients=range(4))
-    server.load(server.state() | {"variate/w": np.full(2, 50, np.float32)})
-    replies = {
-        partition: Statistics(
-            {"w": np.array([step, 0], np.float32), "variate/w": np.ones(2, np.float32)}, 1
-        )
-        for partition, step in enumerate([1, 1, 1, -10])
-    }
-    assert update_lengths(server, replies) == pytest.approx({0: 1, 1: 1, 2: 1, 3: 10})
