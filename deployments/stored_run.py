@@ -165,7 +165,7 @@ class Run:
         ValueError
             If the run has neither: a run of rounds needs scores of two rounds.
         """
-        from curvfed.server_app.report.run_figures import run_figure
+        from curvfed.server_app.report.parts import run_figure
 
         return run_figure(self.path)
 
