@@ -59,7 +59,7 @@ test-long: setup ## longer tests: laws and oracles with more examples, the insta
 test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
 	$(VENV)/bin/pytest -rs tests/hosts
 
-accept: setup ## the acceptance tables, with DATA=folder
+accept: setup ## the acceptance tables, on which figures of the pages rest: DATA=folder
 	$(PY) -m studies.accept --data "$(DATA)" $(ARGS)
 
 comparisons: setup ## the comparisons of methods, tuned alike, into docs/measured: DATA=folder; half an hour each

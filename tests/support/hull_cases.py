@@ -1,4 +1,4 @@
-"""Random cases of hulls to send: what the sum of the clients' vectors must give back, exactly."""
+"""Random cases of hulls to send: the sum of the clients' vectors must give them back exactly."""
 
 from dataclasses import dataclass
 
