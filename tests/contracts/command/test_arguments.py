@@ -10,13 +10,14 @@ from flwr.common.config import get_fused_config_from_dir, parse_config_args
 from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.package_files import package_files
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS, aggregation_rows
 from curvfed.tasks.graphs.data import SOURCES
 
 ROOT = Path(__file__).parents[3]
-PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
+PRESETS = list(package_files("presets").values())
 DEFAULTS = defaults()
 
 
