@@ -86,6 +86,7 @@ reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/file
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_commands.py
 	$(PY) docs/make_pages.py
+	$(PY) docs/images/make_rooms.py
 
 # One version of attrs for users with and without the extra `dp`, whose package needs an old one.
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)
