@@ -9,20 +9,17 @@ import pytest
 import torch
 from app_runs import run
 from hull_nodes import blobs, nodes_of
-from onnx_packages import needs_onnx
 from predictions import ask
 from safetensors.numpy import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.cells.methods.discriminant import (
     class_moments,
     discriminant,
     length,
     scores,
 )
-from curvfed.extensions.exports.commands.export import LIMIT, export
 from curvfed.geometry import poincare
 from curvfed.strategies.hull.classifier import Classifier
 
@@ -229,12 +226,3 @@ def test_a_prediction_names_the_model(capsys, tmp_path):
     assert "C = inf" not in "".join(capsys.readouterr())
     told = ask(capsys, made.path, "uniform")[1]
     assert told["model"] == "global, quadratic in tangent vectors, by the clients' moments"
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("suffix", [".pt2", pytest.param(".onnx", marks=needs_onnx)])
-@pytest.mark.parametrize("kind", ORACLES)
-def test_an_export_answers_as_its_model(kind, suffix, tmp_path):
-    made = run(tmp_path, method="discriminant", dataset="uniform", discriminant__kind=kind)
-    program = tmp_path / f"model{suffix}"
-    assert export(TrainedRun.read(made.path), program)["error"] <= LIMIT

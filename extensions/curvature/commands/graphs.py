@@ -13,7 +13,8 @@ from scipy.stats import spearmanr
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import Request, UsageError
-from curvfed.geometry.distortion import LONGEST, PRECISION, Fit, fit, hyperbolicity
+from curvfed.extensions.curvature.commands.hyperbolicity import hyperbolicity
+from curvfed.geometry.distortion import LONGEST, PRECISION, Fit, fit
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, number, percent
 from curvfed.strategies.base.run_keys import home

@@ -23,6 +23,10 @@ RUNS = [
     *((method, {}) for method in ("fedavg", "fed-pub", "apple", "fedhgcn", "fedsage+")),
     ("fedavg", {"dataset": "uniform"}),
     *(("hull", {"dataset": "uniform", "hull": {"classifier": kind}}) for kind in ("depth", "svm")),
+    *(
+        ("discriminant", {"dataset": "uniform", "discriminant": {"kind": kind}})
+        for kind in ("lda", "qda")
+    ),
 ]
 
 HERE = [(method, keys) for method, keys in RUNS if method in METHODS]
