@@ -2,9 +2,10 @@
 new client's data; `curvfed curvature` and `embed`: data before any run, whether the clients' graphs
 are curved, and cells with gene expression as points in the Poincaré disc."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,12 +19,11 @@ from curvfed.deployments.resources import check_output
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_file_name
 
 if TYPE_CHECKING:
     from curvfed.server_app.report.page import Table as PageTable
-
-MEASURE_LINKS = "curvfed compare methods=links,links-inner,links-squared measures it on these links"
 
 
 def curvature(
@@ -60,8 +60,9 @@ def curvature(
     """
     sizes = read_dimensions(dimensions)
     request = _curvature_request(pairs or [])
-    if request.task == "links":
-        _print_hierarchies(request)
+    expectation = KINDS[request.task].part("expectation")
+    if expectation is not None:
+        _print_expectation(request, expectation)
         return
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments import curvature as curvatures
@@ -113,14 +114,15 @@ def _curvature_request(words: Sequence[str]) -> Request:
             raise
         # Whatever the method could do with other data, the command needs a graph or links.
         data = str(error).partition(", but ")[0]
-    try:
-        return read_request([*pairs, "method=links"])
-    except ConfigError:
-        raise UsageError(
-            f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of"
-            " nodes, such as cora or trees, a .pt file with a graph, or a file of links",
-            key="not-a-graph",
-        ) from None
+    for kind in KINDS.values():
+        if kind.method:
+            with contextlib.suppress(ConfigError):
+                return read_request([*pairs, f"method={kind.method}"])
+    raise UsageError(
+        f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of nodes,"
+        " such as cora or trees, a .pt file with a graph, or a file of links",
+        key="not-a-graph",
+    )
 
 
 def _is_data(word: str) -> bool:
@@ -133,24 +135,24 @@ def _as_path(word: str) -> str:
     return word if Path(word).suffix or "/" in word else f"./{word}"
 
 
-def _print_hierarchies(request: Request) -> None:
-    from curvfed.deployments import curvature_of_links
+def _print_expectation(request: Request, expectation: Any) -> None:
+    """Print what the data of a run let expect of curvature."""
     from curvfed.deployments.preflight import look_at_data
 
-    _, first_links = look_at_data(request)
+    _, first_data = look_at_data(request)
     console = Console()
-    shapes = curvature_of_links.shapes_of(request.resolved)
-    if not shapes:
+    expected = expectation(request.resolved)
+    if expected is None:
         raise UsageError(
             f'dataset = "{request.config.dataset}" holds graphs, whose edges are no hierarchy;'
             " leave out method=, and the curvature of the graphs is measured",
             key="not-a-hierarchy",
         )
-    _print(curvature_of_links.table(shapes), console)
-    for note in getattr(first_links, "notes", []):
+    _print(expected.table, console)
+    for note in getattr(first_data, "notes", []):
         console.print(escape(f"note: {note}"), highlight=False, soft_wrap=True)
-    console.print(escape(curvature_of_links.expectation(shapes)), highlight=False, soft_wrap=True)
-    console.print(escape(MEASURE_LINKS), highlight=False)
+    console.print(escape(expected.sentence()), highlight=False, soft_wrap=True)
+    console.print(escape(expected.advice), highlight=False)
 
 
 def _print(table: "PageTable", console: Console) -> None:
@@ -331,7 +333,7 @@ def predict(
     from curvfed.deployments import predict as trained
     from curvfed.deployments.predict.prediction import check_out, write_prediction
 
-    options = trained.LinkOptions(show, most, known)
+    options = trained.Options(show, most, known)
     with failing(1, *trained.EXPECTED, OSError), failing(2, UsageError):
         check_out(out, data)
         run = trained.TrainedRun.read(folder)

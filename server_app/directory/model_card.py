@@ -27,17 +27,9 @@ SPACES = {
 }
 """The curvature, by the method's space."""
 
-CLASSES = """\
-Classification of examples like those of the clients: with the same features, or images
-of the same size, and the same classes. The metadata of `model.safetensors` name them."""
-
 EXPORT = """
 `curvfed export . --out model.pt2{option}` writes a program that needs torch alone.
 """
-
-ENTITIES = """\
-Distances of entities, and likely tails of a head, among the entities of the clients alone.
-`links.npz` has their names and rows."""
 
 TEXT = """\
 ---
@@ -122,7 +114,7 @@ def model_card(
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
-    classifies = KINDS[task].has_classes
+    kind = KINDS[task]
     if config.network.head == "prototypes":
         number = config.network.options["curvature"]
         curvature = f"{number:g}, of the space of the classes' prototypes"
@@ -148,15 +140,15 @@ def model_card(
         seed=summary["seed"],
         network=summary["settled"].get("model") or config.model or "none",
         curvature=curvature,
-        task="classification" if classifies else "link-prediction",
-        use=CLASSES if classifies else ENTITIES,
+        task=kind.task_name,
+        use=kind.use,
         is_masked="yes" if config.is_masked else "no",
         privacy="none" if config.dp.unit == "none" else promise(config.dp),
         versions=", ".join(versions),
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(limits),
         client=f"client={first_client}" if has_own_models else "",
-        export=EXPORT.format(option=option) if classifies else "",
+        export=EXPORT.format(option=option) if kind.has_classes else "",
     )
 
 

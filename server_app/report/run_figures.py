@@ -15,7 +15,7 @@ from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.method import Network
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
-from curvfed.tasks.kinds import GUESSES, TRIVIAL_OF
+from curvfed.tasks.kinds import GUESSES, KINDS, TRIVIAL_OF
 
 MANY_CLIENTS = 30
 """Clients beyond which a band replaces a line for each client, and dots have no labels."""
@@ -65,10 +65,8 @@ def _kinds(run: RunFiles) -> Sequence[Callable[[RunFiles], Picture | None]]:
         from curvfed.server_app.report import hull_figures
 
         return [hull_figures.disc, hull_figures.confusion]
-    if run.links:
-        from curvfed.server_app.report import link_figures
-
-        return [link_figures.disc, score, loss]
+    if run.added:
+        return [*(KINDS[name].part("picture") for name in run.added), score, loss]
     kinds = [score, loss, class_scores.confusion, curvature_by_round, curvature_by_graph, classes]
     if not _has_global_model(run):
         return kinds

@@ -20,12 +20,12 @@ from curvfed.client_app.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.extensions.links.methods.links import COUNTS, HOME, ROWS
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.config.holders import holders_needed, sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.strategies.methods.links import COUNTS, HOME, ROWS
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import HOLDERS, HULLS, TRAIN, Header, Holders
 

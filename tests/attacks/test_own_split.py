@@ -27,12 +27,12 @@ from curvfed.client_app.node.ledger import ledger_of
 from curvfed.client_app.node.own_split import own_split
 from curvfed.client_app.node.policy import Policy
 from curvfed.extensions.cluster.commands.node_config import check_data
+from curvfed.extensions.links.raw import raw_links
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.images.raw import raw_images
-from curvfed.tasks.links import raw_links
 from curvfed.tasks.record_split import RecordSplit
 
 pytestmark = pytest.mark.usefixtures("own_home")

@@ -13,17 +13,17 @@ import torch
 from app_runs import QUICK, run
 from torch import Tensor, nn
 
+from curvfed.extensions.links.methods.links import mean_rows, mean_terms
+from curvfed.extensions.links.models import LinkModelSpec, chart_of
 from curvfed.geometry import normal_coordinates
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.methods.links import mean_rows, mean_terms
 from curvfed.tasks.graphs import lorentz_layers, lorentz_modules
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.heads import HeadSpec, PrototypeHead
 from curvfed.tasks.images.client_task import objective
-from curvfed.tasks.links.models import LinkModelSpec, chart_of
 
 SIZES = [1e-2, 1e-3, 1e-4, 1e-5, 1e-6]
 """Absolute curvatures."""

@@ -4,9 +4,9 @@ import mpmath
 import pytest
 import torch
 
+from curvfed.extensions.links.models import LinkModelSpec
 from curvfed.geometry import lorentz
 from curvfed.geometry.frames import Hyperboloid, Normal, farthest
-from curvfed.tasks.links.models import LinkModelSpec
 
 CHARTS = [Hyperboloid(), Normal(), Hyperboloid(-4.0), Normal(-0.25)]
 DTYPES = [torch.float32, torch.float64]

@@ -11,9 +11,9 @@ from scipy.stats import linregress, t
 
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.curvature import GraphCurvature, common, sentences
-from curvfed.deployments.curvature_of_links import MeasuredGain, expectation, measured_gain
+from curvfed.extensions.links.commands.expectation import MeasuredGain, measured_gain, sentence
+from curvfed.extensions.links.hierarchy import Hierarchy
 from curvfed.geometry.distortion import Fit
-from curvfed.tasks.links.hierarchy import Hierarchy
 
 
 @pytest.fixture(autouse=True)
@@ -128,8 +128,8 @@ def test_a_measured_gain_is_set_beside_the_expected_one():
     )
     _, low, high = measured_gain().expected(10.0)
     for gain, place in ((low - 0.1, "outside"), (low + 0.1, "within"), (high + 0.1, "outside")):
-        assert f", {place} this interval." in expectation([shape], gain)
-    assert "this interval" not in expectation([shape])
+        assert f", {place} this interval." in sentence([shape], gain)
+    assert "this interval" not in sentence([shape])
 
 
 def test_a_share_beyond_the_measured_ones_is_named():
@@ -137,7 +137,7 @@ def test_a_share_beyond_the_measured_ones_is_named():
         "", entities=10, links=9, direct=9, several_parents=0.95, ancestors=2.0, in_cycles=0
     )
     largest = f"{measured_gain().largest_share:.0f}%"
-    assert f"No hierarchy with more than {largest} was measured." in expectation([shape])
+    assert f"No hierarchy with more than {largest} was measured." in sentence([shape])
 
 
 def test_a_hierarchy_smaller_than_the_measured_ones_is_named(tmp_path, capsys):
@@ -149,7 +149,7 @@ def test_a_hierarchy_smaller_than_the_measured_ones_is_named(tmp_path, capsys):
     large = Hierarchy(
         "", entities=fewest, links=600, direct=9, several_parents=0.1, ancestors=2, in_cycles=0
     )
-    assert "fewer than" not in expectation([large])
+    assert "fewer than" not in sentence([large])
 
 
 def test_columns_in_another_order_are_noted(tmp_path, capsys):

@@ -1,12 +1,12 @@
 """The names of models and partitions, which a configuration is checked by, are those of the code."""
 
+from curvfed.extensions.links.models import MODELS as LINK_MODELS
 from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
 from curvfed.tasks.graphs.model_spec import MODELS as GRAPH_MODELS
 from curvfed.tasks.images.label_partition import PARTITIONS as IMAGE_PARTITIONS
 from curvfed.tasks.images.label_partition import USERS
 from curvfed.tasks.images.nets import NETS
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links.models import MODELS as LINK_MODELS
 from curvfed.tasks.points.point_spec import PARTITIONS as POINT_PARTITIONS
 
 

@@ -15,13 +15,13 @@ from torch_geometric.data import Data
 
 import curvfed
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.links.readers import read_links
 from curvfed.tasks import formats, stored_files
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import check_data
-from curvfed.tasks.links.readers import read_links
 from curvfed.tasks.registry import tasks_of
 
 PEOPLE = [f"n{number},n{number // 2}" for number in range(1, 30)]

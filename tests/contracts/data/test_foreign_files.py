@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from errors import refuses
 
+from curvfed.extensions.links.foreign import FILES
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.foreign import FOREIGN
@@ -69,7 +70,7 @@ def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, kind, meth
         decide(path)
 
 
-@pytest.mark.parametrize("ending", FOREIGN)
+@pytest.mark.parametrize("ending", FILES | FOREIGN)
 def test_every_ending(tmp_path, ending):
     path = tmp_path / f"it{ending.upper()}"
     path.touch()

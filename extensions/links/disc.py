@@ -33,8 +33,8 @@ class Drawing(Picture):
 
 def disc(run: RunFiles) -> Picture | None:
     """Entities by their distance from the origin, and in two main directions."""
-    links = run.links
-    if not links or len(links["names"]) < 3:
+    links = run.added["links"]
+    if len(links["names"]) < 3:
         return None
     rows = links["rows"].astype(float)
     is_curved = bool(links["is_curved"])
