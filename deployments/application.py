@@ -192,3 +192,11 @@ Debug = Annotated[
 Address = Annotated[
     str, typer.Option(help="Address of a running Ray cluster; default: this machine.")
 ]
+
+StatePath = Annotated[
+    Path | None,
+    typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node."),
+]
+Uncalibrated = Annotated[
+    bool, typer.Option("--uncalibrated", help="Use the classifier from before the calibration.")
+]

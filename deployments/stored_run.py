@@ -20,6 +20,7 @@ from curvfed.deployments.resources import check_working_folder
 from curvfed.server_app.directory import TABLES, TEXTS
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import read_settings
+from curvfed.tasks import plugins
 from curvfed.tasks.draws import own_draws
 from curvfed.tasks.registry import path_text
 
@@ -164,7 +165,7 @@ class Run:
         ValueError
             If the run has neither: a run of rounds needs scores of two rounds.
         """
-        from curvfed.server_app.report.run_figures import run_figure
+        from curvfed.server_app.report.parts import run_figure
 
         return run_figure(self.path)
 
@@ -198,8 +199,9 @@ class Run:
 
         Raises
         ------
-        PredictError, ConfigError, MessageError, StoreError
-            If the run is not finished, or a client's state is missing or does not fit.
+        PredictError, ConfigError, DataError, MessageError, StoreError
+            If the run is not finished, a client's state is missing or does not fit, or no package
+            makes a module of the classifier of a one-shot run.
         """
         from curvfed.deployments.predict.model import model_of
 
@@ -208,6 +210,8 @@ class Run:
     @turn("export", may_nest=True)
     def export(self, out: str | os.PathLike[str], client: int | None = None) -> Path:
         """Write the trained model as a program that needs no curvfed, as `curvfed export`.
+
+        The writer is `export` of the group `curvfed.programs`.
 
         Parameters
         ----------
@@ -223,12 +227,12 @@ class Run:
 
         Raises
         ------
-        UsageError, PredictError, ConfigError, MessageError, StoreError
-            If there is no such model, or the program's answers are not the model's.
+        UsageError, PredictError, ConfigError, DataError, MessageError, StoreError
+            If there is no such model, the program's answers are not the model's, or no package
+            writes programs.
         """
-        from curvfed.deployments.predict.export import export
-
         file = Path(out).expanduser()
+        export = plugins.addition("programs", "export")
         export(self._trained, file, client)
         return file
 

@@ -15,7 +15,6 @@ from flwr.serverapp import Grid, ServerApp
 
 from curvfed.server_app.callbacks.choice import callback_classes
 from curvfed.server_app.client_history import mostly_absent
-from curvfed.server_app.directory.model_card import model_card
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
@@ -26,6 +25,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log, log_to_stdout
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import KeyedError
 
 app = ServerApp()
@@ -166,7 +166,8 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         "status": "completed with absences" if mostly_absent(run.state) else "completed"
     } | run.figures()
     directory.write_summary(figures)
-    _without_harm(directory, "model card", partial(_write_card, run, figures))
+    for product in plugins.additions("documents"):
+        _without_harm(directory, product, partial(_write_document, product, run, figures))
     is_written = config.report and _report(directory)
     run.sinks.end(figures)
     if is_written:
@@ -218,11 +219,10 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
     )
 
 
-def _write_card(run: Run, figures: Mapping[str, Any]) -> None:
-    first = min(run.federation.nodes, default=0)
-    run.directory.write_card(
-        model_card(run.config, run.federation.facts.task, figures, run.directory.name, first)
-    )
+def _write_document(name: str, run: Run, figures: Mapping[str, Any]) -> None:
+    """Let an extension or another package write a file beside the results, by the group
+    `curvfed.documents`."""
+    plugins.addition("documents", name)(run, figures)
 
 
 def _report(directory: RunDirectory) -> bool:

@@ -34,7 +34,6 @@ class Kind:
         - "memory", a function that reads an object of Python: its name in error texts, the object,
           and whether the method reads this kind alone; None for other objects;
         - "global-model", in place of those of `curvfed.server_app.global_model`;
-        - "picture", a function that draws `arrays_file` in a report;
         - "predict", in place of the prediction of classes by `curvfed.deployments.predict`;
         - "expectation", a function from a run's configuration to what its data let expect of
           curvature before any run, or None.
@@ -91,7 +90,7 @@ class Kind:
     foreign : callable or None
         What a file or folder of another tool with such data is, and what to give instead.
     arrays_file : str
-        The file with arrays of a run on such data, for "picture".
+        The file with arrays of a run on such data, which its pictures are drawn from.
     method : str
         The method of such data alone, for "expectation".
     compared : tuple of str

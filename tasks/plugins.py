@@ -17,7 +17,7 @@ from curvfed.tasks.errors import DataError
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = ("baselines", "cluster", "graph_baselines", "links", "sweeps")
+SHIPPED = ("baselines", "cluster", "exports", "graph_baselines", "links", "reports", "sweeps")
 """The extensions of the whole package."""
 
 TESTS = "tests"
@@ -107,10 +107,17 @@ def addition(kind: str, name: str) -> Any:
     Raises
     ------
     DataError
-        If the import fails, or more than one package has the name.
+        If the import fails, or no package or more than one has the name.
     """
     places = of_extensions(kind)
-    return imported(places[name]) if name in places else load(kind, name)
+    if name in places:
+        return imported(places[name])
+    if name not in registered(kind):
+        raise DataError(
+            f'no package here adds "{name}" to the group curvfed.{kind}.{absent_hint()}',
+            key="absent-package",
+        )
+    return load(kind, name)
 
 
 @cache

@@ -14,7 +14,7 @@ import typer
 from curvfed.deployments.application import Application, Commands, Failure, click_command
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.check import check, datasets, methods, presets
-from curvfed.deployments.commands.models import adapt, curvature, embed, export, predict
+from curvfed.deployments.commands.models import adapt, curvature, embed, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import check_working_folder
@@ -90,7 +90,6 @@ for command in (
     check,
     curvature,
     predict,
-    export,
     adapt,
     embed,
     methods,

@@ -1,6 +1,6 @@
-"""`curvfed predict`, `export` and `adapt`: a trained model on data, as a program, and fitted to a
-new client's data; `curvfed curvature` and `embed`: data before any run, whether the clients' graphs
-are curved, and cells with gene expression as points in the Poincaré disc."""
+"""`curvfed predict` and `adapt`: a trained model on data, and fitted to a new client's data;
+`curvfed curvature` and `embed`: data before any run, whether the clients' graphs are curved, and
+cells with gene expression as points in the Poincaré disc."""
 
 import contextlib
 from collections.abc import Sequence
@@ -13,7 +13,13 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from curvfed.deployments.application import Pairs, expanded, failing
+from curvfed.deployments.application import (
+    Pairs,
+    StatePath,
+    Uncalibrated,
+    expanded,
+    failing,
+)
 from curvfed.deployments.arguments import Request, UsageError, read_request
 from curvfed.deployments.resources import check_output
 from curvfed.strategies.base.figures import VALIDATION, find
@@ -251,15 +257,6 @@ def embed(
         report(f'written: {out}, with the coordinates in obsm["X_poincare"] (curvature -1)')
 
 
-StatePath = Annotated[
-    Path | None,
-    typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node."),
-]
-Uncalibrated = Annotated[
-    bool, typer.Option("--uncalibrated", help="Use the classifier from before the calibration.")
-]
-
-
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="RUN")],
     data: Annotated[str, typer.Argument(metavar="DATA")],
@@ -342,48 +339,6 @@ def predict(
     console = Console(stderr=True)
     for name, value in prediction.notes.items():
         console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)
-
-
-def export(
-    folder: Annotated[Path, typer.Argument(metavar="RUN")],
-    out: Annotated[
-        Path, typer.Option(parser=expanded, metavar="FILE", help="The .pt2 or .onnx file.")
-    ],
-    client: Annotated[
-        int | None, typer.Option(metavar="N", help="Export this client's model.")
-    ] = None,
-    state_path: StatePath = None,
-    uncalibrated: Uncalibrated = False,
-) -> None:
-    """Write a trained model as a program that needs no curvfed.
-
-    curvfed export RUN --out model.pt2
-    curvfed export RUN --out model.onnx --client 3
-
-    RUN and the model are as for predict. A .pt2 file is loaded by torch.export.load,
-    with PyTorch alone; an .onnx file, of models for images and points, by any ONNX
-    runtime. The program takes raw data, any number at once: it has the scaling of
-    pixels, of features and the cleaning of edges in it. Its outputs are the number of
-    the class, the probabilities of all classes, and, of a one-shot method, whether a
-    point is in none of them. The names of the classes are in the file's metadata
-    (curvfed.json in a .pt2). The file is written only if its answers on random data
-    are within 1e-5 of the model's. ONNX needs: pip install "curvfed\\[onnx]".
-
-    Exit status: 0 exported, 1 it cannot be done, 2 wrong usage.
-    """
-    from curvfed.deployments.predict import EXPECTED, TrainedRun
-    from curvfed.deployments.predict.export import export as export_model
-
-    with failing(1, *EXPECTED, OSError), failing(2, UsageError):
-        run = TrainedRun.read(folder)
-        metadata = export_model(run, out, client, state_path, not uncalibrated)
-    console = Console(stderr=True)
-    for name in ("method", "model", "inputs", "outputs", "classes"):
-        value = metadata[name]
-        text = value if isinstance(value, str) else ", ".join(value)
-        console.print(f"{name}: {escape(text)}", soft_wrap=True, highlight=False)
-    console.print(f"largest error: {metadata['error']:.1g}", highlight=False)
-    print(out)
 
 
 SCORES = ("score", "accuracy", VALIDATION)

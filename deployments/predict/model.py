@@ -6,7 +6,6 @@ from torch import nn
 
 from curvfed.client_app.node import Node
 from curvfed.client_app.personal import PARAMETER, restore_state, state_folder
-from curvfed.deployments.predict.classifier_program import ClassifierProgram, classifier_of
 from curvfed.deployments.predict.trained_run import (
     PredictError,
     RequestError,
@@ -17,8 +16,10 @@ from curvfed.server_app.directory.run_directory import check_model_code
 from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
+from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.store import Store
+from curvfed.tasks import plugins
 
 
 def model_of(
@@ -31,10 +32,11 @@ def model_of(
 
     Raises
     ------
-    PredictError, ConfigError, MessageError, StoreError
+    PredictError, ConfigError, DataError, MessageError, StoreError
         If the code of the model has changed, there is no such client, each client has its own model
-        and none is named, the client's personal state is missing or does not fit, or an
-        uncalibrated model is asked of a run that has calibrated none.
+        and none is named, the client's personal state is missing or does not fit, an uncalibrated
+        model is asked of a run that has calibrated none, or no package makes a torch module of the
+        classifier of a one-shot run (`classifier` of the group `curvfed.programs`).
     """
     check_model_code(run.path, run.config.model)
     check_client(run, client)
@@ -46,7 +48,8 @@ def model_of(
     method = run.config.row
     if not method.has_network:
         classifier = classifier_of(run)
-        return ClassifierProgram(classifier).eval(), f"the classifier ({classifier.kind})"
+        program = plugins.addition("programs", "classifier")
+        return program(classifier).eval(), f"the classifier ({classifier.kind})"
     learner = learner_class(method)
     facts = run.facts_of(client)
     model = build_model(model_spec(run.config, facts), run.config.seed)
@@ -106,6 +109,27 @@ def model_of(
         load_arrays(head, tensors)
         description = "global, with the calibrated classifier"
     return model.eval(), description
+
+
+def classifier_of(run: TrainedRun) -> Classifier:
+    """The classifier of a one-shot run.
+
+    Raises
+    ------
+    PredictError
+        If the run's model is none.
+    """
+    try:
+        classifier = Classifier.from_arrays(run.arrays)
+        fits_groups = classifier.groups[-1] < len(run.groups)
+        if classifier.curvature != run.config.points.curvature or not fits_groups:
+            raise ValueError("it does not fit the configuration or the groups")
+    except ValueError as error:
+        raise PredictError(
+            f"{run.path / 'model.safetensors'} is not the model of a run: {error}",
+            key="not-a-model",
+        ) from None
+    return classifier
 
 
 def check_client(run: TrainedRun, client: int | None) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
-from curvfed.deployments.predict.classifier_program import classifier_of
+from curvfed.deployments.predict.model import classifier_of
 from curvfed.deployments.predict.prediction import (
     Examples,
     Prediction,

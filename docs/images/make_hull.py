@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Polygon
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.extensions.reports.hull_figures import outline
 from curvfed.geometry.hull import convex_hull
-from curvfed.server_app.report.hull_figures import outline
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import RunConfig
 from studies.papers.hull_baselines import accuracies

@@ -41,7 +41,6 @@ KIND = LinkKind(
         "dataset": "curvfed.extensions.links.dataset:DATASET",
         "memory": "curvfed.extensions.links.memory:links_in_memory",
         "global-model": "curvfed.extensions.links.global_links:GlobalLinks",
-        "picture": "curvfed.extensions.links.disc:disc",
         "predict": "curvfed.extensions.links.commands.predict:predict_links",
         "expectation": "curvfed.extensions.links.commands.expectation:expectation",
     },

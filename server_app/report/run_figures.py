@@ -1,21 +1,18 @@
 """The pictures of a run of rounds: scores, losses, curvatures, and the classes of the clients."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory import is_number
-from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
-from curvfed.server_app.report import charts, class_scores, style
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.method import Network
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import FINE_TUNE
-from curvfed.tasks.kinds import GUESSES, KINDS, TRIVIAL_OF
+from curvfed.tasks.kinds import GUESSES, TRIVIAL_OF
 
 MANY_CLIENTS = 30
 """Clients beyond which a band replaces a line for each client, and dots have no labels."""
@@ -30,69 +27,6 @@ LOSSES = {
     "geodesic": "hyperbolic distance to the prototype of the right class",
 }
 """Training losses in words."""
-
-
-def run_pictures(run: RunFiles) -> list[Picture]:
-    """All pictures of a page for which the files have data."""
-    with style.applied(style.PAGE_SIZE):
-        return [picture for draw in _kinds(run) if (picture := draw(run)) is not None]
-
-
-def run_figure(folder: Path) -> Any:
-    """Draw the accuracy over the rounds, or of a one-shot run the disc, as matplotlib's Figure.
-
-    Raises
-    ------
-    ValueError
-        If the run has neither: a run of rounds needs scores of two rounds.
-    """
-    run = RunFiles.read(folder)
-    with style.applied(style.PAGE_SIZE):
-        for draw in _kinds(run):
-            picture = draw(run) if draw.__name__ in ("accuracy", "score", "disc") else None
-            if picture is not None and picture.figure is not None:
-                picture.figure.set_facecolor("white")
-                return picture.figure
-    raise ValueError(
-        f"{folder} has nothing to plot: allowed is a run with scores of two rounds, or with hulls"
-    )
-
-
-def _kinds(run: RunFiles) -> Sequence[Callable[[RunFiles], Picture | None]]:
-    """The functions that draw the pictures of this run, in order; they import what only they
-    need."""
-    if run.hulls is not None:
-        from curvfed.server_app.report import hull_figures
-
-        return [hull_figures.disc, hull_figures.confusion]
-    if run.added:
-        return [*(KINDS[name].part("picture") for name in run.added), score, loss]
-    kinds = [score, loss, class_scores.confusion, curvature_by_round, curvature_by_graph, classes]
-    if not _has_global_model(run):
-        return kinds
-    from curvfed.server_app.report import model_figures
-
-    first = [model_figures.accuracy, score, loss, class_scores.confusion]
-    return [
-        *first,
-        model_figures.examples,
-        model_figures.features,
-        model_figures.weights,
-        *kinds[3:],
-    ]
-
-
-def _has_global_model(run: RunFiles) -> bool:
-    """Whether the global or the fine-tuned models were scored, or the aggregation has weights of
-    its own."""
-    scored = run.rounds.get("global_accuracy", ())
-    weighted = run.scores.get("weight", ())
-    return (
-        any(scored)
-        or any(weighted)
-        or FINE_TUNE in run.rounds.get("phase", ())
-        or run.global_test is not None
-    )
 
 
 def score(run: RunFiles) -> Picture | None:
@@ -199,66 +133,3 @@ def _draw_clients(axes: Any, rounds: Floats, latest: Floats, values: Floats) -> 
             axes.plot(
                 rounds[is_measured], client[is_measured], label="" if number else "a client", **thin
             )
-
-
-def curvature_by_graph(run: RunFiles) -> Picture | None:
-    """Curvature of the space against Forman-Ricci curvature of the graph, for the clients that tell
-    both."""
-    forman, courses = curvatures(run)
-    clients = [client for client in run.partitions if client in forman and client in courses]
-    if not clients:
-        return None
-    x = [forman[client] for client in clients]
-    first, last = ([courses[client][end] for client in clients] for end in (0, -1))
-    axes = style.page_axes(3.1)
-    is_crowded = len(clients) > MANY_CLIENTS
-    if is_crowded:
-        axes.scatter(
-            x, last, s=14, color=style.MEAN, alpha=0.6, linewidth=0, label="after the last round"
-        )
-        charts.page_legend(axes)
-    else:
-        charts.page_legend(axes, charts.moved(axes, x, first, last))
-        for place, height, client in zip(x, last, clients, strict=True):
-            axes.annotate(
-                client,
-                (place, height),
-                xytext=(5, 3),
-                textcoords="offset points",
-                fontsize=8,
-                color=style.INK,
-            )
-    axes.set(xlabel=f"{charts.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
-    axes.margins(0.08)
-    caption = (
-        "A dot is a client: further left its graph branches more, further down its space is more"
-        " hyperbolic."
-    )
-    return Picture(axes.figure, "Curvature of spaces by curvature of graphs", caption)
-
-
-def classes(run: RunFiles) -> Picture | None:
-    """Class counts as shaded cells, of the largest clients and classes if there are many."""
-    by_client = class_counts(run)
-    if not by_client:
-        return None
-    counts = np.array(
-        [[counts.get(name, 0) for counts in by_client.values()] for name in run.class_names],
-        dtype=np.float64,
-    )
-    rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
-    shown = counts[np.ix_(rows, columns)]
-    axes = style.page_axes(0.9 + min(max(0.22 * len(rows), 0.6), 4.0))
-    names = (
-        [str(list(by_client)[column]) for column in columns],
-        [run.class_names[row] for row in rows],
-    )
-    charts.cells(
-        axes, np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan), names, most=20
-    )
-    axes.set(xlabel="client", ylabel="class")
-    caption = (
-        f"The colour deepens with the square root of the number of {run.examples}, up to"
-        f" {shown.max():,.0f}. {charts.left_out(columns, counts.shape[1], 'clients')}"
-    )
-    return Picture(axes.figure, "Classes of the clients", caption.strip())

@@ -9,7 +9,7 @@ from typing import Any
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import run_tables
 from curvfed.server_app.report.page import Cell, Page, Table, amount, html_page
-from curvfed.server_app.report.run_figures import run_pictures
+from curvfed.server_app.report.parts import drawn, parts_of
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class, defaults, plain
@@ -61,18 +61,13 @@ def run_page(run: RunFiles) -> Page:
     absent = [f"Not in the run directory: {', '.join(run.absent)}."] if run.absent else []
     warnings = [f"{text[:1].upper()}{text[1:]}." for text in summary.get("warnings") or ()]
     title = f"{name} on {Path(dataset).name}" if name and dataset else f"Run {run.name}"
-    tables = [*run_tables.result_tables(run), *run_tables.class_tables(run)]
-    tables += [
-        *run_tables.client_tables(run),
-        run_tables.phase_table(run),
-        run_tables.dropped_table(run),
-    ]
+    parts = parts_of(run)
     return Page(
         title=title,
         words=[f"{name}: {method.summary}."] if method else [],
         notes=[*warnings, *absent],
-        pictures=run_pictures(run),
-        tables=tables,
+        pictures=drawn(run, parts),
+        tables=list(parts.tables),
         about=_about(run),
         headline=run_tables.headline(run),
         error=summary.get("error") or "",

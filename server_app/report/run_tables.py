@@ -1,15 +1,14 @@
-"""The tables of the page of a run: what it reached, its classes, clients, phases and dropped
-replies."""
+"""The tables of the page of a run: its result, clients, phases and dropped replies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.directory import is_number, mean_interval
+from curvfed.server_app.directory import is_number, mean_interval, wilson
 from curvfed.server_app.directory.run_files import RunFiles, numbers
-from curvfed.server_app.report import charts, class_scores
-from curvfed.server_app.report.page import Cell, Table, duration, number, percent, printable, size
+from curvfed.server_app.report import charts
+from curvfed.server_app.report.page import Cell, Table, duration, number, percent, size
 from curvfed.strategies.base.figures import (
     BEST,
     DETAIL,
@@ -30,9 +29,6 @@ MOST_DROPPED = 100
 
 STD = "_std"
 """End of the name of the standard deviation of a figure, which stands beside the figure."""
-
-HULL = ("client", "group", "class", "vertices")
-"""Heads of the table of hulls."""
 
 SIZES = {
     "num_graphs": "graphs",
@@ -57,7 +53,7 @@ def headline(run: RunFiles) -> Table:
     reached: Any = figures.get(GLOBAL_ACCURACY)
     if is_number(reached):
         count = 0 if tested is None else len(tested)
-        interval = class_scores.wilson(round(reached * count), count) if count else None
+        interval = wilson(round(reached * count), count) if count else None
         rows.append(_accuracy(words_of(GLOBAL_ACCURACY, figures), reached, interval))
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
@@ -138,55 +134,8 @@ def _figure_rows(
     return rows
 
 
-def class_tables(run: RunFiles) -> list[Table]:
-    """How well each class is recognised; of a one-shot run its probabilities and the names of its
-    groups, too."""
-    file = run.hulls
-    if file is None:
-        whose = "clients'" if run.global_test is None else "server's"
-        recalls = class_scores.recalls(class_scores.run_counts(run), run.class_names)
-        legend = f"Shares of the {whose} test data of a class that get its name."
-        return [share_table("Classes", recalls, "most often taken for", legend)]
-    counts = class_scores.count_pairs(file.test.labels, file.predicted)
-    recalls = class_scores.recalls(counts, file.class_names, "no name")
-    votes = []
-    for name, count, agree, names in class_scores.ballots(file):
-        texts = [f"{count}", percent(agree), names or "–"]
-        votes.append(([printable(name) or "–"], list(map(Cell, texts))))
-    hulls = []
-    for place, hull in enumerate(file.hulls, 1):
-        name = printable(file.names[hull.group]) or "–"
-        texts = [f"{hull.client + 1}", f"{hull.group + 1}", name, f"{len(hull.corners)}"]
-        hulls.append(([f"{place}"], list(map(Cell, texts))))
-    anonymous = "Clients are anonymous: no number says which client has sent a hull."
-    calibrated = (
-        "Where probabilities can be believed, as many answers are right as their mean says."
-    )
-    bands = class_scores.bands(file)
-    heads = ["clients", "agree", "names they give"]
-    return [
-        share_table("Classes", recalls, "most often taken for", ""),
-        share_table("Probabilities", bands, "mean probability", calibrated),
-        Table("Names of the groups", ["name"], heads, votes),
-        Table("Hulls", ["hull"], HULL, hulls, anonymous, "figures wide"),
-    ]
-
-
-def share_table(title: str, shares: Sequence[class_scores.Share], last: str, legend: str) -> Table:
-    """Shares that are right, with Wilson's 95% intervals, the worst first."""
-    rows = []
-    for row in shares:
-        interval = f"{percent(row.low)} – {percent(row.high)}"
-        texts = [number(row.total), percent(row.share), interval, printable(row.note) or "–"]
-        rows.append(([printable(row.name)], [Cell(text) for text in texts]))
-    return Table(
-        title, [""], ["tested", "right", "95% interval", last], rows, legend, "figures wide"
-    )
-
-
-def client_tables(run: RunFiles) -> list[Table]:
-    """The worst clients, and a row for each client; columns without values are left out."""
-    worst = class_scores.client_shares(run)[: class_scores.MOST_CLIENTS]
+def client_table(run: RunFiles) -> Table:
+    """A row for each client; columns without values are left out."""
     statistics = {client["partition"]: client.get("statistics") or {} for client in run.clients}
     partitions = sorted({*statistics, *run.partitions})
     columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
@@ -211,10 +160,7 @@ def client_tables(run: RunFiles) -> list[Table]:
     legend = f"Clients by partition; sizes in {run.examples}; scores of the last round with one."
     if run.clients and not any(statistics.values()):
         legend += " The clients keep their statistics to themselves (share-statistics = false)."
-    return [
-        share_table("Clients, the worst first", worst, "least recognised class", ""),
-        Table("Clients", ["client"], list(shown), rows if shown else [], legend, "figures wide"),
-    ]
+    return Table("Clients", ["client"], list(shown), rows if shown else [], legend, "figures wide")
 
 
 def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:

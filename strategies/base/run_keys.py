@@ -25,17 +25,20 @@ Device = Annotated[
         words='one of "auto", "cpu", "cuda", "cuda:N" with a whole number N',
     ),
 ]
+NAMES = r"^([A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*)?$"
+"""Names with commas and without spaces."""
+
 Sinks = Annotated[
     str,
     Form(
-        pattern=r"^((tensorboard|mlflow|wandb)(,(tensorboard|mlflow|wandb))*)?$",
+        pattern=NAMES,
         words='a list of tensorboard, mlflow, wandb with commas and without spaces, or ""',
     ),
 ]
 Callbacks = Annotated[
     str,
     Form(
-        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*)?$",
+        pattern=NAMES,
         words='a list of names with commas and without spaces, or ""',
     ),
 ]

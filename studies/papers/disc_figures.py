@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from curvfed.extensions.reports.hull_figures import Disc, everything, perpendicular, view
 from curvfed.extensions.sweeps.commands.pages.panels import Keys, NothingToDraw
 from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec
 from curvfed.extensions.sweeps.commands.pages.study import Place
 from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.hull_figures import Disc, everything, perpendicular, view
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.generated import two_classes
 

@@ -45,8 +45,6 @@ class Constant:
     @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
     def row_sums(self) -> Tensor:
         """The sums of the rows, (N, 1)."""
-        if isinstance(self.matrix, EdgeMatrix):
-            return self.matrix.row_sums()
         is_sparse = self.matrix.layout == torch.sparse_csr
         values = self.matrix.values() if is_sparse else self.matrix
         return multiply(self.matrix, values.new_ones(self.matrix.shape[1], 1))
@@ -54,33 +52,6 @@ class Constant:
     def to(self, device: torch.device) -> "Constant":
         """The same matrix on another device."""
         return Constant(self.matrix.to(device), self.transpose.to(device))
-
-
-@dataclass(frozen=True, eq=False)
-class EdgeMatrix:
-    """A sparse matrix by its entries, for a program: `torch.export` knows no sparse tensors.
-
-    Attributes
-    ----------
-    rows, columns : Tensor, (E,), int64
-    values : Tensor, (E,)
-    num_rows : int
-    """
-
-    rows: Tensor
-    columns: Tensor
-    values: Tensor
-    num_rows: int
-
-    def product(self, x: Tensor) -> Tensor:
-        """The product with (M, d), (N, d)."""
-        terms = self.values[:, None] * x[self.columns]
-        return x.new_zeros(self.num_rows, x.shape[1]).index_add(0, self.rows, terms)
-
-    def row_sums(self) -> Tensor:
-        """The sums of the rows, (N, 1)."""
-        zeros = self.values.new_zeros(self.num_rows, 1)
-        return zeros.index_add(0, self.rows, self.values[:, None])
 
 
 def _short_indices(matrix: Tensor) -> Tensor:
@@ -102,16 +73,14 @@ class _Product(torch.autograd.Function):
         return None, None, multiply(ctx.transpose, gradients[0])
 
 
-def multiply(matrix: Tensor | EdgeMatrix, x: Tensor) -> Tensor:
-    """matrix @ x for a matrix in CSR or dense layout or by its entries, without gradient: (N, M)
-    and (M, d) -> (N, d).
+def multiply(matrix: Tensor, x: Tensor) -> Tensor:
+    """matrix @ x for a matrix in CSR or dense layout, without gradient: (N, M) and (M, d) ->
+    (N, d).
 
     `matrix @ x` first fills two matrices with zeros and copies one to the other, which can take
     longer than the product. On a GPU its sums over long rows come in any order, and so differ in
     the last bits between equal calls; here rows are summed in the order of their entries.
     """
-    if isinstance(matrix, EdgeMatrix):
-        return matrix.product(x)
     if torch.compiler.is_exporting():
         return matrix @ x
     if matrix.is_cuda and matrix.layout == torch.sparse_csr:

@@ -487,8 +487,6 @@ def test_the_note_on_scaling_is_for_runs_that_scaled(kind, tmp_path, capsys):
     torch.save(graph if kind == "nodes" else [graph], tmp_path / "graphs.pt")
     assert main(["predict", str(found.path), str(tmp_path / "graphs.pt")]) == 0
     assert ("unscaled" in capsys.readouterr().err) == (kind == "attributes")
-    assert main(["export", str(found.path), "--out", str(tmp_path / "model.pt2")]) == 0
-    assert ("one-hot" in capsys.readouterr().err) == (kind != "nodes")
 
 
 def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, capsys):

@@ -203,7 +203,7 @@ def test_out_of_range_names_key_value_and_range():
 
 NAMES_OF_RUNS = ["../elsewhere", "a/b", ".hidden", "a b", "a\n", "x" * 129, "ü"]
 DEVICES = ["gpu", "cuda:", "cuda:0\n", "CPU", "mps"]
-SINKS = ["tensorbord", "tensorboard,", "mlflow, tensorboard", "MLflow"]
+SINKS = ["tensorboard,", "mlflow, tensorboard"]
 FORMS = {
     "run-name": NAMES_OF_RUNS,
     "device": DEVICES,

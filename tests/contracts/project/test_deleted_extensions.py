@@ -24,18 +24,34 @@ import curvfed
 from curvfed.deployments.commands.command import app
 from curvfed.strategies.methods import METHODS, files
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.plugins import additions
 from typer.main import get_command
 
 folder = sys.argv[1]
-run = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
+keys = {"num_supernodes": 2, "num_rounds": 1, "results_dir": folder, "quiet": True}
+run = curvfed.simulate("flatland", report=True, **keys)
+has_report = (run.path / "report.html").exists()
 refusals = {}
 for method in sys.argv[2:]:
     try:
-        curvfed.simulate(method, num_supernodes=2, num_rounds=1, results_dir=folder, quiet=True)
+        curvfed.simulate(method, **keys)
     except ConfigError as error:
         refusals[method] = str(error)
+one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True)
+assert len(one_shot.predict("uniform"))
+programs = {"export": lambda: run.export(folder + "/model.pt2"), "classifier": one_shot.model}
+for name in programs.keys() - set(additions("programs")):
+    try:
+        programs[name]()
+    except DataError as error:
+        refusals[name] = str(error)
 commands = get_command(app).list_commands(None)
-print(json.dumps([list(files()), list(METHODS), commands, run.summary["status"], refusals]))
+card = run.path / "model-card.md"
+if card.exists():
+    assert ("curvfed export" in card.read_text(encoding="utf-8")) == ("export" in commands)
+status = run.summary["status"]
+print(json.dumps([list(files()), list(METHODS), commands, status, has_report, refusals]))
 """
 
 
@@ -80,20 +96,25 @@ def test_the_rest_runs(deleted, tmp_path):
     lost_commands = {
         name for name, place in of_extensions("commands").items() if place.startswith(of_deleted)
     }
+    lost_programs = {
+        name for name, place in of_extensions("programs").items() if place.startswith(of_deleted)
+    }
     a_method = min(lost, default="").replace("_", "-")
     refused = [a_method] if a_method else []
 
     done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *refused)
     assert done.returncode == 0, done.stderr
-    left, methods, commands, status, refusals = json.loads(done.stdout.splitlines()[-1])
+    left, methods, commands, status, has_report, refusals = json.loads(done.stdout.splitlines()[-1])
     assert left == [name for name in files() if name not in lost]
     assert status == "completed"
+    assert has_report
     assert lost_commands.isdisjoint(commands)
     assert {"simulate", "run", "predict", "check"} <= set(commands)
-    for method in refused:
-        assert method not in methods
-        assert f'"{method}"' in refusals[method]
-        assert f"lacks the extensions {', '.join(deleted)}" in refusals[method]
+    assert set(refused).isdisjoint(methods)
+    assert refusals.keys() == lost_programs | set(refused)
+    for name, text in refusals.items():
+        assert f'"{name}"' in text
+        assert f"lacks the extensions {', '.join(deleted)}" in text
     for command in lost_commands:
         unknown = run_in(copy, "-m", "curvfed", command)
         assert unknown.returncode == 2

@@ -12,8 +12,8 @@ from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, 
 from policies import with_policy
 
 from curvfed.client_app import one_shot
+from curvfed.extensions.reports.class_scores import ballots
 from curvfed.server_app.directory.array_files import HullFile
-from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import check_secure_sums

@@ -8,11 +8,14 @@ import torch
 from onnx_packages import needs_onnx
 
 import curvfed
-from curvfed.deployments.predict.export import LIMIT, _onnx_program, _torch_program, export
-from curvfed.deployments.predict.programs import ImageProgram
+from curvfed.extensions.exports.commands.export import LIMIT, _onnx_program, _torch_program, export
+from curvfed.extensions.exports.commands.programs import ImageProgram
 from curvfed.strategies.config.build_method import build_model
+from curvfed.strategies.methods import METHODS
 from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.images.nets import NETS
+
+pytestmark = pytest.mark.long
 
 RUNS = [
     *((method, {"dataset": "digits"}) for method in ("spherefed", "hyperfed", "ditto", "fedrod")),
@@ -26,11 +29,14 @@ RUNS = [
     ),
 ]
 
+HERE = [(method, keys) for method, keys in RUNS if method in METHODS]
+"""Runs of the methods that no deleted extension had."""
+
 EXPORTS = [
-    *((method, keys, ".pt2") for method, keys in RUNS),
+    *((method, keys, ".pt2") for method, keys in HERE),
     *(
         pytest.param(method, keys, ".onnx", marks=needs_onnx)
-        for method, keys in RUNS
+        for method, keys in HERE
         if "dataset" in keys  # graphs are exported to torch alone
     ),
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from curvfed.geometry.arrays import Booleans, Floats, Indices
+from curvfed.server_app.directory import wilson
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture, printable
@@ -18,9 +19,6 @@ if TYPE_CHECKING:  # which needs torch
 
 Counts = Counter[tuple[int, int]]
 """Numbers of test examples by true and predicted class; -1 is no class."""
-
-Z = 1.959964
-"""Standard normal quantile of two-sided intervals of 95%."""
 
 
 NOT_FINITE = "the model's output is not finite"
@@ -53,22 +51,6 @@ class Share(NamedTuple):
 def share(name: str, right: int, total: int, note: str = "") -> Share:
     """The share with Wilson's interval."""
     return Share(name, total, right / total, *wilson(right, total), note)
-
-
-def wilson(right: int, total: int) -> tuple[float, float]:
-    """The 95% interval of a binomial share (Wilson, 1927), which holds for few points and for
-    shares of 0 and 1 too.
-
-    Examples
-    --------
-    >>> [round(bound, 3) for bound in wilson(8, 10)]
-    [0.49, 0.943]
-    """
-    square = Z * Z
-    middle = (right + square / 2) / (total + square)
-    variance = right * (total - right) / total + square / 4
-    half = Z * np.sqrt(variance) / (total + square)
-    return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
 def class_labels(names: Sequence[str], count: int) -> list[str]:

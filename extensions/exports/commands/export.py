@@ -17,11 +17,11 @@ from torch import Tensor
 
 from curvfed.client_app.data import make_task
 from curvfed.deployments.predict import READERS
-from curvfed.deployments.predict.classifier_program import ClassifierProgram
 from curvfed.deployments.predict.model import model_of
-from curvfed.deployments.predict.programs import PROGRAMS, Program
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
+from curvfed.extensions.exports.commands.classifier_program import ClassifierProgram
+from curvfed.extensions.exports.commands.programs import PROGRAMS, Program
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
@@ -66,11 +66,10 @@ def export(
         If there is no such model, if it cannot be exported, or if the program differs from it.
     """
     check_output(out, SUFFIXES)
-    with_export = [task for task in KINDS if task != "links"]
-    if run.facts.task not in with_export:
+    if run.facts.task not in KINDS:
         raise PredictError(
             f"the run is on {run.facts.task}, whose embedding is in model.safetensors; allowed are"
-            f" runs of {', '.join(with_export)}",
+            f" runs of {', '.join(KINDS)}",
             key="other-task",
         )
     write = _torch_program

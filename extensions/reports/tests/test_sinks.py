@@ -12,13 +12,13 @@ from app_runs import Run, run
 from errors import refuses
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-import curvfed.server_app.sinks.trackers
 from curvfed.deployments.commands.command import main
-from curvfed.server_app.sinks import TensorBoard
+from curvfed.extensions.reports.tensorboard import TensorBoard
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks import plugins
 
 pytestmark = [
     # MLflow's own, of SQLAlchemy
@@ -213,13 +213,14 @@ def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplo
         """Beside it, as MLflow would be."""
 
         def __init__(self, directory: Any) -> None:
-            super().__init__(directory.path)
+            super().__init__(directory)
             self._folder = directory.path / "other"
 
     alone = run(tmp_path, "alone", num_rounds=3, **DIGITS)
-    monkeypatch.setattr(curvfed.server_app.sinks.trackers, "MLflow", Other)
     failing = type("Failing", (TensorBoard,), {when: fail})
-    monkeypatch.setattr(curvfed.server_app.sinks, "TensorBoard", failing)
+    sinks = plugins.of_extensions("sinks")
+    monkeypatch.setitem(sinks, "mlflow", plugins.register_object(Other, "other:Other"))
+    monkeypatch.setitem(sinks, "tensorboard", plugins.register_object(failing, "other:Failing"))
     rounds = 3 if when == "round" else 2
     with caplog.at_level(logging.WARNING, "curvfed"):
         told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)

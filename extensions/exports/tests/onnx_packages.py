@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from curvfed.deployments.predict.export import ONNX_PACKAGES
+from curvfed.extensions.exports.commands.export import ONNX_PACKAGES
 
 needs_onnx = pytest.mark.skipif(
     not all(map(find_spec, ONNX_PACKAGES)),

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory import mean_interval
+from curvfed.server_app.run import Run
 from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names, words_of
 from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.plugins import additions
 
 FLAT = "none: the model's space is flat"
 
@@ -94,6 +96,20 @@ None is stated. Who publishes the model chooses it, and adds `license:` to the h
 """
 
 
+def write_card(run: Run, summary: Mapping[str, Any]) -> None:
+    """Write the card of a completed run, beside the model if there is one.
+
+    Parameters
+    ----------
+    run : Run
+    summary : mapping
+        The content of `summary.json`.
+    """
+    first = min(run.federation.nodes, default=0)
+    task = run.federation.facts.task
+    run.directory.write_card(model_card(run.config, task, summary, run.directory.name, first))
+
+
 def model_card(
     config: RunConfig, task: str, summary: Mapping[str, Any], name: str, first_client: int = 0
 ) -> str:
@@ -115,6 +131,7 @@ def model_card(
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
     kind = KINDS[task]
+    has_export = kind.has_classes and "export" in additions("commands")
     if config.network.head == "prototypes":
         number = config.network.options["curvature"]
         curvature = f"{number:g}, of the space of the classes' prototypes"
@@ -148,7 +165,7 @@ def model_card(
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(limits),
         client=f"client={first_client}" if has_own_models else "",
-        export=EXPORT.format(option=option) if kind.has_classes else "",
+        export=EXPORT.format(option=option) if has_export else "",
     )
 
 

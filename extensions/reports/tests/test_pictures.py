@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from curvfed.extensions.reports import model_figures
+from curvfed.extensions.reports.hull_figures import geodesic
+from curvfed.extensions.reports.model_figures import project
 from curvfed.server_app.directory.array_files import GlobalTest, write_npz
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import model_figures
-from curvfed.server_app.report.hull_figures import geodesic
-from curvfed.server_app.report.model_figures import project
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Trained models as programs of torch alone, from raw data to classes and probabilities."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
@@ -13,7 +14,7 @@ from curvfed.tasks.graphs.data.graph_spec import normalize_rows
 from curvfed.tasks.graphs.data.ogb import ATOMS
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.sparse import Constant, EdgeMatrix
+from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.points import RawPoints
 
@@ -198,6 +199,45 @@ class GraphProgram(NodeProgram):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class EdgeMatrix:
+    """A sparse matrix by its entries, because `torch.export` knows no sparse tensors.
+
+    Only within an export `curvfed.tasks.graphs.sparse.multiply` takes it.
+
+    Attributes
+    ----------
+    rows, columns : Tensor, (E,), int64
+    values : Tensor, (E,)
+    num_rows : int
+    """
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+    num_rows: int
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        """Product (N, M) @ (M, d) -> (N, d)."""
+        terms = self.values[:, None] * x[self.columns]
+        return x.new_zeros(self.num_rows, x.shape[1]).index_add(0, self.rows, terms)
+
+    def row_sums(self) -> Tensor:
+        """The sums of the rows, (N, 1)."""
+        zeros = self.values.new_zeros(self.num_rows, 1)
+        return zeros.index_add(0, self.rows, self.values[:, None])
+
+
+class EdgeConstant(Constant):
+    """A constant matrix by its entries."""
+
+    @cached_property
+    def row_sums(self) -> Tensor:
+        """The sums of the rows, (N, 1)."""
+        matrix: Any = self.matrix
+        return matrix.row_sums()
+
+
 class ProgramInputs(GraphInputs):
     """The inputs of a graph model as `torch.export` can trace them: without sparse tensors."""
 
@@ -249,7 +289,7 @@ def _clean_edges(edge_index: Tensor, num_nodes: int) -> Tensor:
     return torch.stack([rows[chosen], columns[chosen]])
 
 
-def _constant(rows: Tensor, columns: Tensor, values: Tensor, num_rows: int) -> Constant:
+def _constant(rows: Tensor, columns: Tensor, values: Tensor, num_rows: int) -> EdgeConstant:
     """A matrix by its entries; a program needs no transpose."""
     matrix: Any = EdgeMatrix(rows, columns, values, num_rows)
-    return Constant(matrix, matrix)
+    return EdgeConstant(matrix, matrix)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from curvfed.extensions.reports import class_scores
 from curvfed.geometry import poincare
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import charts, class_scores, style
+from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture, percent, printable
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN

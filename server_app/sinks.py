@@ -1,10 +1,6 @@
-"""Sinks: places besides the run directory that receive the figures of a run. A sink that is not
-used is not imported.
+"""Sinks: places besides the run directory that receive the figures of a run.
 
-A sink has three methods. `start(config)` begins a run; a resumed run then sends all its rounds so
-far again. `round(number, figures)` receives the final figures of a round by `phase/column`.
-`end(rounds, figures, texts)` receives the summary after this number of rounds, by dotted names, and
-is the last call. An exception ends the sink, not the run.
+They are classes of the group `curvfed.sinks`, by name.
 """
 
 import csv
@@ -13,19 +9,47 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from curvfed.server_app.directory import TEXTS
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.keys import Scalar, dotted
-from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
+from curvfed.tasks import plugins
 
-FLUSH = 10
-"""Maximum number of seconds before a figure is in the file."""
+KIND = "sinks"
+"""The group of entry points, without `curvfed.`."""
+
+
+class Sink:
+    """A sink of a run. An exception ends the sink, not the run.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+    """
+
+    package: ClassVar[str] = ""
+    """The package that it needs, which an extra of curvfed of the same name installs."""
+
+    def __init__(self, directory: RunDirectory) -> None:
+        self.directory = directory
+
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        """Raise any error, before a new run, if the sink will not open, such as for a server that
+        does not answer; nothing is sent or made."""
+
+    def start(self, config: Mapping[str, Scalar]) -> None:
+        """Begin a run; a resumed run then sends all its rounds so far again."""
+
+    def round(self, number: int, figures: Mapping[str, float]) -> None:
+        """Receive the final figures of a round by `phase/column`."""
+
+    def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
+        """Receive the summary after this number of rounds, by dotted names; the last call."""
 
 
 class Sinks:
@@ -38,7 +62,7 @@ class Sinks:
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
-        self._open: dict[str, Any] = {}
+        self._open: dict[str, Sink] = {}
         self._waiting: list[Mapping[str, Any]] = []
 
     def start(self) -> None:
@@ -55,7 +79,7 @@ class Sinks:
         rounds = self._directory.path / "rounds.csv"
         for name in names(config.sinks):
             try:
-                sink = _make(name, self._directory)
+                sink = plugins.addition(KIND, name)(self._directory)
                 sink.start(flatten(config) | {"run-name": self._directory.name})
             except Exception as error:
                 refusal = _closed(config, name, error)
@@ -106,7 +130,7 @@ class Sinks:
         self._each(lambda sink: sink.end(summary["rounds"], figures, texts))
         self._open = {}
 
-    def _each(self, act: Callable[[Any], None]) -> None:
+    def _each(self, act: Callable[[Sink], None]) -> None:
         for name, sink in list(self._open.items()):
             try:
                 act(sink)
@@ -118,7 +142,7 @@ class Sinks:
 
 
 def names(sinks: str) -> tuple[str, ...]:
-    """The sinks of a configuration, each once; a sink has the name of its package and our extra."""
+    """The sinks of a configuration, each once."""
     return tuple(dict.fromkeys(name for name in sinks.split(",") if name))
 
 
@@ -130,14 +154,25 @@ def check_installed(sinks: str) -> None:
     ConfigError
         If one is missing.
     """
+    known = plugins.additions(KIND)
     for name in names(sinks):
-        package = importlib.util.find_spec(name)
-        # A spec without origin is a mere folder of that name, such as one of event files.
-        if package is None or package.origin is None:
+        if name not in known:
             raise ConfigError(
-                f'sinks = "{sinks}": the package {name} is not installed where the server runs;'
+                f'sinks = "{sinks}": there is no sink {name}; allowed is a list of'
+                f' {", ".join(known)} with commas and without spaces, or ""'
+                f"{plugins.absent_hint()}",
+                key="no-such-sink",
+            )
+        package = plugins.addition(KIND, name).package
+        if not package:
+            continue
+        spec = importlib.util.find_spec(package)
+        # A spec without origin is a mere folder of that name, such as one of event files.
+        if spec is None or spec.origin is None:
+            raise ConfigError(
+                f'sinks = "{sinks}": the package {package} is not installed where the server runs;'
                 " to install it, run "
-                f"pip install -e '.[{name}]' in this app's folder",
+                f"pip install -e '.[{package}]' in this app's folder",
                 key="missing-package",
             )
 
@@ -151,14 +186,11 @@ def check_sinks(config: RunConfig) -> None:
         If a package is missing, a server does not answer, or the account has no access.
     """
     check_installed(config.sinks)
-    trackers = [name for name in names(config.sinks) if name != "tensorboard"]
-    if config.resume or not trackers:
+    if config.resume:
         return
-    from curvfed.server_app.sinks.trackers import CHECKS
-
-    for name in trackers:
+    for name in names(config.sinks):
         try:
-            CHECKS[name](config)
+            plugins.addition(KIND, name).check(config)
         except Exception as error:
             raise _closed(config, name, error) from error
 
@@ -166,14 +198,6 @@ def check_sinks(config: RunConfig) -> None:
 def _closed(config: RunConfig, name: str, error: Exception) -> ConfigError:
     text = f'sinks = "{config.sinks}": {name} does not open: {_one_line(error)}'
     return ConfigError(text, key="sink")
-
-
-def _make(name: str, directory: RunDirectory) -> Any:
-    if name == "tensorboard":
-        return TensorBoard(directory.path)
-    from curvfed.server_app.sinks import trackers
-
-    return trackers.WandB(directory) if name == "wandb" else trackers.MLflow(directory)
 
 
 def _figures(cells: Mapping[str, Any]) -> dict[str, float]:
@@ -191,43 +215,3 @@ def _one_line(error: Exception) -> str:
     """The text of an error on one line, without the password that an address may hold."""
     text = " ".join(str(error).split()) or type(error).__name__
     return re.sub(r"//[^/@\s]+@", "//", text)[:500]
-
-
-class TensorBoard:
-    """A sink that writes event files in `tensorboard/` of a run directory.
-
-    Parameters
-    ----------
-    path : Path
-        The run directory.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._folder = path / "tensorboard"
-
-    def start(self, config: Mapping[str, Scalar]) -> None:
-        """Begin with an empty folder: a file cannot be cut off after a round, and all rounds
-        follow."""
-        from torch.utils.tensorboard import SummaryWriter  # takes seconds
-
-        for file in self._folder.glob("events.out.tfevents.*"):
-            file.unlink()
-        # The step makes an open TensorBoard forget what it has read of this run.
-        self._writer = SummaryWriter(str(self._folder), purge_step=0, flush_secs=FLUSH)
-        self._writer.add_text("configuration", _code(config), 0)
-
-    def round(self, number: int, figures: Mapping[str, float]) -> None:
-        """Add a point to the curve of each figure."""
-        for name, value in figures.items():
-            self._writer.add_scalar(name, value, number)
-
-    def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
-        """Add a point for each figure, and the texts."""
-        self.round(rounds, add_prefix("summary/", figures))
-        self._writer.add_text("summary", _code(texts), rounds)
-        self._writer.close()
-
-
-def _code(values: Mapping[str, Scalar]) -> str:
-    """A block of Markdown that is shown unchanged."""
-    return "\n".join(f"    {key} = {value}" for key, value in values.items())

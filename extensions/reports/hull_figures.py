@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.extensions.reports.class_scores import confusion_of, count_pairs
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hull import from_klein, to_klein
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.class_scores import confusion_of, count_pairs
 from curvfed.server_app.report.page import Picture, printable
 
 GRID = 160

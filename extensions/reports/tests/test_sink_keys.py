@@ -6,10 +6,12 @@ from importlib.machinery import ModuleSpec
 import pytest
 from app_runs import Run, run
 
-import curvfed.server_app.sinks.trackers
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.reports.trackers import MLflow
+from curvfed.server_app.sinks import Sink, check_installed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks import plugins
 
 BOTH = "tensorboard,mlflow"
 
@@ -37,10 +39,27 @@ def test_a_package_that_is_not_there_is_named_before_anything_begins(
     assert f"[{name}]" in summary["error"]
 
 
-@pytest.mark.parametrize("given", ["neptune", "tensorboard,", "tensorboard mlflow", "TensorBoard"])
-def test_an_unknown_name_is_refused(given):
+@pytest.mark.parametrize("given", ["tensorboard,", "tensorboard mlflow"])
+def test_a_list_of_another_form_is_refused(given):
     with pytest.raises(ConfigError, match=r"sinks = .*allowed is a list of tensorboard, mlflow"):
         parse({"sinks": given})
+
+
+@pytest.mark.parametrize("given", ["neptune", "TensorBoard", "tensorboard,neptune"])
+def test_an_unknown_name_is_refused(given):
+    with pytest.raises(
+        ConfigError, match=r"there is no sink \w+; allowed is a list of tensorboard"
+    ):
+        check_installed(given)
+
+
+def test_a_sink_of_another_package_needs_no_extra(monkeypatch):
+    class Mine(Sink):
+        pass
+
+    place = plugins.register_object(Mine, "mine:Mine")
+    monkeypatch.setitem(plugins.of_extensions("sinks"), "mine", place)
+    check_installed("mine")
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated():
@@ -58,7 +77,7 @@ def test_a_server_that_does_not_answer_is_named_before_anything_is_made(
 
     there = ModuleSpec("there", None, origin="there.py")
     monkeypatch.setattr("importlib.util.find_spec", lambda wanted: there)
-    monkeypatch.setitem(curvfed.server_app.sinks.trackers.CHECKS, "mlflow", silent)
+    monkeypatch.setattr(MLflow, "check", silent)
     words = ["method=fedavg", "sinks=mlflow", "mlflow.tracking-uri=http://mlflow.example.org"]
     assert main([command, *words, f"results-dir={tmp_path / 'results'}"]) == 2
     said = " ".join(capsys.readouterr().err.split())

@@ -9,9 +9,7 @@ from flwr.app import ConfigRecord
 from graph_fixtures import user_fields
 from scipy import stats
 
-from curvfed.server_app.directory.array_files import HullFile
-from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.class_scores import (
+from curvfed.extensions.reports.class_scores import (
     bands,
     client_shares,
     confusion,
@@ -20,6 +18,8 @@ from curvfed.server_app.report.class_scores import (
     run_counts,
     wilson,
 )
+from curvfed.server_app.directory.array_files import HullFile
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.run_page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.checks import MessageError, check_confusion

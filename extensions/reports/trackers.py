@@ -7,11 +7,12 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.sinks import Sink
 from curvfed.strategies.base.keys import Scalar
 from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.config.run_config import RunConfig
@@ -56,45 +57,7 @@ QUIET: dict[str, Any] = {
 """Nothing about the server's machine, its program or its log is recorded."""
 
 
-def check_mlflow(config: RunConfig) -> None:
-    """Ask MLflow's server for the experiment; files on this machine need none.
-
-    Raises
-    ------
-    MlflowException
-        If the server does not answer or refuses.
-    """
-    uri = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
-    if "://" in uri and not uri.startswith(("sqlite:", "file:")):
-        from mlflow import MlflowClient
-
-        MlflowClient(tracking_uri=uri).get_experiment_by_name(config.mlflow.experiment)
-
-
-def check_wandb(config: RunConfig) -> None:
-    """Let the server verify the account, if figures are sent to it.
-
-    Raises
-    ------
-    PermissionError, AuthenticationError
-        If no account is logged in, or the server does not answer or refuses it.
-    """
-    if config.wandb.mode == "offline":
-        return
-    import wandb
-
-    if not wandb.login(verify=True, timeout=PROMPT_SECONDS):
-        raise PermissionError(
-            "no account is logged in; allowed are `wandb login`, WANDB_API_KEY, and"
-            " wandb.mode=offline"
-        )
-
-
-CHECKS: Mapping[str, Callable[[RunConfig], None]] = {"mlflow": check_mlflow, "wandb": check_wandb}
-"""The check of each sink before a new run."""
-
-
-class MLflow:
+class MLflow(Sink):
     """A sink that writes a run of an MLflow experiment, in the store of `mlflow.tracking-uri` or of
     MLFLOW_TRACKING_URI, or in `mlflow.db` beside the run directories.
 
@@ -103,11 +66,29 @@ class MLflow:
     directory : RunDirectory
     """
 
+    package = "mlflow"
+
     def __init__(self, directory: RunDirectory) -> None:
+        super().__init__(directory)
         self._keys = directory.config.mlflow
         self._name = directory.name
         self._results = directory.path.parent.resolve()
         self._id_file = directory.path / "checkpoint" / "mlflow"
+
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        """Ask MLflow's server for the experiment; files on this machine need none.
+
+        Raises
+        ------
+        MlflowException
+            If the server does not answer or refuses.
+        """
+        uri = config.mlflow.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+        if "://" in uri and not uri.startswith(("sqlite:", "file:")):
+            from mlflow import MlflowClient
+
+            MlflowClient(tracking_uri=uri).get_experiment_by_name(config.mlflow.experiment)
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Create a run, or find the one that a resumed run continues; it keeps its parameters."""
@@ -188,7 +169,7 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-class WandB:
+class WandB(Sink):
     """A sink that writes a run of the project `wandb.project`.
 
     With `wandb.mode=offline` everything stays in `wandb/` of the run directory, until `wandb sync`
@@ -200,11 +181,33 @@ class WandB:
     directory : RunDirectory
     """
 
+    package = "wandb"
+
     def __init__(self, directory: RunDirectory) -> None:
+        super().__init__(directory)
         self._keys = directory.config.wandb
         self._name = directory.name
         self._path = directory.path
         self._id_file = directory.path / "checkpoint" / FOLDER
+
+    @classmethod
+    def check(cls, config: RunConfig) -> None:
+        """Let the server verify the account, if figures are sent to it.
+
+        Raises
+        ------
+        PermissionError, AuthenticationError
+            If no account is logged in, or the server does not answer or refuses it.
+        """
+        if config.wandb.mode == "offline":
+            return
+        import wandb
+
+        if not wandb.login(verify=True, timeout=PROMPT_SECONDS):
+            raise PermissionError(
+                "no account is logged in; allowed are `wandb login`, WANDB_API_KEY, and"
+                " wandb.mode=offline"
+            )
 
     def start(self, config: Mapping[str, Scalar]) -> None:
         """Begin a run, or at a server continue that of a resumed run. A file in the run directory

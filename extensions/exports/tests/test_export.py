@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
+from graph_fixtures import write_tu
 from onnx_packages import needs_onnx
 
 import curvfed
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.predict import export as exports
-from curvfed.deployments.predict.classifier_program import ClassifierProgram
+from curvfed.extensions.exports.commands import export as exports
+from curvfed.extensions.exports.commands.classifier_program import ClassifierProgram
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.hull.classifier import Classifier
 
 ROOT = Path(__file__).parents[3]
@@ -158,3 +160,45 @@ def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypa
     status, text = refused("model.pt2")
     assert status == 1
     assert "differs from the model by 2e-05" in text
+
+
+def test_the_model_of_a_one_shot_run_is_its_classifier(own_home, tmp_path):
+    whole = run(tmp_path, method="hull", dataset="uniform", num_rounds=0)
+    stored = curvfed.load(whole.path)
+    points = np.random.default_rng(0).uniform(-0.6, 0.6, (50, 2))
+    winners, probabilities, _ = stored.model()(torch.from_numpy(points))
+    table = stored.predict(points)
+    names = [stored.data.class_names[number] for number in winners.tolist()]
+    assert table["class"].tolist() == names
+    largest = probabilities.max(dim=1).values.numpy()
+    np.testing.assert_allclose(table["probability"], largest, atol=1e-12)
+
+
+def test_models_of_graphs_name_the_columns_of_their_input(own_home, tmp_path, capsys):
+    write_tu(tmp_path, "MINE", attributes=True)
+    folder = str(tmp_path / "tu" / "MINE" / "raw")
+    whole = run(tmp_path, clients=2, dataset=folder, method="fedavg", num_rounds=1)
+    assert main(["export", str(whole.path), "--out", str(tmp_path / "model.pt2")]) == 0
+    said = capsys.readouterr().err
+    assert "one-hot codes" in said
+    assert "batch" in said
+
+
+class Net(torch.nn.Module):
+    """A model of the user, of one layer."""
+
+    def __init__(self, shape, classes):
+        super().__init__()
+        self.body = torch.nn.Linear(int(np.prod(shape)), classes)
+
+    def forward(self, images):
+        return self.body(images.flatten(1))
+
+
+def test_a_model_whose_code_was_changed_is_not_exported(own_home, tmp_path, monkeypatch):
+    keys = {"dataset": "digits", "num_supernodes": 2, "num_rounds": 1, "quiet": True}
+    made = curvfed.simulate("fedavg", model=Net, results_dir=tmp_path, report=False, **keys)
+    monkeypatch.setattr(Net, "forward", lambda self, images: -self.body(images.flatten(1)))
+    with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
+        made.export(tmp_path / "model.pt2")
+    assert not (tmp_path / "model.pt2").exists()

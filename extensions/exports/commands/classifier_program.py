@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from curvfed.deployments.predict.programs import PointProgram
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.extensions.exports.commands.programs import PointProgram
 from curvfed.geometry import poincare
 from curvfed.strategies.hull.classifier import Classifier, Kind
 from curvfed.strategies.hull.depth import MedianDepth
@@ -132,27 +131,6 @@ class ClassifierProgram(PointProgram):
         for centre, radii in zip(self.centres, self.outlines, strict=True):
             in_none = in_none & (_ratios(disc, centre, radii) > 1)
         return outside | in_none
-
-
-def classifier_of(run: TrainedRun) -> Classifier:
-    """The classifier of a one-shot run.
-
-    Raises
-    ------
-    PredictError
-        If the run's model is none.
-    """
-    try:
-        classifier = Classifier.from_arrays(run.arrays)
-        fits_groups = classifier.groups[-1] < len(run.groups)
-        if classifier.curvature != run.config.points.curvature or not fits_groups:
-            raise ValueError("it does not fit the configuration or the groups")
-    except ValueError as error:
-        raise PredictError(
-            f"{run.path / 'model.safetensors'} is not the model of a run: {error}",
-            key="not-a-model",
-        ) from None
-    return classifier
 
 
 def _least(values: Tensor, sizes: list[int]) -> Tensor:

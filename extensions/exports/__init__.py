@@ -1,0 +1,1 @@
+"""Trained models as programs of PyTorch or ONNX that need no curvfed."""

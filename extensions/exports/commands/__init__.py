@@ -1,0 +1,1 @@
+"""The command `export`, and the programs that it writes."""

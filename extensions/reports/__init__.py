@@ -1,0 +1,1 @@
+"""Reports: further pictures and tables of a run's page, the model card, and trackers."""

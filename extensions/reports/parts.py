@@ -1,0 +1,55 @@
+"""The pictures and tables that this extension adds to a run's page."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from curvfed.extensions.reports import class_scores, data_figures
+from curvfed.extensions.reports.class_tables import class_tables, worst_clients
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report.page import Picture, Table
+from curvfed.server_app.report.parts import Parts
+from curvfed.server_app.report.run_figures import curvature_by_round, loss, score
+from curvfed.strategies.wire.messages import FINE_TUNE
+
+
+def add(run: RunFiles, parts: Parts) -> Parts:
+    """The parts of a page with those of this extension."""
+    return replace(parts, pictures=_pictures(run, parts), tables=_tables(run, parts.tables))
+
+
+def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
+    """Tables of classes and of the worst clients, before the table of all clients."""
+    place = next(place for place, table in enumerate(tables) if table.title == "Clients")
+    return [*tables[:place], *class_tables(run), worst_clients(run), *tables[place:]]
+
+
+def _pictures(run: RunFiles, parts: Parts) -> Sequence[Callable[[RunFiles], Picture | None]]:
+    """The functions that draw the pictures of this run, in order; they import what only they
+    need. Data of an added kind have those of its extension."""
+    if run.hulls is not None:
+        from curvfed.extensions.reports import hull_figures
+
+        return [hull_figures.disc, hull_figures.confusion]
+    if run.added:
+        return parts.pictures
+    curves = [score, loss, class_scores.confusion]
+    of_clients = [curvature_by_round, data_figures.curvature_by_graph, data_figures.classes]
+    if not _has_global_model(run):
+        return [*curves, *of_clients]
+    from curvfed.extensions.reports import model_figures
+
+    of_model = [model_figures.examples, model_figures.features, model_figures.weights]
+    return [model_figures.accuracy, *curves, *of_model, *of_clients]
+
+
+def _has_global_model(run: RunFiles) -> bool:
+    """Whether the global or the fine-tuned models were scored, or the aggregation has weights of
+    its own."""
+    scored = run.rounds.get("global_accuracy", ())
+    weighted = run.scores.get("weight", ())
+    return (
+        any(scored)
+        or any(weighted)
+        or FINE_TUNE in run.rounds.get("phase", ())
+        or run.global_test is not None
+    )

@@ -1,0 +1,74 @@
+"""The parts of a run's page: pictures and tables of the core, and those that extensions and other
+packages add, by the group `curvfed.report`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import run_tables, style
+from curvfed.server_app.report.page import Picture, Table
+from curvfed.server_app.report.run_figures import curvature_by_round, loss, score
+from curvfed.tasks import plugins
+
+HEADLINES = ("accuracy", "score", "disc")
+"""Names of the functions that draw a run's main picture."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Pictures and tables of a page, in order.
+
+    Attributes
+    ----------
+    pictures : sequence of callable
+        Each draws from the files of a run, or returns None if they lack the data.
+    tables : sequence of Table
+    """
+
+    pictures: Sequence[Callable[[RunFiles], Picture | None]]
+    tables: Sequence[Table]
+
+
+def parts_of(run: RunFiles) -> Parts:
+    """The parts of a run's page. Each object of the group is a function from the files of the run
+    and the parts so far to the new parts."""
+    parts = Parts(
+        [score, loss, curvature_by_round],
+        [
+            *run_tables.result_tables(run),
+            run_tables.client_table(run),
+            run_tables.phase_table(run),
+            run_tables.dropped_table(run),
+        ],
+    )
+    for name in plugins.additions("report"):
+        parts = plugins.addition("report", name)(run, parts)
+    return parts
+
+
+def drawn(run: RunFiles, parts: Parts) -> list[Picture]:
+    """All pictures for which the files have data."""
+    with style.applied(style.PAGE_SIZE):
+        return [picture for draw in parts.pictures if (picture := draw(run)) is not None]
+
+
+def run_figure(folder: Path) -> Any:
+    """Draw the accuracy over the rounds, or of a one-shot run the disc, as matplotlib's Figure.
+
+    Raises
+    ------
+    ValueError
+        If the run has neither: a run of rounds needs scores of two rounds.
+    """
+    run = RunFiles.read(folder)
+    with style.applied(style.PAGE_SIZE):
+        for draw in parts_of(run).pictures:
+            picture = draw(run) if draw.__name__ in HEADLINES else None
+            if picture is not None and picture.figure is not None:
+                picture.figure.set_facecolor("white")
+                return picture.figure
+    raise ValueError(
+        f"{folder} has nothing to plot: allowed is a run with scores of two rounds, or with hulls"
+    )
