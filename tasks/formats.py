@@ -220,7 +220,8 @@ def _is_points(path: Path) -> str:
         return ""
     end = _ends_in(path, ENDINGS)
     is_table = bool(_ends_in(path, TABLES))
-    return f"{end}, and its columns are not those of links" if is_table else end
+    tables = " or ".join(added_by(TABLES[0]))
+    return f"{end}, and its columns are not those of {tables}" if is_table and tables else end
 
 
 def _ends_in(path: Path, endings: tuple[str, ...]) -> str:

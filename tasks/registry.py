@@ -87,7 +87,10 @@ def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
         return None
     decision = decide(path)
     if decision.form is UNKNOWN:
-        raise DataError(f"{decision.reason}; {explain_reading(dataset)}", key="unknown-format")
+        raise DataError(
+            f"{decision.reason}; {explain_reading(dataset)}{plugins.absent_hint()}",
+            key="unknown-format",
+        )
     return decision
 
 
@@ -134,7 +137,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
         f"no such data set{hint}{advice};"
         f" {explain_reading(dataset)}. Also allowed are a path: {PATHS}; and the name of a data set"
         " of another package, which must be installed wherever server and clients run (here:"
-        f" {', '.join(plugin_names) or 'none'})"
+        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint()}"
     )
 
 

@@ -196,7 +196,7 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" these, or another method{note}",
+            f" these, or another method{note}{plugins.absent_hint()}",
             key="dataset-with-method",
         )
     return tasks

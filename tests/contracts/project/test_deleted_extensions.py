@@ -12,6 +12,7 @@ import pytest
 
 from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.methods import files
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import SHIPPED, TESTS, extension_files, of_extensions
 
 ROOT = Path(__file__).parents[3]
@@ -33,11 +34,12 @@ keys = {"num_supernodes": 2, "num_rounds": 1, "results_dir": folder, "quiet": Tr
 run = curvfed.simulate("flatland", report=True, **keys)
 has_report = (run.path / "report.html").exists()
 refusals = {}
-for method in sys.argv[2:]:
+for word in sys.argv[2:]:
+    key, _, name = word.partition("=")
     try:
-        curvfed.simulate(method, **keys)
+        curvfed.simulate(**{"method": "local", key: name}, **keys)
     except ConfigError as error:
-        refusals[method] = str(error)
+        refusals[name] = str(error)
 one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True)
 assert len(one_shot.predict("uniform"))
 programs = {"export": lambda: run.export(folder + "/model.pt2"), "classifier": one_shot.model}
@@ -99,10 +101,19 @@ def test_the_rest_runs(deleted, tmp_path):
     lost_programs = {
         name for name, place in of_extensions("programs").items() if place.startswith(of_deleted)
     }
+    lost_kinds = {
+        KINDS[name].built_in
+        for name, place in of_extensions("tasks").items()
+        if place.startswith(of_deleted)
+    }
     a_method = min(lost, default="").replace("_", "-")
     refused = [a_method] if a_method else []
+    words = [
+        *(f"method={method}" for method in refused),
+        *(f"dataset={dataset}" for dataset in lost_kinds),
+    ]
 
-    done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *refused)
+    done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *words)
     assert done.returncode == 0, done.stderr
     left, methods, commands, status, has_report, refusals = json.loads(done.stdout.splitlines()[-1])
     assert left == [name for name in files() if name not in lost]
@@ -111,7 +122,7 @@ def test_the_rest_runs(deleted, tmp_path):
     assert lost_commands.isdisjoint(commands)
     assert {"simulate", "run", "predict", "check"} <= set(commands)
     assert set(refused).isdisjoint(methods)
-    assert refusals.keys() == lost_programs | set(refused)
+    assert refusals.keys() == lost_programs | lost_kinds | set(refused)
     for name, text in refusals.items():
         assert f'"{name}"' in text
         assert f"lacks the extensions {', '.join(deleted)}" in text
