@@ -86,7 +86,7 @@ def predict(
     from curvfed.deployments import predict as trained
     from curvfed.deployments.predict.prediction import check_out, write_prediction
 
-    options = trained.LinkOptions(show, most, known)
+    options = trained.Options(show, most, known)
     with failing(1, *trained.EXPECTED, OSError), failing(2, UsageError):
         check_out(out, data)
         run = trained.TrainedRun.read(folder)

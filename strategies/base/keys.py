@@ -245,6 +245,10 @@ class Table(BaseModel):
         allowed; ("", "") if none do."""
         return "", ""
 
+    def idle(self) -> tuple[str, ...]:
+        """The fields that have no effect beside the values of others."""
+        return ()
+
     def rounds_set(self, num_rounds: int) -> int:
         """A number of first rounds that depends on the number of rounds, 0 for none; resuming a run
         with another number of rounds must not change it."""

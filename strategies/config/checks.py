@@ -16,7 +16,6 @@ from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import READ_AS
 from curvfed.tasks.kinds import KINDS, tasks_as
-from curvfed.tasks.link_tables import LINKS
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
 PLAIN_SGD = ("fednova", "scaffold")
@@ -186,11 +185,11 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         reason = f" ({decision.reason})" if decision else ""
         note = f"; {READ_AS}" if decision and Path(config.dataset).suffix else ""
         if not any(KINDS[task].has_classes for task in method.tasks):
-            note = f"; {LINKS}, or a data set of one graph"
+            note = f"; {KINDS[method.tasks[0]].files_hint}, or a data set of one graph"
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" these, or another method{note}",
+            f" these, or another method{note}{plugins.absent_hint()}",
             key="dataset-with-method",
         )
     return tasks

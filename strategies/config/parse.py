@@ -93,7 +93,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
-    not_read = (*_of_other_curvatures(config), *config.row.unread)
+    not_read = (*_idle(config), *config.row.unread)
     unused |= {key: chosen[key] for key in not_read if key in chosen}
     unread = {key: value for key, value in unused.items() if value != default_values[key]}
     return config.with_unread(unread) if unread else config
@@ -109,16 +109,16 @@ def _is_of_absent(key: str, value: Any) -> bool:
     return name in passed and _is(value, passed[name])
 
 
-def _of_other_curvatures(config: RunConfig) -> tuple[str, ...]:
-    """The keys of the tables `flatland` and `links` that the run does not read at its curvature, or
-    because they are FlatLand's own and its network alone is used."""
+def _idle(config: RunConfig) -> tuple[str, ...]:
+    """The keys of tables that have no effect beside other keys, or because they are FlatLand's own
+    and its network alone is used."""
     unread: tuple[str, ...] = ()
     if "flatland" not in config.row.keys:
         unread = ("flatland.curvature-init", "flatland.proximal")
-    if getattr(getattr(config, "flatland", None), "curvature", None) is not None:
-        unread = (*unread, "flatland.curvature-init", "flatland.curvature-map")
-    if getattr(getattr(config, "links", None), "space", None) == 0:
-        unread = (*unread, "links.average")
+    for name in type(config).model_fields:
+        table = getattr(config, name)
+        if isinstance(table, Table):
+            unread += tuple(f"{kebab(name)}.{kebab(field)}" for field in table.idle())
     return unread
 
 

@@ -33,7 +33,6 @@ from curvfed.strategies.config.run_config import open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.images.raw import raw_images
-from curvfed.tasks.links import raw_links
 from curvfed.tasks.record_split import RecordSplit
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -286,23 +285,6 @@ def test_no_key_of_a_run_moves_a_record(make):
     shares = [float(np.mean(np.array(parts(data)) == part)) for part in (1, 0, 2)]
     expected = (0.7, 0, 0.3) if make is points_of else (0.5, 0.2, 0.3)
     assert np.allclose(shares, expected, atol=0.1)
-
-
-def test_both_directions_of_a_link_are_in_one_part():
-    names = [("a", "b"), ("b", "a"), ("c", "a"), ("b", "d"), ("d", "b"), ("a", "d")]
-    dataset = open_dataset(parse({"method": "links"}), "links", RecordSplit(b"x", 0.4, 0.4))
-    whole = dataset.in_memory(raw_links("test", names))
-    part_of = dict(zip(names, parts(whole), strict=True))
-    assert part_of["a", "b"] == part_of["b", "a"]
-    assert part_of["b", "d"] == part_of["d", "b"]
-    fewer = [names[index] for index in (0, 2, 5)]
-    rest = parts(dataset.in_memory(raw_links("test", fewer)))
-    assert rest == [part_of[name] for name in fewer]
-    every = open_dataset(
-        parse({"method": "links", "links.hold-out": False}), "links", RecordSplit(b"x", 0.4, 0.4)
-    ).in_memory(raw_links("test", names))
-    assert every.train.all()
-    assert every.split_digest == whole.split_digest
 
 
 def test_several_splits_of_a_file_are_not_chosen_by_the_seed(tmp_path):

@@ -1,9 +1,10 @@
 """`curvfed curvature`: whether the clients' graphs are curved, and the gain that the shape of a
 hierarchy lets expect, before any run."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,12 +15,11 @@ from rich.table import Table
 from curvfed.deployments.application import Pairs, expanded, failing
 from curvfed.deployments.arguments import Request, UsageError, read_request
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_file_name
 
 if TYPE_CHECKING:
     from curvfed.server_app.report.page import Table as PageTable
-
-MEASURE_LINKS = "curvfed compare methods=links,links-inner,links-squared measures it on these links"
 
 
 def curvature(
@@ -56,8 +56,9 @@ def curvature(
     """
     sizes = read_dimensions(dimensions)
     request = _curvature_request(pairs or [])
-    if request.task == "links":
-        _print_hierarchies(request)
+    expectation = KINDS[request.task].part("expectation")
+    if expectation is not None:
+        _print_expectation(request, expectation)
         return
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import look_at_data
@@ -109,14 +110,15 @@ def _curvature_request(words: Sequence[str]) -> Request:
             raise
         # Whatever the method could do with other data, the command needs a graph or links.
         data = str(error).partition(", but ")[0]
-    try:
-        return read_request([*pairs, "method=links"])
-    except ConfigError:
-        raise UsageError(
-            f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of"
-            " nodes, such as cora or trees, a .pt file with a graph, or a file of links",
-            key="not-a-graph",
-        ) from None
+    for kind in KINDS.values():
+        if kind.method:
+            with contextlib.suppress(ConfigError):
+                return read_request([*pairs, f"method={kind.method}"])
+    raise UsageError(
+        f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of nodes,"
+        " such as cora or trees, a .pt file with a graph, or a file of links",
+        key="not-a-graph",
+    )
 
 
 def _is_data(word: str) -> bool:
@@ -129,25 +131,24 @@ def _as_path(word: str) -> str:
     return word if Path(word).suffix or "/" in word else f"./{word}"
 
 
-def _print_hierarchies(request: Request) -> None:
-    from curvfed.deployments.curvature_of_links import expectation, shapes_of
+def _print_expectation(request: Request, expectation: Any) -> None:
+    """Print what the data of a run let expect of curvature."""
     from curvfed.deployments.preflight import look_at_data
-    from curvfed.extensions.curvature.commands.links import table
 
-    _, first_links = look_at_data(request)
+    _, first_data = look_at_data(request)
     console = Console()
-    shapes = shapes_of(request.resolved)
-    if not shapes:
+    expected = expectation(request.resolved)
+    if expected is None:
         raise UsageError(
             f'dataset = "{request.config.dataset}" holds graphs, whose edges are no hierarchy;'
             " leave out method=, and the curvature of the graphs is measured",
             key="not-a-hierarchy",
         )
-    _print(table(shapes), console)
-    for note in getattr(first_links, "notes", []):
+    _print(expected.table, console)
+    for note in getattr(first_data, "notes", []):
         console.print(escape(f"note: {note}"), highlight=False, soft_wrap=True)
-    console.print(escape(expectation(shapes)), highlight=False, soft_wrap=True)
-    console.print(escape(MEASURE_LINKS), highlight=False)
+    console.print(escape(expected.sentence()), highlight=False, soft_wrap=True)
+    console.print(escape(expected.advice), highlight=False)
 
 
 def _print(table: "PageTable", console: Console) -> None:

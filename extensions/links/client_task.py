@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.tasks.draws import permutation, whole_numbers
-from curvfed.tasks.links import RELATION, ClientLinks, split_names
-from curvfed.tasks.links.models import Embedding
-from curvfed.tasks.links.ranking import (
+from curvfed.extensions.links.client_links import ClientLinks
+from curvfed.extensions.links.models import Embedding
+from curvfed.extensions.links.names import RELATION, split_names
+from curvfed.extensions.links.ranking import (
     FrequentTails,
     KnownLinks,
     Queries,
@@ -17,6 +17,7 @@ from curvfed.tasks.links.ranking import (
     link_scores,
     make_queries,
 )
+from curvfed.tasks.draws import permutation, whole_numbers
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
 
 HEADS = 5000
@@ -29,7 +30,7 @@ def average_precision(model: Scorer, triples: Tensor, num_entities: int) -> floa
 
     Examples
     --------
-    >>> from curvfed.tasks.links.models import LinkModelSpec
+    >>> from curvfed.extensions.links.models import LinkModelSpec
     >>> line = LinkModelSpec("normal", 3, 1, 1, curvature=0.0).build(0)
     >>> line.entities.data = torch.tensor([[0.0], [1.0], [3.0]])
     >>> average_precision(line, torch.tensor([[0, 0, 2]]), 3)
@@ -69,7 +70,7 @@ class LinkTask(Task):
     negatives : int
         Entities of the client's own that each step draws per link.
     seed : int
-        Draws the links that are scored, of more than `curvfed.tasks.links.ranking.QUERIES`.
+        Draws the links that are scored, of more than `curvfed.extensions.links.ranking.QUERIES`.
 
     Attributes
     ----------

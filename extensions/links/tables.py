@@ -6,9 +6,9 @@ A configuration is checked with this file, which imports no large library.
 from collections.abc import Sequence
 from pathlib import Path
 
+from curvfed.extensions.links.sources import SPLITS
 from curvfed.tasks.class_names import alike, names_listed
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.sources import SPLITS
 from curvfed.tasks.tables import SEEN, Line, first_lines, is_number
 
 COLUMNS = {
@@ -26,7 +26,7 @@ PARTS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
 ENDINGS = (".txt", ".tsv", ".csv", "", ".txt.gz", ".tsv.gz", ".csv.gz")
 """What the names of the files of a split end in."""
 
-LINKS = (
+FILES_HINT = (
     "links are a .tsv or .csv file of two columns of names or of three, head, relation and"
     " tail, an .obo file, a folder with such tables called train, valid and test, such as"
     " train.tsv, or a .pt or .npz file with edge_index"

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.tasks.links import RawLinks
+from curvfed.extensions.links.raw import RawLinks
 
 SAMPLED = 1000
 """The most entities whose ancestors are counted: in a chain each has thousands."""

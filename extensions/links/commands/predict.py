@@ -11,14 +11,14 @@ from torch import Tensor
 
 from curvfed.client_app.data import load_data
 from curvfed.deployments.predict.model import model_of
-from curvfed.deployments.predict.prediction import is_own
+from curvfed.deployments.predict.prediction import Options, is_own
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.extensions.links.dataset import LinkDataset
+from curvfed.extensions.links.names import split_names
+from curvfed.extensions.links.ranking import KnownLinks
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.class_names import normalised
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.links import split_names
-from curvfed.tasks.links.dataset import LinkDataset
-from curvfed.tasks.links.ranking import KnownLinks
 from curvfed.tasks.tables import table_lines
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -35,24 +35,6 @@ HEADERS = (["head"], ["entity"], ["head", "relation"])
 """First lines of a file of heads that are no head."""
 
 _TURNED = 1e-5  # of a row's length: rounding of a decay turns it less
-
-
-class LinkOptions(NamedTuple):
-    """What is asked of an embedding of links.
-
-    Attributes
-    ----------
-    show : str
-        A key of `SHOWN`.
-    most : int
-        Tails or neighbours of each entity.
-    known : str or None
-        Links that are no answer: a file, or the name of the run's data set. None: all tails are.
-    """
-
-    show: str = "tails"
-    most: int = 10
-    known: str | None = None
 
 
 class LinkPrediction(NamedTuple):
@@ -74,7 +56,7 @@ def predict_links(
     data: object,
     client: int | None,
     state_path: Path | None,
-    options: LinkOptions,
+    options: Options,
     calibrated: bool,
 ) -> LinkPrediction:
     """What the embedding of a run, or of one of its clients, shows of entities.
@@ -127,7 +109,7 @@ def predict_links(
     return LinkPrediction(rows, SHOWN[show], notes)
 
 
-def _check_options(options: LinkOptions) -> None:
+def _check_options(options: Options) -> None:
     show, most, known = options
     text = ""
     if show not in SHOWN:

@@ -9,15 +9,19 @@ from pathlib import Path
 
 from scipy.stats import t
 
+from curvfed.extensions.links.dataset import GraphLinks, LinkDataset
+from curvfed.extensions.links.hierarchy import Hierarchy, hierarchies
+from curvfed.server_app.report.page import Cell, Table, number, percent
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
-from curvfed.tasks.links.dataset import GraphLinks, LinkDataset
-from curvfed.tasks.links.hierarchy import Hierarchy, hierarchies
 
 LEVEL = 0.95
 """Probability of the interval of an expected gain."""
 
 MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
 """A line through measured gains. `python -m studies.hierarchies` writes it."""
+
+
+MEASURE = "curvfed compare methods=links,links-inner,links-squared measures it on these links"
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,44 @@ def measured_gain() -> MeasuredGain:
     return MeasuredGain(**json.loads(MEASURED.read_text(encoding="utf-8")))
 
 
+class Expectation:
+    """What the shapes of the relations let expect of curvature.
+
+    Parameters
+    ----------
+    shapes : sequence of Hierarchy
+
+    Attributes
+    ----------
+    table : Table
+        A row per relation.
+    advice : str
+        How the gain is measured.
+    """
+
+    advice = MEASURE
+
+    def __init__(self, shapes: Sequence[Hierarchy]) -> None:
+        self.table = table(shapes)
+        self._shapes = shapes
+
+    def sentence(self, measured: float | None = None) -> str:
+        """See `sentence`."""
+        return sentence(self._shapes, measured)
+
+
+def expectation(run: RunConfig) -> Expectation | None:
+    """What the links of a run let expect; None for the edges of a graph, which have no direction.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read.
+    """
+    shapes = shapes_of(run)
+    return Expectation(shapes) if shapes else None
+
+
 def shapes_of(config: RunConfig) -> list[Hierarchy]:
     """The shape of each relation in the links of a run; none for the edges of a graph, which have
     no direction.
@@ -80,7 +122,31 @@ def shapes_of(config: RunConfig) -> list[Hierarchy]:
     return list(hierarchies(dataset.locate().read()))
 
 
-def expectation(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
+def table(shapes: Sequence[Hierarchy]) -> Table:
+    """A row per relation."""
+    rows = []
+    for shape in shapes:
+        texts = [
+            number(shape.entities),
+            number(shape.links),
+            number(shape.direct),
+            percent(shape.several_parents),
+            number(shape.ancestors, 1),
+            number(shape.in_cycles),
+        ]
+        rows.append(([shape.relation or "links"], [Cell(text) for text in texts]))
+    heads = [
+        "entities",
+        "links",
+        "direct links",
+        "several parents",
+        "ancestors",
+        "in cycles",
+    ]
+    return Table("", ["relation"], heads, rows)
+
+
+def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
     """The gain to expect by the shape of the relation with the most links, and whether a measured
     gain, in points, is within its interval."""
     largest = max(shapes, key=lambda shape: shape.links)

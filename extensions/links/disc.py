@@ -1,7 +1,7 @@
 """The picture of a run on links: all entities in a disc, with their names and neighbours under the
 mouse."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -9,6 +9,8 @@ from markupsafe import Markup, escape
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Picture
+from curvfed.server_app.report.parts import Parts
+from curvfed.server_app.report.run_figures import loss, score
 
 MOST = 2000
 """Entities that are drawn: those with most links."""
@@ -31,10 +33,15 @@ class Drawing(Picture):
         return Markup(self.svg)
 
 
+def add(run: RunFiles, parts: Parts) -> Parts:
+    """The parts of a page, of a run on links with the picture of its entities first."""
+    return replace(parts, pictures=[disc, score, loss]) if "links" in run.added else parts
+
+
 def disc(run: RunFiles) -> Picture | None:
     """Entities by their distance from the origin, and in two main directions."""
-    links = run.links
-    if not links or len(links["names"]) < 3:
+    links = run.added["links"]
+    if len(links["names"]) < 3:
         return None
     rows = links["rows"].astype(float)
     is_curved = bool(links["is_curved"])

@@ -3,16 +3,11 @@
 from numbers import Integral, Number
 from typing import Any
 
+from curvfed.extensions.links.raw import RawLinks, raw_links
+from curvfed.extensions.links.readers import edge_links
+from curvfed.extensions.links.tables import ROLES, columns_of, table
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.user_file import graph_fields
-from curvfed.tasks.link_tables import ROLES, columns_of, table
-from curvfed.tasks.links import RawLinks, raw_links
-from curvfed.tasks.links.readers import edge_links
-
-ALLOWED = (
-    "links as a list of (head, tail) or (head, relation, tail), a DataFrame of such columns, a"
-    " graph of networkx, or for a method of links alone a Data of PyTorch Geometric with edge_index"
-)
 
 
 def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLinks | None:
@@ -23,7 +18,8 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
     where : str
         The name of the data in error texts.
     item : object
-        See `ALLOWED`. An undirected graph has each link in both directions.
+        See `memory_hint` of `curvfed.extensions.links.kind.KIND`. An undirected graph has each link
+        in both directions.
     reads_graphs : bool
         Whether the edges of a graph with features and classes are links.
 

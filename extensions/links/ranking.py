@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.tasks.links.models import Embedding
+from curvfed.extensions.links.models import Embedding
 
 QUERIES = 5000
 """The most links of a part that are scored, drawn by the run's seed."""

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import linregress, t
 
-from curvfed.deployments.curvature_of_links import MeasuredGain, expectation, measured_gain
-from curvfed.tasks.links.hierarchy import Hierarchy
+from curvfed.extensions.links.commands.expectation import MeasuredGain, measured_gain, sentence
+from curvfed.extensions.links.hierarchy import Hierarchy
 
 
 def test_a_measured_gain_is_set_beside_the_expected_one():
@@ -15,8 +15,8 @@ def test_a_measured_gain_is_set_beside_the_expected_one():
     )
     _, low, high = measured_gain().expected(10.0)
     for gain, place in ((low - 0.1, "outside"), (low + 0.1, "within"), (high + 0.1, "outside")):
-        assert f", {place} this interval." in expectation([shape], gain)
-    assert "this interval" not in expectation([shape])
+        assert f", {place} this interval." in sentence([shape], gain)
+    assert "this interval" not in sentence([shape])
 
 
 def test_a_share_beyond_the_measured_ones_is_named():
@@ -24,7 +24,7 @@ def test_a_share_beyond_the_measured_ones_is_named():
         "", entities=10, links=9, direct=9, several_parents=0.95, ancestors=2.0, in_cycles=0
     )
     largest = f"{measured_gain().largest_share:.0f}%"
-    assert f"No hierarchy with more than {largest} was measured." in expectation([shape])
+    assert f"No hierarchy with more than {largest} was measured." in sentence([shape])
 
 
 def test_only_a_hierarchy_smaller_than_the_measured_ones_is_named():
@@ -33,7 +33,7 @@ def test_only_a_hierarchy_smaller_than_the_measured_ones_is_named():
         shape = Hierarchy(
             "", entities, links=600, direct=9, several_parents=0.1, ancestors=2, in_cycles=0
         )
-        assert ("fewer than" in expectation([shape])) == is_small
+        assert ("fewer than" in sentence([shape])) == is_small
 
 
 def test_the_expected_gain_is_the_prediction_of_a_regression():

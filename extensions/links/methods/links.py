@@ -8,16 +8,16 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from curvfed.extensions.links.names import SPACE_MODELS
 from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import CHOSEN, Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
-from curvfed.strategies.base.method import LINKS, Method, Network
+from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, named_state
 from curvfed.strategies.base.training import Trained
-from curvfed.tasks.kinds import SPACE_MODELS
 
 ROWS = "rows/"
 COUNTS = "counts/"
@@ -69,6 +69,10 @@ class RowKeys(Keys):
         if self.curvature is not None:
             return self.curvature
         return 0.0 if self.score == "inner" else -1.0
+
+    def idle(self) -> tuple[str, ...]:
+        """Means of rows are the same in flat space."""
+        return () if self.space else ("average",)
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """The inner product has no curved form, and other models no space."""
@@ -239,7 +243,7 @@ class LinksServer(Average):
         return torch.where(is_held, moved, torch.from_numpy(old)).numpy()
 
     def _chart(self, name: str) -> Hyperboloid | None:
-        from curvfed.tasks.links.models import chart_of
+        from curvfed.extensions.links.models import chart_of
 
         if name != "entities" or not isinstance(self.keys, RowKeys):
             return None
@@ -282,7 +286,7 @@ METHODS = {
         " averaged on the manifold (Nickel & Kiela, 2017; Chen et al., 2021)",
         "normal",
         RowKeys,
-        tasks=LINKS,
+        tasks=("links",),
         space="hyperbolic",
         tuned=TUNED,
     ),
@@ -290,7 +294,7 @@ METHODS = {
         "links with a curvature that each client learns for itself",
         "normal",
         RowKeys,
-        tasks=LINKS,
+        tasks=("links",),
         space="hyperbolic",
         personal=("k",),
         network=Network(options={"learns_curvature": True}),
@@ -299,13 +303,13 @@ METHODS = {
     "links-complex": embedding(
         "entities and relations in complex space by ComplEx (Trouillon et al., 2016)",
         "complex",
-        tasks=LINKS,
+        tasks=("links",),
         space="flat",
     ),
     "links-rotate": embedding(
         "entities in complex space, relations as rotations by RotatE (Sun et al., 2019)",
         "rotate",
-        tasks=LINKS,
+        tasks=("links",),
         space="flat",
     ),
 }

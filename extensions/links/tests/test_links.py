@@ -16,6 +16,15 @@ import torch
 from app_runs import run
 from torch_geometric.data import Data
 
+from curvfed.extensions.links import ranking
+from curvfed.extensions.links.client_task import LinkTask
+from curvfed.extensions.links.dataset import LinkDataset, LinkSpec
+from curvfed.extensions.links.methods.links import COUNTS, ROWS, LinksServer, RowKeys, mean_terms
+from curvfed.extensions.links.models import LinkModelSpec, chart_of
+from curvfed.extensions.links.ranking import FrequentTails, KnownLinks, Queries, link_scores
+from curvfed.extensions.links.readers import read_links
+from curvfed.extensions.links.sources import SPLITS, links_at
+from curvfed.extensions.links.wordnet import read_part
 from curvfed.strategies.base.deviations import update_lengths
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
@@ -23,18 +32,9 @@ from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods.links import COUNTS, ROWS, LinksServer, RowKeys, mean_terms
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
-from curvfed.tasks.links import ranking
-from curvfed.tasks.links.client_task import LinkTask
-from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
-from curvfed.tasks.links.models import LinkModelSpec, chart_of
-from curvfed.tasks.links.ranking import FrequentTails, KnownLinks, Queries, link_scores
-from curvfed.tasks.links.readers import read_links
-from curvfed.tasks.links.wordnet import read_part
 from curvfed.tasks.registry import SOURCES, tasks_of
-from curvfed.tasks.sources import SPLITS, files_at
 
 FILES = {  # of two links each
     "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
@@ -146,7 +146,7 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     archive = "WordNet-3.0.tar.bz2"
     names = {archive: archive}
     digest = hashlib.sha256((tmp_path / "served" / archive).read_bytes()).hexdigest()
-    wrong = files_at("WordNet", "wordnet", address, names, ["0" * 64])
+    wrong = links_at("WordNet", "wordnet", address, names, ["0" * 64])
     monkeypatch.setitem(SOURCES, "mammals", wrong)
     dataset = LinkDataset(LinkSpec("mammals", tmp_path / "data"))
     with pytest.raises(DataError, match="fails: not the published WordNet-3") as refused:
@@ -154,7 +154,7 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     assert str(tmp_path / "data" / "wordnet") in str(refused.value)
     assert 'run:\npython -c "' in str(refused.value)
     assert not list((tmp_path / "data").rglob("*.bz2"))
-    published = files_at("WordNet", "wordnet", address, names, [digest])
+    published = links_at("WordNet", "wordnet", address, names, [digest])
     for part in ("mammals", "nouns"):
         monkeypatch.setitem(SOURCES, part, published)
     raw = dataset.locate().read()
@@ -173,8 +173,8 @@ def test_a_changed_part_of_wn18rr_is_refused(address, tmp_path, monkeypatch):
         path.write_text(f"dog.n.01\t_hypernym\t{name}\n")
         digests.append(hashlib.sha256(path.read_bytes()).hexdigest())
     names = dict(zip(SPLITS, SPLITS, strict=True))
-    same = files_at("WN18RR", "wn18rr", address, names, digests)
-    permuted = files_at("WN18RR", "wn18rr", address, names, [*digests[1:], digests[0]])
+    same = links_at("WN18RR", "wn18rr", address, names, digests)
+    permuted = links_at("WN18RR", "wn18rr", address, names, [*digests[1:], digests[0]])
     source = SOURCES["wn18rr"]
     changed = replace(source, fetch=source.fetch.replace(source.origin, address))
     dataset = LinkDataset(LinkSpec("wn18rr", tmp_path / "data"))
@@ -424,13 +424,13 @@ def test_a_secure_sum_gives_the_same_rows(weights, tmp_path):
 
 
 def test_the_report_draws_entities_and_escapes_their_names(tmp_path):
-    from curvfed.extensions.reports.link_figures import disc
+    from curvfed.extensions.links.disc import disc
 
     rows = np.array([[0.0, 0, 1], [0.5, 0, 4 / 3], [0, 0.5, 4 / 3]])
     names = np.array(["<root>", "left", "right"])
     triples = np.array([[1, 0, 0], [2, 0, 0]])
     links = {"names": names, "rows": rows, "triples": triples, "is_curved": np.array(True)}
-    html = disc(SimpleNamespace(links=links)).html
+    html = disc(SimpleNamespace(added={"links": links})).html
     assert html.count("<circle cx") == 3
     assert "<root>" not in html
     assert "left; nearest: &lt;root&gt;, right" in html

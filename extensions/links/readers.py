@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.extensions.links.raw import RawLinks, raw_links
+from curvfed.extensions.links.sources import EDGES
+from curvfed.extensions.links.tables import split_files, table
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.graphs.data.raw import unused
 from curvfed.tasks.graphs.data.stored_objects import read_objects
 from curvfed.tasks.graphs.data.user_file import graph_fields
-from curvfed.tasks.link_tables import split_files, table
-from curvfed.tasks.links import RawLinks, raw_links
 from curvfed.tasks.public_data import Located
-from curvfed.tasks.sources import EDGES, STORED
+from curvfed.tasks.sources import STORED
 from curvfed.tasks.tables import ending, is_number, read_text, table_lines
 
 GRAPH = "a graph with edge_index, and edge_type for several relations"

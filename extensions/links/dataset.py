@@ -3,6 +3,7 @@ tasks of the clients."""
 
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,23 +14,19 @@ import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_array, csgraph
 
+from curvfed.extensions.links.client_links import ClientLinks
+from curvfed.extensions.links.models import COORDINATES, LinkModelSpec
+from curvfed.extensions.links.names import SPACE_MODELS, split_names, stated_names
+from curvfed.extensions.links.raw import RawLinks, balanced_tree, random_tree, raw_links
+from curvfed.extensions.links.readers import locate
+from curvfed.extensions.links.sources import LINK_SOURCES
+from curvfed.extensions.links.wordnet import ROOTS, read_part
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links import (
-    ClientLinks,
-    RawLinks,
-    balanced_tree,
-    random_tree,
-    raw_links,
-    stated_names,
-)
-from curvfed.tasks.links.readers import locate
-from curvfed.tasks.links.wordnet import ROOTS, read_part
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import partitioned_kind
-from curvfed.tasks.sources import LINK_SOURCES
 from curvfed.tasks.stored_files import file_stamps
 
 log = logging.getLogger("curvfed")
@@ -158,10 +155,45 @@ class LinkDataset(Dataset):
         run: Any, examples: ClientLinks, class_names: tuple[str, ...], device: Any, model: Any
     ) -> Any:
         """The client's links, with the loss of a choice among negatives."""
-        from curvfed.tasks.links.client_task import LinkTask
+        from curvfed.extensions.links.client_task import LinkTask
 
         negatives = run.table("links").negatives
         return LinkTask(examples, class_names, device, run.batch_size, negatives, run.seed)
+
+    @staticmethod
+    def model_spec(
+        run: Any,
+        facts: Any,
+        model: str,
+        options: Mapping[str, Any],
+        num_features: int,
+        num_classes: int,
+    ) -> LinkModelSpec:
+        """The embedding, with `embedding-dim` numbers for each entity."""
+        entities, relations = split_names(facts.class_names)
+        keys = run.table("links")
+        space = {}
+        if model in COORDINATES:
+            space = {"curvature": keys.space, "score": keys.score, "bias": keys.bias}
+        return LinkModelSpec(
+            kind=model,
+            num_entities=len(entities),
+            num_relations=len(relations),
+            dim=run.embedding_dim,
+            **space,
+            **options,
+        )
+
+    @staticmethod
+    def unused(run: Any, examples: ClientLinks, model: str) -> list[str]:
+        """The relations, if there are several, whose scores do not depend on them."""
+        _, relations = split_names(examples.class_names)
+        if model not in SPACE_MODELS or len(relations) == 1:
+            return []
+        return [
+            f"the links have {len(relations)} relations, and the scores of method = {run.method} do"
+            " not depend on them; those of links-complex and links-rotate do"
+        ]
 
 
 class GraphLinks(LinkDataset):

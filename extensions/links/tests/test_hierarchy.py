@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.tasks.links.hierarchy import hierarchy
+from curvfed.extensions.links.hierarchy import hierarchy
 
 NODES = 8
 

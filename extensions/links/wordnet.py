@@ -3,8 +3,8 @@
 import tarfile
 from pathlib import Path
 
+from curvfed.extensions.links.raw import RawLinks, raw_links
 from curvfed.tasks.errors import unreadable
-from curvfed.tasks.links import RawLinks, raw_links
 
 ROOTS = {
     "mammals": "mammal.n.01",
