@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from curvfed.extensions.sweeps.commands.paired import paired_difference
 from studies.accept.lab import Lab, Outcome, RunFailed, read_summary
 
 SEEDS = (0, 1, 2)
@@ -230,10 +231,8 @@ def _best(summary: dict[str, Any]) -> dict[str, Any]:
 
 def paired(what: str, bar: str, differences: list[float]) -> Outcome:
     """Mean of paired differences with its 95% t interval, for information."""
-    from scipy.stats import ttest_1samp
-
-    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
-    value = f"{spread(differences, signed=True)}, 95% interval {low:+.2f} to {high:+.2f}"
+    ends = paired_difference(differences)
+    value = f"{spread(differences, signed=True)}, 95% interval {ends.low:+.2f} to {ends.high:+.2f}"
     return Outcome(what, bar, value, True)
 
 
