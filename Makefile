@@ -59,7 +59,7 @@ test-long: setup ## longer tests: laws and oracles with more examples, the insta
 test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
 	$(VENV)/bin/pytest -rs tests/hosts
 
-accept: setup ## the acceptance tables, with DATA=folder
+accept: setup ## the acceptance tables, on which figures of the pages rest: DATA=folder
 	$(PY) -m studies.accept --data "$(DATA)" $(ARGS)
 
 comparisons: setup ## the comparisons of methods, tuned alike, into docs/measured: DATA=folder; half an hour each
@@ -86,6 +86,7 @@ reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/file
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_commands.py
 	$(PY) docs/make_pages.py
+	$(PY) docs/images/make_rooms.py
 
 # One version of attrs for users with and without the extra `dp`, whose package needs an old one.
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)

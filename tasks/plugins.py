@@ -17,7 +17,18 @@ from curvfed.tasks.errors import DataError
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = ("baselines", "cluster", "exports", "graph_baselines", "links", "reports", "sweeps")
+SHIPPED = (
+    "baselines",
+    "cells",
+    "cluster",
+    "curvature",
+    "exports",
+    "graph_baselines",
+    "links",
+    "reports",
+    "robust",
+    "sweeps",
+)
 """The extensions of the whole package."""
 
 TESTS = "tests"

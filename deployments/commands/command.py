@@ -14,7 +14,7 @@ import typer
 from curvfed.deployments.application import Application, Commands, Failure, click_command
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.check import check, datasets, methods, presets
-from curvfed.deployments.commands.models import adapt, curvature, embed, predict
+from curvfed.deployments.commands.models import adapt, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import check_working_folder
@@ -88,10 +88,8 @@ for command in (
     simulate,
     run,
     check,
-    curvature,
     predict,
     adapt,
-    embed,
     methods,
     datasets,
     presets,

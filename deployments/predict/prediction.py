@@ -241,7 +241,7 @@ def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
 
 
 def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
-    from curvfed.tasks.points.expression import add_to_copy, num_cells
+    from curvfed.tasks.points.cell_files import add_to_copy, num_cells
 
     count = num_cells(path)
     if count != len(table):

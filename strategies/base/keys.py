@@ -174,6 +174,11 @@ class Form(StringConstraints):
     words: str = ""
 
 
+@dataclass(frozen=True)
+class OfExtensions:
+    """Says that extensions add values to a key: an error about a wrong value names absent ones."""
+
+
 class Table(BaseModel):
     """A frozen table of keys, written in kebab case. It refuses unknown keys and values of another
     type.

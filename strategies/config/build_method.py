@@ -13,17 +13,14 @@ from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method, half_class
-from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import HEAD, Arrays, named_state, rounded_names
 from curvfed.strategies.config.run_config import (
-    AGGREGATION_METHODS,
     CURVED_MODELS,
     LORENTZ_MODELS,
-    ROBUST_NAMES,
     RunConfig,
+    aggregation_row,
 )
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
@@ -212,18 +209,18 @@ def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -
     ConfigError, DataError
         If another package's server half cannot be imported or is not an Aggregation.
     """
-    if config.aggregation in FLOWER:
-        from curvfed.strategies.base.flower_strategy import FlowerStrategy
-
-        return FlowerStrategy(arrays, config.flower, config, clients)
-    if config.aggregation in ROBUST_NAMES:
-        from curvfed.strategies.base.robust import ROBUST
-
-        return ROBUST[config.aggregation](arrays, config.robust, config, clients)
-    row = config.row
-    if config.aggregation != row.aggregation:
-        row = METHODS[AGGREGATION_METHODS[config.aggregation]]
+    row = server_row(config)
     return server_class(row)(arrays, config.keys_of(row), config, clients)
+
+
+def server_row(config: RunConfig) -> Method:
+    """The row with the server half of a run: that of another aggregation if the configuration, with
+    its defaults resolved, names one."""
+    if config.aggregation == config.row.aggregation:
+        return config.row
+    row = aggregation_row(config.aggregation)
+    assert row is not None, config.aggregation
+    return row
 
 
 def wire_precision(config: RunConfig, facts: Facts) -> Precision:

@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.stats import ttest_1samp
 
-from studies.accept.lab import Lab, Outcome
+from studies.accept.lab import Lab, Outcome, Table
 
 SEEDS = (20, 21, 22, 23, 24)
 """Of no run before."""
@@ -109,4 +109,4 @@ def _interval(ours: list[float], theirs: list[float]) -> str:
     return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
-TABLES = (consistency,)
+TABLES: tuple[Table, ...] = (consistency,)

@@ -64,15 +64,6 @@ def hospitals(folder: Path) -> list[dict[str, Any]]:
     )
 
 
-def test_the_moments_of_a_class_that_one_node_alone_has_stay_there(tmp_path, sums):
-    """Got: its 6 cells, from which two test-sizes gave one cell's point to 1.7e-9."""
-    done = run(tmp_path, nodes=hospitals(tmp_path / "nodes"), method="discriminant", dataset="own")
-    names = done.described["facts"]["class_names"]
-    cells = sums[0]["sums"].reshape(len(names), -1)
-    assert not cells[names.index("7")].any()
-    assert all(cells[names.index(name)].all() for name in "025")
-
-
 def test_the_hull_of_a_class_that_one_node_alone_has_stays_there(tmp_path):
     nodes = hospitals(tmp_path / "nodes")
     done = run(tmp_path, nodes=nodes, method="hull", dataset="own", points__classes="")
@@ -166,9 +157,8 @@ def uncounted(request: Message, handle: Handle) -> Message:
     return handle(request)
 
 
-@pytest.mark.parametrize("method", ["hull", "discriminant"])
-def test_nothing_is_summed_before_the_count(method, tmp_path):
-    nodes, settings = hospitals(tmp_path / "nodes"), {"method": method, "dataset": "own"}
+def test_nothing_is_summed_before_the_count(tmp_path):
+    nodes, settings = hospitals(tmp_path / "nodes"), {"method": "hull", "dataset": "own"}
     with pytest.raises(RoundError, match=r"\[sums\] min-holders = 1"):
         run(tmp_path, nodes=nodes, intercept=uncounted, **settings)
 
@@ -182,10 +172,8 @@ COUNTED: dict[str, tuple[str, dict[str, Any], bool]] = {
         {"method": "spherefed", "secure-sum": True, "dp.unit": "record", "dp.epsilon": 1.0},
         False,
     ),
-    "discriminant": ("points", {"method": "discriminant"}, True),
     "nameless hulls": ("points", {"method": "hull", "hull.num-classes": 2}, False),
     "hulls": ("points", {"method": "hull"}, True),
-    "genes": ("points", {"method": "pca", "pca.genes": "a,b,c"}, False),
 }
 
 

@@ -13,7 +13,7 @@ from curvfed.strategies.base.figures import FIGURES, HULL_COUNTS, SENT, check_se
 from curvfed.strategies.methods.hull.client import check_hull_counts
 from curvfed.strategies.wire.checks import MessageError
 
-METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull", "discriminant")
+METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull")
 
 
 @pytest.mark.parametrize("method", only(METHODS, {"flatland", "spherefed", "hull"}.__contains__))
