@@ -11,6 +11,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
 def write_links(path, links):
     path.write_text("".join(f"{head}\t{tail}\n" for head, tail in links))
 
