@@ -103,7 +103,8 @@ PLACES = {
 
 def figures_page() -> str:
     """The text of the page of figures."""
-    from curvfed.strategies.base.figures import FIGURES, LARGEST, LARGEST_COUNT, ROWS
+    from curvfed.strategies.base.figure import LARGEST, LARGEST_COUNT
+    from curvfed.strategies.base.figures import FIGURES, ROWS
     from curvfed.strategies.methods import METHODS
 
     for method in METHODS:  # each registers its own

@@ -33,6 +33,7 @@ class Kind:
 
         - "memory", a function that reads an object of Python: its name in error texts, the object,
           and whether the method reads this kind alone; None for other objects;
+        - "figures", the figures of runs on such data;
         - "global-model", in place of those of `curvfed.server_app.global_model`;
         - "predict", in place of the prediction of classes by `curvfed.deployments.predict`;
         - "expectation", a function from a run's configuration to what its data let expect of

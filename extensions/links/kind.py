@@ -40,6 +40,7 @@ KIND = LinkKind(
     parts={
         "dataset": "curvfed.extensions.links.dataset:DATASET",
         "memory": "curvfed.extensions.links.memory:links_in_memory",
+        "figures": "curvfed.extensions.links.figures:FIGURES",
         "global-model": "curvfed.extensions.links.global_links:GlobalLinks",
         "predict": "curvfed.extensions.links.commands.predict:predict_links",
         "expectation": "curvfed.extensions.links.commands.expectation:expectation",

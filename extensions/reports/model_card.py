@@ -11,7 +11,8 @@ from typing import Any
 
 from curvfed.server_app.directory import mean_interval
 from curvfed.server_app.run import Run
-from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names, words_of
+from curvfed.strategies.base.figure import METRIC, RUN
+from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find, names, words_of
 from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig

@@ -157,9 +157,8 @@ def uncounted(request: Message, handle: Handle) -> Message:
     return handle(request)
 
 
-@pytest.mark.parametrize("method", ["hull"])
-def test_nothing_is_summed_before_the_count(method, tmp_path):
-    nodes, settings = hospitals(tmp_path / "nodes"), {"method": method, "dataset": "own"}
+def test_nothing_is_summed_before_the_count(tmp_path):
+    nodes, settings = hospitals(tmp_path / "nodes"), {"method": "hull", "dataset": "own"}
     with pytest.raises(RoundError, match=r"\[sums\] min-holders = 1"):
         run(tmp_path, nodes=nodes, intercept=uncounted, **settings)
 

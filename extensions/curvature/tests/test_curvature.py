@@ -96,3 +96,13 @@ def test_a_lattice_of_the_plane_is_not_called_curved(tmp_path, capsys):
     assert main(["curvature", *words]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Curved, by a gain of more than 1 point over flat space: 0 of 1 graphs." in printed
+
+
+def test_several_files_and_absent_ones_are_refused(tmp_path, capsys):
+    (tmp_path / "a.tsv").write_text("cat\tmammal\n")
+    (tmp_path / "b.tsv").write_text("dog\tmammal\n")
+    assert main(["curvature", "a.tsv", "b.tsv"]) == 2
+    assert "allowed is one data set" in capsys.readouterr().err
+    assert main(["curvature", "absent.tsv"]) == 2
+    assert "absent.tsv" in (said := capsys.readouterr().err)
+    assert "preset" not in said
