@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import curvfed
-from curvfed.extensions.sweeps.commands.compare.results import paired_interval
+from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
 
@@ -108,15 +108,15 @@ def score(keys: Mapping[str, Any]) -> float:
 def entry(curvature: float | str, scores: Mapping[float | str, Sequence[float]]) -> dict[str, Any]:
     """The scores at a curvature, with the interval of the difference to 0."""
     values = scores[curvature]
-    mean, low, high = paired_interval(values, scores[0], len(CURVATURES) - 1)
+    difference = paired_difference(values, scores[0], len(CURVATURES) - 1)
     return {
         "name": str(curvature).replace("-", "−"),
         "scores": list(values),
         "mean": float(np.mean(values)),
         "std": float(np.std(values, ddof=1)),
-        "difference": mean,
-        "low": low,
-        "high": high,
+        "difference": difference.mean,
+        "low": difference.low,
+        "high": difference.high,
     }
 
 

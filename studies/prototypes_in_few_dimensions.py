@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.stats import t
 
 import curvfed
+from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.strategies.methods.spherefed import AffineSums, solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "prototypes.md"
@@ -60,10 +60,10 @@ Choice = tuple[float, str]
 
 def interval(values: np.ndarray) -> str:
     """Mean and 95% interval (Student's t) in percent."""
-    mean = float(values.mean())
-    half = float(t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values)))
-    low, mid, high = (f"{100 * value:+.1f}" for value in (mean - half, mean, mean + half))
-    return f"{mid} ({low} to {high})".replace("-", "−")
+    difference = paired_difference(values)
+    ends = (difference.mean, difference.low, difference.high)
+    mean, low, high = (f"{100 * value:+.1f}" for value in ends)
+    return f"{mean} ({low} to {high})".replace("-", "−")
 
 
 def write_pairs(data: Path, folder: Path) -> None:

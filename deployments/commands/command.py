@@ -32,20 +32,29 @@ class AllCommands(Commands):
         return list(dict.fromkeys([*super().list_commands(ctx), *plugins.additions("commands")]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, or None.
-
-        Raises
-        ------
-        UsageError
-            If its package cannot be imported.
-        """
+        """The command of a name, or None. If its package cannot be imported, the command raises
+        this error, and help shows it."""
         command = super().get_command(ctx, cmd_name)
         if command is not None or cmd_name not in plugins.additions("commands"):
             return command
         try:
             return click_command(cmd_name, plugins.addition("commands", cmd_name))
         except DataError as error:
-            raise UsageError(f"command {cmd_name}: {error}", key="command") from error
+            return _unusable(cmd_name, str(error))
+
+
+def _unusable(name: str, reason: str) -> click.Command:
+    """A command that only raises an error."""
+
+    def refuse() -> None:
+        raise UsageError(f"command {name}: {reason}", key="command")
+
+    return click.Command(
+        name,
+        callback=refuse,
+        help=f"Cannot be used: {reason}",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 app = Application(

@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from scipy.stats import ttest_1samp
-
+from curvfed.extensions.sweeps.commands.paired import paired_difference
 from studies.accept.lab import Lab, Outcome, Table
 
 SEEDS = (20, 21, 22, 23, 24)
@@ -101,12 +100,10 @@ def _values(lab: Lab, deal: str, rule: str) -> dict[str, list[float]]:
 
 
 def _interval(ours: list[float], theirs: list[float]) -> str:
-    differences = [our - their for our, their in zip(ours, theirs, strict=True)]
-    mean = statistics.mean(differences)
-    if len(set(differences)) == 1:
-        return f"{mean:+.1f}"
-    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
-    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
+    difference = paired_difference(ours, theirs)
+    if difference.low == difference.high:
+        return f"{difference.mean:+.1f}"
+    return f"{difference.mean:+.1f} ({difference.low:+.1f} to {difference.high:+.1f})"
 
 
 TABLES: tuple[Table, ...] = (consistency,)

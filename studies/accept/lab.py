@@ -17,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.strategies.base.keys import dotted
 
 Settings = Mapping[str, Any]
@@ -134,9 +135,7 @@ def preset(name: str) -> dict[str, Any]:
 
 def paired(what: str, bar: str, differences: list[float]) -> Outcome:
     """Mean of paired differences with its 95% t interval, for information."""
-    from scipy.stats import ttest_1samp
-
-    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
+    _, low, high, *_ = paired_difference(differences)
     value = f"{spread(differences, signed=True)}, 95% interval {low:+.2f} to {high:+.2f}"
     return Outcome(what, bar, value, True)
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import linregress, spearmanr
 
 from curvfed.extensions.links.commands.expectation import MEASURED
-from curvfed.extensions.sweeps.commands.compare.results import paired_interval
+from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
 from studies.hierarchies.cells import PREDICTIONS, SETTINGS, Cell, cells, comparison_of
@@ -88,9 +88,9 @@ def interval(entry: Mapping[str, Any], other: str, number: int) -> tuple[float, 
     """The mean difference of the curved scores to another's in points, and its interval, corrected
     for a number of differences."""
     methods = entry["methods"]
-    ends = paired_interval(methods[CURVED]["scores"], methods[other]["scores"], number)
-    mean, low, high = (100 * end for end in ends)
-    return mean, low, high
+    scores = methods[CURVED]["scores"]
+    difference = paired_difference(scores, methods[other]["scores"], number)
+    return 100 * difference.mean, 100 * difference.low, 100 * difference.high
 
 
 def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

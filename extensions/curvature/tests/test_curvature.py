@@ -96,17 +96,3 @@ def test_a_lattice_of_the_plane_is_not_called_curved(tmp_path, capsys):
     assert main(["curvature", *words]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "Curved, by a gain of more than 1 point over flat space: 0 of 1 graphs." in printed
-
-
-def write_links(path, links):
-    path.write_text("".join(f"{head}\t{tail}\n" for head, tail in links))
-
-
-def test_several_files_and_absent_ones_are_refused(tmp_path, capsys):
-    write_links(tmp_path / "a.tsv", [("cat", "mammal")])
-    write_links(tmp_path / "b.tsv", [("dog", "mammal")])
-    assert main(["curvature", "a.tsv", "b.tsv"]) == 2
-    assert "allowed is one data set" in capsys.readouterr().err
-    assert main(["curvature", "absent.tsv"]) == 2
-    assert "absent.tsv" in (said := capsys.readouterr().err)
-    assert "preset" not in said

@@ -42,7 +42,16 @@ TRIVIAL: dict[str, float | str] = {
 """By compared figure, that of the answer for which no model is needed."""
 
 METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
-    "nodes": ("local", "fedavg", "fedavg-mean", "fedper", "fedavg-bias", "fed-pub", "flatland"),
+    "nodes": (
+        "local",
+        "fedavg",
+        "fedavg-mean",
+        "fedper",
+        "fedavg-bias",
+        "fed-pub",
+        "flatland-euclidean",
+        "flatland",
+    ),
     "graphs": ("local", "fedavg", "fedper", "gcfl", "fed-pub", "flatland"),
     "images": (
         "local",

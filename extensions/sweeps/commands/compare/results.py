@@ -11,13 +11,13 @@ import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as PrintedTable
-from scipy.stats import t
 
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
 from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.sweep_page import run_notes
+from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import (
@@ -35,9 +35,6 @@ from curvfed.tasks.stored_files import write_atomically
 
 Row = dict[str, Any]
 """A row of the results, for one method."""
-
-LEVEL = 0.95
-"""Joint probability of the intervals of all methods."""
 
 PRINTED = 200
 """Width of the printed table, in characters, without a terminal."""
@@ -150,45 +147,26 @@ def add_differences(rows: Sequence[Row]) -> None:
     for row in rows:
         if row is not rows[0]:
             number_of_pairs = len(rows) * (len(rows) - 1) / 2
-            interval = paired_interval(row["scores"], rows[0]["scores"], number_of_pairs)
-            row |= zip(DIFFERENCE, interval, strict=True)
+            _add_difference(row, DIFFERENCE, rows[0], number_of_pairs)
         other = by_name.get(row["at_zero"] or row["control"])
         if other is not None:
             pairs.append((row, CURVATURE, other))
         if (row["at_zero"] or row["control"]) and rival is not None:
             pairs.append((row, USE, rival))
     for row, names, other in pairs:
-        row |= zip(names, paired_interval(row["scores"], other["scores"], len(pairs)), strict=True)
+        _add_difference(row, names, other, len(pairs))
+
+
+def _add_difference(row: Row, names: Sequence[str], other: Row, number: float) -> None:
+    """Add the difference to another row, with its interval, by these names."""
+    difference = paired_difference(row["scores"], other["scores"], number)
+    row |= zip(names, (difference.mean, difference.low, difference.high), strict=True)
 
 
 def best_rival(rows: Sequence[Row]) -> Row | None:
     """The rival with the best score on the tuning seeds."""
     rivals = [row for row in rows if row["is_rival"]]
     return max(rivals, key=lambda row: row[VALIDATION], default=None)
-
-
-def paired_interval(
-    scores: Sequence[float], others: Sequence[float], number: float
-) -> tuple[float, float, float]:
-    """The mean difference of paired scores, and its interval of the paired t-test.
-
-    Parameters
-    ----------
-    scores, others : sequence of float
-        One score per seed, in the same order.
-    number : float
-        The number of differences whose intervals are to hold together, by Bonferroni's correction.
-
-    Returns
-    -------
-    mean, low, high : float
-    """
-    # Rounding removes the noise of equal results.
-    differences = np.subtract(scores, others).round(12)
-    quantile = t.ppf(1 - (1 - LEVEL) / number / 2, len(differences) - 1)
-    mean = float(differences.mean())
-    half = float(quantile * differences.std(ddof=1) / np.sqrt(len(differences)))
-    return mean, mean - half, mean + half
 
 
 def answers(rows: Sequence[Row], data: str) -> list[str]:

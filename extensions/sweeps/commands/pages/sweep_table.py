@@ -6,18 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.special import stdtr
 
 from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec, as_list, values_of
 from curvfed.extensions.sweeps.commands.pages.study import FIGURE, SUPERNODES, Names, Place
+from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report.page import Cell, Table, render
 from curvfed.strategies.base.figures import find
-
-LEVEL = 0.05
-"""Two-sided level of the paired test."""
 
 SHOWN = 3
 """Errors of runs that are listed one by one."""
@@ -193,21 +189,18 @@ def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame
 
 
 def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
-    """Difference to the method `against` over the seeds that both have, and p of the two-sided
-    paired t-test."""
+    """Difference to the method `against` over the seeds that both have, with its interval and p."""
     is_other = values["method"] == against if "method" in index else pd.Series(False, values.index)
     rest = [key for key in dict.fromkeys([*index, "seed"]) if key != "method"]
     both = values[~is_other].merge(values[is_other], on=rest, suffixes=("", "_other"))
-    # without the noise of equal results
-    differences = (both["value"] - both["value_other"]).round(12)
-    summary = differences.groupby([both[key] for key in index], sort=False).agg(
-        difference="mean", std="std", pairs="count"
-    )
-    t = summary["difference"] / (summary.pop("std") / np.sqrt(summary["pairs"]))
-    p = 2 * stdtr(summary["pairs"] - 1, -t.abs())
-    # Differences that are all 0 have no spread to test by.
-    summary["p"] = p.mask((summary["difference"] == 0) & (summary["pairs"] > 1), 1.0)
-    return summary[summary["pairs"] > 0]
+    rows = []
+    for place, pairs in both.groupby(index, sort=False):
+        difference = paired_difference(pairs["value"], pairs["value_other"])
+        rows.append(dict(zip(index, place, strict=True)) | difference._asdict())
+    columns = ["low", "high", "p", "pairs"]
+    frame = pd.DataFrame(rows, columns=[*index, "mean", *columns]).set_index(index)
+    frame = frame[frame["pairs"] > 0]
+    return frame.rename(columns={"mean": "difference"})
 
 
 def _is_best(
@@ -282,9 +275,9 @@ def _legend(table: SweepTable, is_shared: bool) -> str:
     text = render(
         "legend.md",
         table=table,
-        level=LEVEL,
+        level=1 - LEVEL,
         tested=bool((frame["pairs"] > 1).any()),
-        marked=bool((frame["p"] < LEVEL).any()),
+        marked=bool((frame["p"] < 1 - LEVEL).any()),
         label=label,
         counts=counts,
         best=bool(frame["best"].any()),
@@ -308,7 +301,7 @@ def _cell(cell: Mapping[str, Any], is_unequal: bool) -> Cell:
         text = FAILED
     if cell["count"]:
         text = _with_spread(cell["mean"], cell["std"], kind.digits)
-        if cell["p"] < LEVEL:
+        if cell["p"] < 1 - LEVEL:
             text += " ↑" if cell["difference"] > 0 else " ↓"
         if cell["not_made"] or cell["failures"] or cell["lacking"] or is_unequal:
             text += f" n = {cell['count']}"

@@ -1,18 +1,13 @@
-"""What `curvfed curvature` says of hierarchies."""
+"""What `curvfed curvature` prints of links, and refuses."""
 
 import pytest
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.links.commands.expectation import measured_gain
-from curvfed.tasks.plugins import additions
-
-pytestmark = pytest.mark.skipif(
-    "curvature" not in additions("commands"), reason="the command is an extension of its own"
-)
 
 
 @pytest.fixture(autouse=True)
-def alone(tmp_path, monkeypatch):
+def alone(own_home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
@@ -52,6 +47,16 @@ def test_columns_in_another_order_are_noted(tmp_path, capsys):
     (tmp_path / "turned.tsv").write_text("".join(lines))
     assert main(["curvature", "turned.tsv"]) == 0
     assert "relations have names of entities" in " ".join(capsys.readouterr().out.split())
+
+
+def test_several_files_and_absent_ones_are_refused(tmp_path, capsys):
+    write_links(tmp_path / "a.tsv", [("cat", "mammal")])
+    write_links(tmp_path / "b.tsv", [("dog", "mammal")])
+    assert main(["curvature", "a.tsv", "b.tsv"]) == 2
+    assert "allowed is one data set" in capsys.readouterr().err
+    assert main(["curvature", "absent.tsv"]) == 2
+    assert "absent.tsv" in (said := capsys.readouterr().err)
+    assert "preset" not in said
 
 
 def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
