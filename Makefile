@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock release clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock release hub clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -15,6 +15,7 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPR
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
 CYCLONEDX := 7.5.0
+HUB := dist/hub/curvfed
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,6 +103,11 @@ release: setup ## wheel, source archive, bill of materials and checksums in dist
 	@if [[ -n "$(KEY)" ]]; then ssh-keygen -Y sign -f "$(KEY)" -n curvfed-release dist/SHA256SUMS; \
 	else echo 'nothing is signed: KEY=~/.ssh/id_ed25519 names the key'; fi
 	@cd dist && ls -l
+
+# The hub takes at most a thousand files: what only developers need stays out.
+hub: ## the folder for `flwr app publish`, of the last commit, in dist/hub/curvfed
+	rm -rf "$(HUB)" && mkdir -p "$(HUB)"
+	git archive HEAD ':!tests' ':!extensions/*/tests' ':!studies' ':!benchmarks' ':!docs/results' ':!docs/measured' | tar -x -C "$(HUB)"
 
 clean: ## remove environments, caches and build products; results stay
 	rm -rf .venv .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.fab
