@@ -52,9 +52,9 @@ test: setup ## lint, types, import layers, tests
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 
 test-long: setup ## longer tests: laws and oracles with more examples, the installed wheel with Flower, plug-ins on a cluster, every row of the benchmarks once
-	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal tests/laws tests/oracles
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal tests/laws tests/oracles extensions
 	$(VENV)/bin/pytest tests/long
-	$(VENV)/bin/pytest -m long --ignore=tests/long --ignore=tests/hosts --ignore=tests/laws --ignore=tests/oracles
+	$(VENV)/bin/pytest -m long --ignore=tests/long --ignore=tests/hosts --ignore=tests/laws --ignore=tests/oracles --ignore=extensions
 
 # Separate from the other tests: these wait for Flower's leases, and need root to create network namespaces.
 test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback

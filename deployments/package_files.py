@@ -21,7 +21,7 @@ import tomli_w
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
 from curvfed.tasks.errors import near_names
-from curvfed.tasks.plugins import LOCAL, extension_files
+from curvfed.tasks.plugins import ENTRIES, extension_files, is_local
 
 PRESETS = "presets"
 
@@ -117,13 +117,13 @@ def modules(package: Path, home: Path) -> dict[str, bytes]:
     """
     paths = {Path("curvfed", path.name): path for path in package.glob("*.py")}
     patterns = [f"{room}/**/*.py" for room in ROOMS]
-    for pattern in [*patterns, "extensions/*/entry_points.toml", f"{TEMPLATES}/*.md"]:
+    for pattern in [*patterns, f"extensions/*/{ENTRIES}", f"{TEMPLATES}/*.md"]:
         for path in home.glob(pattern):
             paths[Path("curvfed", path.relative_to(home))] = path
     return {
         name.as_posix(): path.read_bytes()
         for name, path in sorted(paths.items())
-        if _is_module_name(name) and LOCAL.isdisjoint(name.parts)
+        if _is_module_name(name) and not is_local(name.parts[1:])
     }
 
 

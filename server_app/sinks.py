@@ -18,6 +18,7 @@ from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
 
 KIND = "sinks"
 """The group of entry points, without `curvfed.`."""
@@ -79,7 +80,7 @@ class Sinks:
         rounds = self._directory.path / "rounds.csv"
         for name in names(config.sinks):
             try:
-                sink = plugins.addition(KIND, name)(self._directory)
+                sink = sink_class(config.sinks, name)(self._directory)
                 sink.start(flatten(config) | {"run-name": self._directory.name})
             except Exception as error:
                 refusal = _closed(config, name, error)
@@ -146,24 +147,51 @@ def names(sinks: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in sinks.split(",") if name))
 
 
+def sink_class(sinks: str, name: str) -> type[Sink]:
+    """The sink of a name.
+
+    Parameters
+    ----------
+    sinks : str
+        The value of the key, for the error text.
+    name : str
+
+    Raises
+    ------
+    ConfigError
+        If no package has the name, or its object cannot be imported or is not a Sink.
+    """
+    known = plugins.additions(KIND)
+    if name not in known:
+        raise ConfigError(
+            f'sinks = "{sinks}": there is no sink {name}; allowed is a list of'
+            f' {", ".join(known)} with commas and without spaces, or ""'
+            f"{plugins.absent_hint()}",
+            key="no-such-sink",
+        )
+    try:
+        kind = plugins.addition(KIND, name)
+    except DataError as error:
+        raise ConfigError(f'sinks = "{sinks}": {error}', key="sink-import") from None
+    if not (isinstance(kind, type) and issubclass(kind, Sink)):
+        raise ConfigError(
+            f'sinks = "{sinks}": {name} is {kind!r}; allowed is a subclass of'
+            f" {Sink.__module__}.Sink",
+            key="not-a-sink",
+        )
+    return kind
+
+
 def check_installed(sinks: str) -> None:
     """Look for the packages without importing them.
 
     Raises
     ------
     ConfigError
-        If one is missing.
+        If one is missing, or as `sink_class`.
     """
-    known = plugins.additions(KIND)
     for name in names(sinks):
-        if name not in known:
-            raise ConfigError(
-                f'sinks = "{sinks}": there is no sink {name}; allowed is a list of'
-                f' {", ".join(known)} with commas and without spaces, or ""'
-                f"{plugins.absent_hint()}",
-                key="no-such-sink",
-            )
-        package = plugins.addition(KIND, name).package
+        package = sink_class(sinks, name).package
         if not package:
             continue
         spec = importlib.util.find_spec(package)
@@ -190,7 +218,7 @@ def check_sinks(config: RunConfig) -> None:
         return
     for name in names(config.sinks):
         try:
-            plugins.addition(KIND, name).check(config)
+            sink_class(config.sinks, name).check(config)
         except Exception as error:
             raise _closed(config, name, error) from error
 

@@ -5,7 +5,7 @@ import ast
 import inspect
 import logging
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -36,6 +36,9 @@ TESTS = "tests"
 
 LOCAL = frozenset({TESTS, "commands"})
 """Folders of an extension that no server and no client of a run needs: no bundle has them."""
+
+ENTRIES = "entry_points.toml"
+"""The file of an extension that names what it adds."""
 
 log = logging.getLogger("curvfed")
 
@@ -75,6 +78,11 @@ def _scan() -> Any:
     return entry_points()
 
 
+def is_local(parts: Sequence[str]) -> bool:
+    """Whether a path below the package, `extensions/NAME/…` by parts, is in a folder of `LOCAL`."""
+    return parts[0] == "extensions" and not LOCAL.isdisjoint(parts[2:3])
+
+
 @cache
 def extension_files() -> dict[str, Path]:
     """The file `entry_points.toml` of each of curvfed's own extensions that is here, by name."""
@@ -82,7 +90,7 @@ def extension_files() -> dict[str, Path]:
     if spec is None or not spec.submodule_search_locations:
         return {}
     (folder,) = spec.submodule_search_locations
-    return {file.parent.name: file for file in sorted(Path(folder).glob("*/entry_points.toml"))}
+    return {file.parent.name: file for file in sorted(Path(folder).glob(f"*/{ENTRIES}"))}
 
 
 @cache
@@ -109,7 +117,8 @@ def absent_hint() -> str:
 
 def additions(kind: str) -> list[str]:
     """The names in the group `curvfed.KIND` of curvfed's own extensions, then of other packages."""
-    return list(dict.fromkeys([*of_extensions(kind), *registered(kind)]))
+    leave_out(kind, of_extensions(kind))
+    return [*of_extensions(kind), *registered(kind)]
 
 
 def addition(kind: str, name: str) -> Any:
@@ -133,8 +142,8 @@ def addition(kind: str, name: str) -> Any:
 
 @cache
 def registered(kind: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", of installed
-    packages by name, without importing any."""
+    """The entry points of the group `curvfed.KIND` of installed packages by name, without importing
+    any."""
     points: dict[str, list[EntryPoint]] = {}
     for point in _scan().select(group=f"curvfed.{kind}"):
         points.setdefault(point.name, []).append(point)

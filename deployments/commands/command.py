@@ -20,7 +20,6 @@ from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import check_working_folder
 from curvfed.deployments.terminal import lasting_output
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError
 
 
 class AllCommands(Commands):
@@ -32,14 +31,14 @@ class AllCommands(Commands):
         return list(dict.fromkeys([*super().list_commands(ctx), *plugins.additions("commands")]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, or None. If its package cannot be imported, the command raises
-        this error, and help shows it."""
+        """The command of a name, or None. If its object cannot be imported, or is not a command,
+        the command raises this error, and help shows it."""
         command = super().get_command(ctx, cmd_name)
         if command is not None or cmd_name not in plugins.additions("commands"):
             return command
         try:
             return click_command(cmd_name, plugins.addition("commands", cmd_name))
-        except DataError as error:
+        except Exception as error:  # an object of another package can be anything
             return _unusable(cmd_name, str(error))
 
 
@@ -93,17 +92,12 @@ def curvfed(
     check_working_folder()
 
 
-for command in (
-    simulate,
-    run,
-    check,
-    predict,
-    adapt,
-    methods,
-    datasets,
-    presets,
-):
+CORE = (simulate, run, check, predict, adapt, methods, datasets, presets)
+"""The commands of the core, in the order of the list."""
+
+for command in CORE:
     app.command()(command)
+plugins.leave_out("commands", (command.__name__ for command in CORE))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

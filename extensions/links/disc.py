@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Picture
-from curvfed.server_app.report.parts import Parts
+from curvfed.server_app.report.parts import CURVES, Parts
 from curvfed.server_app.report.run_figures import loss, score
 
 MOST = 2000
@@ -35,7 +35,10 @@ class Drawing(Picture):
 
 def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page, of a run on links with the picture of its entities first."""
-    return replace(parts, pictures=[disc, score, loss]) if "links" in run.added else parts
+    if "links" not in run.added:
+        return parts
+    others = [draw for draw in parts.pictures if draw not in CURVES]
+    return replace(parts, pictures=[disc, score, loss, *others], main=[disc, *parts.main])
 
 
 def disc(run: RunFiles) -> Picture | None:

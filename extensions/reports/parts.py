@@ -1,20 +1,25 @@
 """The pictures and tables that this extension adds to a run's page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from curvfed.extensions.reports import class_scores, data_figures
 from curvfed.extensions.reports.class_tables import class_tables, worst_clients
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.page import Picture, Table
-from curvfed.server_app.report.parts import Parts
+from curvfed.server_app.report.page import Table
+from curvfed.server_app.report.parts import CURVES, Draw, Parts
 from curvfed.server_app.report.run_figures import curvature_by_round, loss, score
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 
 def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page with those of this extension."""
-    return replace(parts, pictures=_pictures(run, parts), tables=_tables(run, parts.tables))
+    tables = _tables(run, parts.tables)
+    if run.added:  # the pictures of its extension
+        return replace(parts, tables=tables)
+    others = [draw for draw in parts.pictures if draw not in CURVES]
+    main = _main(run, parts.main)
+    return replace(parts, pictures=[*_pictures(run), *others], tables=tables, main=main)
 
 
 def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
@@ -23,15 +28,27 @@ def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
     return [*tables[:place], *class_tables(run), worst_clients(run), *tables[place:]]
 
 
-def _pictures(run: RunFiles, parts: Parts) -> Sequence[Callable[[RunFiles], Picture | None]]:
+def _main(run: RunFiles, main: Sequence[Draw]) -> Sequence[Draw]:
+    """The candidates for the single picture of a run: the disc, or the accuracies of the server's
+    model first."""
+    if run.hulls is not None:
+        from curvfed.extensions.reports import hull_figures
+
+        return [hull_figures.disc]
+    if not _has_global_model(run):
+        return main
+    from curvfed.extensions.reports import model_figures
+
+    return [model_figures.accuracy, *main]
+
+
+def _pictures(run: RunFiles) -> Sequence[Draw]:
     """The functions that draw the pictures of this run, in order; they import what only they
-    need. Data of an added kind have those of its extension."""
+    need."""
     if run.hulls is not None:
         from curvfed.extensions.reports import hull_figures
 
         return [hull_figures.disc, hull_figures.confusion]
-    if run.added:
-        return parts.pictures
     curves = [score, loss, class_scores.confusion]
     of_clients = [curvature_by_round, data_figures.curvature_by_graph, data_figures.classes]
     if not _has_global_model(run):

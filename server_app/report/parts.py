@@ -10,10 +10,13 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import run_tables, style
 from curvfed.server_app.report.page import Picture, Table
 from curvfed.server_app.report.run_figures import curvature_by_round, loss, score
+from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 
-HEADLINES = ("accuracy", "score", "disc")
-"""Names of the functions that draw a run's main picture."""
+Draw = Callable[[RunFiles], Picture | None]
+"""Draws from the files of a run, or returns None if they lack the data."""
+CURVES: tuple[Draw, ...] = (score, loss, curvature_by_round)
+"""The core's pictures."""
 
 
 @dataclass(frozen=True)
@@ -22,20 +25,22 @@ class Parts:
 
     Attributes
     ----------
-    pictures : sequence of callable
-        Each draws from the files of a run, or returns None if they lack the data.
+    pictures : sequence of Draw
     tables : sequence of Table
+    main : sequence of Draw
+        The candidates for the single picture of a run; the first with a figure is shown.
     """
 
-    pictures: Sequence[Callable[[RunFiles], Picture | None]]
+    pictures: Sequence[Draw]
     tables: Sequence[Table]
+    main: Sequence[Draw] = (score,)
 
 
 def parts_of(run: RunFiles) -> Parts:
     """The parts of a run's page. Each object of the group is a function from the files of the run
-    and the parts so far to the new parts."""
+    and the parts so far to the new parts; one that fails adds nothing."""
     parts = Parts(
-        [score, loss, curvature_by_round],
+        CURVES,
         [
             *run_tables.result_tables(run),
             run_tables.client_table(run),
@@ -44,7 +49,10 @@ def parts_of(run: RunFiles) -> Parts:
         ],
     )
     for name in plugins.additions("report"):
-        parts = plugins.addition("report", name)(run, parts)
+        try:
+            parts = plugins.addition("report", name)(run, parts)
+        except Exception as error:  # of another package, or about unforeseen files
+            log.warning("the report lacks the parts of %s: %s", name, error, exc_info=True)
     return parts
 
 
@@ -64,8 +72,8 @@ def run_figure(folder: Path) -> Any:
     """
     run = RunFiles.read(folder)
     with style.applied(style.PAGE_SIZE):
-        for draw in parts_of(run).pictures:
-            picture = draw(run) if draw.__name__ in HEADLINES else None
+        for draw in parts_of(run).main:
+            picture = draw(run)
             if picture is not None and picture.figure is not None:
                 picture.figure.set_facecolor("white")
                 return picture.figure

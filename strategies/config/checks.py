@@ -9,7 +9,7 @@ from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import AGGREGATION_METHODS
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.privacy import privacy_conflict
-from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig, aggregation_row, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
@@ -49,7 +49,7 @@ def check_method(config: RunConfig) -> None:
     keys, allowed = config.own_keys.conflict(config)
     if keys:
         raise _conflict(config, keys, allowed)
-    if config.aggregation is not None and method.aggregation not in AGGREGATION_METHODS:
+    if config.aggregation is not None and aggregation_row(method.aggregation) is None:
         raise _conflict(config, "aggregation method", "aggregation = auto, the method's own")
     _check_flower(config)
     if config.fine_tune == "closed-form" and config.network.head != "sphere":
@@ -322,7 +322,7 @@ def _check_secure_sum(config: RunConfig) -> None:
     methods = AGGREGATION_METHODS.items()
     allowed = [name for name, method in methods if METHODS[method].summed_clients == "any"]
     allowed += NEED_ONLY_MEAN
-    if row.aggregation not in AGGREGATION_METHODS:
+    if aggregation_row(row.aggregation) is None:
         raise _conflict(
             config, "secure-sum method", "secure-sum = false, for its server uses single replies"
         )

@@ -149,9 +149,9 @@ def code_digest() -> bytes:
     code = {}
     for room in ROOMS:
         for folder in folders_of(room):
-            for path in folder.rglob("*.py"):
+            for path in (*folder.rglob("*.py"), *folder.glob(f"*/{plugins.ENTRIES}")):
                 parts = (room, *path.relative_to(folder).parts)
-                if plugins.LOCAL.isdisjoint(parts):
+                if not plugins.is_local(parts):
                     code[parts] = path.read_bytes()
     return digest_of_code(code)
 
@@ -163,7 +163,8 @@ def folders_of(room: str) -> list[Path]:
 
 
 def digest_of_code(code: Mapping[tuple[str, ...], bytes]) -> bytes:
-    """SHA-256 of the Python files in `ROOMS`, by the parts of their paths and by content."""
+    """SHA-256 of the Python files in `ROOMS`, and of the files that name what extensions add, by
+    the parts of their paths and by content."""
     digest = sha256()
     for parts in sorted(code):
         digest.update(json.dumps(parts).encode())

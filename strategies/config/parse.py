@@ -105,8 +105,8 @@ def _is_of_absent(key: str, value: Any) -> bool:
     if key in defaults():
         return False
     table, _, name = key.rpartition(".")
-    passed = project_defaults().get(table, {})
-    return name in passed and _is(value, passed[name])
+    passed = project_defaults().get(table)
+    return isinstance(passed, Mapping) and name in passed and _is(value, passed[name])
 
 
 def _idle(config: RunConfig) -> tuple[str, ...]:

@@ -171,12 +171,13 @@ def _check_version(bundle: bytes, digest: str) -> None:
 def _log_difference(bundle: bytes, digest: str) -> None:
     from curvfed.strategies.config.masked import ROOMS, code_digest, digest_of_code
     from curvfed.strategies.run_log import log_to_stdout
+    from curvfed.tasks.plugins import ENTRIES
 
     code = {}
     with zipfile.ZipFile(BytesIO(bundle)) as files:
         for name in files.namelist():
             parts = PurePosixPath(name.removeprefix(f"{NAME}/")).parts
-            if parts[:1] and parts[0] in ROOMS and name.endswith(".py"):
+            if parts[:1] and parts[0] in ROOMS and name.endswith((".py", ENTRIES)):
                 code[parts] = files.read(name)
     if digest_of_code(code) != code_digest():
         log_to_stdout()

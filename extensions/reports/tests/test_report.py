@@ -3,6 +3,8 @@ whatever files there are."""
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,11 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import charts
+from curvfed.server_app.report.parts import Parts, parts_of, run_figure
 from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
+from curvfed.tasks import plugins
 
 FILES = ("summary.json", "config.toml", "clients.json", "rounds.csv", "clients.csv")
 
@@ -177,3 +181,32 @@ def test_an_unfit_archive_is_left_out(copies: dict[str, Path], kind: str, spoil:
     spoil(archive)
     assert archive.name in RunFiles.read(copies[kind]).absent
     assert archive.name in report(copies[kind]).text
+
+
+def test_a_broken_part_of_another_package_costs_only_itself(
+    copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = parts_of(RunFiles.read(copies["graphs"]))
+    monkeypatch.setitem(plugins.of_extensions("report"), "odd", "not_there:add")
+    parts = parts_of(RunFiles.read(copies["graphs"]))
+    assert [picture.__name__ for picture in parts.pictures] == [
+        picture.__name__ for picture in whole.pictures
+    ]
+    assert "the report lacks the parts of odd" in caplog.text
+
+
+def test_pictures_of_another_package_stay(
+    copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mine(run: RunFiles) -> None:
+        return None
+
+    def add(run: RunFiles, parts: Parts) -> Parts:
+        return replace(parts, pictures=[*parts.pictures, partial(mine), mine])
+
+    places = plugins.of_extensions("report")
+    first = {"a": plugins.register_object(add, "a:add")} | places
+    monkeypatch.setattr(plugins, "of_extensions", lambda kind: first if kind == "report" else {})
+    for kind in ("graphs", "images", "hulls"):
+        assert mine in parts_of(RunFiles.read(copies[kind])).pictures
+        run_figure(copies[kind])

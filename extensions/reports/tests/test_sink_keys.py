@@ -1,5 +1,5 @@
-"""Keys of sinks: what is refused before anything begins. The sinks themselves are tested in
-`tests/long`, for their packages take seconds to import."""
+"""Keys of sinks: what is refused before anything begins. `test_sinks.py`, which is long,
+tests the sinks themselves."""
 
 from importlib.machinery import ModuleSpec
 
@@ -60,6 +60,16 @@ def test_a_sink_of_another_package_needs_no_extra(monkeypatch):
     place = plugins.register_object(Mine, "mine:Mine")
     monkeypatch.setitem(plugins.of_extensions("sinks"), "mine", place)
     check_installed("mine")
+
+
+def test_an_object_that_is_not_a_sink_is_refused_by_name(monkeypatch):
+    for name, place, reason in (
+        ("mine", plugins.register_object("text", "mine:TEXT"), "allowed is a subclass of"),
+        ("gone", "not_there:SINK", "cannot be imported here"),
+    ):
+        monkeypatch.setitem(plugins.of_extensions("sinks"), name, place)
+        with pytest.raises(ConfigError, match=f'sinks = "{name}": .*{reason}'):
+            check_installed(name)
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated():

@@ -21,6 +21,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
 pytestmark = [
+    pytest.mark.long,  # their packages take seconds to import
     # MLflow's own, of SQLAlchemy
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
     pytest.mark.usefixtures("own_home"),

@@ -13,6 +13,8 @@ from app_runs import Run, run
 
 from curvfed.server_app.directory import checkpoint
 
+pytestmark = pytest.mark.long  # its package takes seconds to import
+
 BLOCK = 32768
 """Size of a block of the file, which is a LevelDB log."""
 

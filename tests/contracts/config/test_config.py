@@ -254,6 +254,11 @@ def test_unknown_key_names_the_nearest(key, nearest):
     assert refused({key: 1}) == f'unknown key "{key}"; did you mean "{nearest}"?'
 
 
+@pytest.mark.parametrize("key", ["seed.foo", "dataset.a", "method.f", "num-rounds.x"])
+def test_a_part_of_a_key_that_is_no_table_is_unknown(key):
+    assert refused({key: 1}).startswith(f'unknown key "{key}"')
+
+
 # --- What is refused: keys together
 # -----------------------------------------------------------------------------------
 

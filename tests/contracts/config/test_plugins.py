@@ -143,7 +143,7 @@ def test_names_without_torch_and_flwr(tmp_path):
 
 def test_broken_commands_and_kinds_cost_nothing_else(tmp_path):
     groups = {
-        "curvfed.commands": {"absent": "not_there:COMMAND"},
+        "curvfed.commands": {"absent": "not_there:COMMAND", "text": "os:sep", "sweep": "os:sep"},
         "curvfed.tasks": {"odd": "brings:MINE", "gone": "not_there:KIND"},
     }
     package(tmp_path / "site", "brings", ROW, groups)
@@ -157,3 +157,4 @@ def test_broken_commands_and_kinds_cost_nothing_else(tmp_path):
     assert "Cannot be used" in out
     assert "0 set() 2" in out.splitlines()
     assert "error: command absent:" in out
+    assert 'curvfed.commands: "sweep" is a built-in name; os:sep is ignored' in out
