@@ -23,10 +23,6 @@ method = ["fedavg", "flatland", "fedper", "local"]
 dataset = "trees"
 num-supernodes = 10
 seed = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-[[tables]]
-rows = "method"
-figures = ["personal_accuracy_mean", "best_validation.personal_accuracy_mean", "bytes_up"]
-against = "fedavg"
 """
 BROKEN = """
 title = "one broken run"
@@ -39,9 +35,6 @@ method = ["fedavg", "flatland"]
 [[runs]]
 method = "local"
 min-replies = 4
-[[tables]]
-rows = "method"
-figures = "personal_accuracy_mean"
 """
 LOOP = """
 import sys

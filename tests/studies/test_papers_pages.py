@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from curvfed.extensions.sweeps.commands.pages.study import Planned
-from curvfed.extensions.sweeps.commands.sweep import read_plan
 from studies.papers import pages
 from studies.papers.comparison import Pair, compare, markdown, match
+from studies.papers.figures.page import read_study
 from studies.papers.printed_numbers import read
 
 SWEEP = """
@@ -65,7 +65,7 @@ def test_a_cell_is_compared_with_the_number_of_its_own_settings():
 
 
 def test_differences_are_those_of_the_printed_digits(sweeps):
-    plan = read_plan(sweeps / "flatland" / "table-01.toml", "smoke")
+    plan = read_study(sweeps / "flatland" / "table-01.toml", "smoke")
     figure = "best_validation.personal_accuracy_mean"
     rows = {
         run.name: {figure: 0.692 if run.value("method") == "fedavg" else 0.5} for run in plan.runs
