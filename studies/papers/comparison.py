@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Planned
 
 # Only the plan of a sweep knows which rows of `results.sqlite` are its runs, and with which
 # settings; no command prints it.
@@ -14,6 +14,7 @@ from curvfed.extensions.sweeps.commands.sweep import DEFAULTS
 
 # Dotted keys, as the run configuration has them; no public function makes them.
 from curvfed.strategies.base.keys import dotted
+from studies.papers.figures.page import Study
 from studies.papers.printed_numbers import Printed
 
 Row = Mapping[str, Any]
@@ -62,14 +63,14 @@ class Pair(NamedTuple):
         return f"{_with_spread(self.ours.mean, spread, self.decimals)} {value}"
 
 
-def compare(printed: Sequence[Printed], plan: Plan, rows: Mapping[str, Row]) -> list[Pair]:
+def compare(printed: Sequence[Printed], plan: Study, rows: Mapping[str, Row]) -> list[Pair]:
     """Find for each printed number the runs that are shown in a table of the sweep with its
     settings.
 
     Parameters
     ----------
     printed : sequence of Printed
-    plan : Plan
+    plan : Study
         The sweep that repeats the paper's table; its tables are searched in order.
     rows : mapping of str to mapping
         Rows of `results.sqlite`, by the names of runs.

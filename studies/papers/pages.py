@@ -1,5 +1,5 @@
-"""A page for each paper: the pages of its sweeps by `curvfed report`, then the paper's tables with
-our numbers beside; and a page of contents."""
+"""A page for each paper: the pages of its sweeps, then the paper's tables with our numbers beside;
+and a page of contents."""
 
 import re
 import tempfile
@@ -7,27 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-# The command line in this process: a start of its own for each of forty reports takes minutes.
-from curvfed.deployments.commands.command import main as curvfed
-from curvfed.extensions.sweeps.commands.pages.study import Plan
-
-# The kinds of figures that only the papers need are added to those of the product.
-from curvfed.extensions.sweeps.commands.pages.sweep_page import KINDS
-
 # See comparison.py: the runs of a sweep and their rows in `results.sqlite`.
-from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results
-from studies.papers import PAPERS, client_figures, disc_figures, printed_numbers
+from studies.papers import PAPERS, printed_numbers
 from studies.papers.comparison import compare, markdown, write_csv
+from studies.papers.figures.page import Study, make_page, read_study, write_study
 
 SWEEPS = Path(__file__).parent / "sweeps"
-
-KINDS |= {
-    "classes": (client_figures.draw_classes, client_figures.CLASSES),
-    "clients": (client_figures.draw_clients, client_figures.CLIENTS),
-    "curvatures": (client_figures.draw_curvatures, client_figures.CURVATURES),
-    "discs": (disc_figures.draw, disc_figures.PARTS),
-}
 
 VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
 """The versions on the page of contents, by their names in summary.json."""
@@ -37,7 +23,7 @@ class Sweep(NamedTuple):
     """A sweep file of a paper at one scale."""
 
     paper: str
-    plan: Plan
+    plan: Study
 
     @property
     def printed_table(self) -> str:
@@ -57,7 +43,7 @@ def sweep_files() -> dict[str, Path]:
 
 def read_sweeps(paths: Iterable[Path], scale: str) -> list[Sweep]:
     """Read sweep files of papers."""
-    return [Sweep(path.parent.name, read_plan(path, scale)) for path in paths]
+    return [Sweep(path.parent.name, read_study(path, scale)) for path in paths]
 
 
 def write_pages(sweeps: Sequence[Sweep], results: Path, folder: Path, command: str) -> None:
@@ -76,13 +62,13 @@ def write_pages(sweeps: Sequence[Sweep], results: Path, folder: Path, command: s
 
 
 def _report(sweep: Sweep, results: Path, folder: Path) -> str:
-    """The page that `curvfed report` writes for a sweep, below a heading of the second level."""
+    """The page of a sweep, below a heading of the second level."""
     plan = sweep.plan
+    runs = Results(results).select(plan)
+    if not any(run.row for run in runs):
+        return f"## {plan.title}\n\nNo run has been made.\n"
     with tempfile.TemporaryDirectory() as place:
-        options = ["--results", str(results), "--to", place, "--formats", "md,csv"]
-        scale = ["--scale", plan.scale] if plan.scale else []
-        if curvfed(["report", str(plan.path), *options, *scale]) != 0:
-            return f"## {plan.title}\n\nNo run has been made.\n"
+        write_study(make_page(plan, runs, Path(place)), Path(place), plan.path.stem)
         page = Path(place, f"{plan.path.stem}.md").read_text(encoding="utf-8")
         for file in sorted(Path(place).iterdir()):
             if file.suffix != ".md":

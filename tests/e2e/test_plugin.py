@@ -153,12 +153,6 @@ def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
     assert "resume = true: fedexp.epsilon = 0.001, but the run began with 0.01" in output
 
 
-@pytest.mark.long
-def test_reports_of_several_runs_have_a_line_for_it(site, tmp_path):
-    program = "from curvfed.extensions.sweeps.commands.pages.panels import ORDER; print('fedexp' in ORDER)"
-    assert python(program, tmp_path / "home", site) == "True\n"
-
-
 def by_flwr(home, site, **keys):
     """The run directory of a run by `flwr run`."""
     home.mkdir()

@@ -212,7 +212,7 @@ def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
 def test_the_templates_of_a_report_are_there(installed, hostile):
     code = """
 from curvfed.server_app.report.page import render
-print(render("legend.md", table={"words": "the templates are there"}))
+print(render("table.md", table={"title": "the templates are there"}))
 """
     assert "the templates are there" in call(installed, hostile, "-c", code)
 

@@ -70,7 +70,7 @@ def test_images_on_two_machines(tmp_path):
         ("points.md", "", "cells.csv"),
         ("images.md", "", "pictures/digit-0/0.png"),
         ("running.md", "Predict", "joined.csv"),
-        ("sweeps.md", "Tables and figures", "study/study.tex"),
+        ("sweeps.md", "Table and figures", "study/study.tex"),
     ],
 )
 def test_the_blocks_of_a_page_are_a_script(tmp_path, page, section, file):

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from curvfed.extensions.sweeps.commands.pages.study import Planned
-from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
 from studies.papers import PAPERS, printed_numbers
 from studies.papers.comparison import Pair, compare, markdown, match
+from studies.papers.figures.page import read_study
 from studies.papers.printed_numbers import Printed, read, tables
 
 TABLES = {
@@ -194,7 +194,7 @@ def test_a_cell_is_compared_with_the_number_of_its_own_settings():
 def test_differences_are_those_of_the_printed_digits(tmp_path):
     file = tmp_path / "table-01.toml"
     file.write_text(SWEEP)
-    plan = read_plan(file, "smoke")
+    plan = read_study(file, "smoke")
     figure = "best_validation.personal_accuracy_mean"
     rows = {
         run.name: {figure: 0.692 if run.value("method") == "fedavg" else 0.5} for run in plan.runs

@@ -1,4 +1,4 @@
-"""`curvfed sweep`: the runs of a sweep file, several at a time; `curvfed report`: tables and
+"""`curvfed sweep`: the runs of a sweep file, several at a time; `curvfed report`: a table and
 figures of the existing ones; `curvfed compare`: choose configurations by validation, then compare
 methods on fresh seeds, in sweeps, so that the same command continues an interrupted comparison."""
 
@@ -63,14 +63,12 @@ def sweep(
     disk, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.pages.sweep_page import check_page
     from curvfed.extensions.sweeps.commands.sweep import data_places, find, read_plan
     from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
     from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
 
     console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
-    check_page(plan)
     folder = (results or default_results()).resolve()
     resources = Resources(cpus, gpus, address)
     places = data_places(data)
@@ -97,12 +95,13 @@ def report(
         ),
     ] = "",
 ) -> None:
-    """Write tables and figures of a sweep from its existing runs.
+    """Write a table, curves and boxes of a sweep from its existing runs.
 
     curvfed report my-sweep.toml --scale smoke --to pages --against flatland
 
-    SWEEP is the name of a shipped sweep, or the path of a .toml file. Exit status:
-    0, or 2 for wrong usage.
+    SWEEP is the name of a shipped sweep, or the path of a .toml file. The table has
+    the scores of each configuration, the curves are scores by round, and a box shows
+    the clients of a configuration. Exit status: 0, or 2 for wrong usage.
     """
     names = formats.split(",") if formats else list(FORMATS)
     unknown = [name for name in names if name not in FORMATS]

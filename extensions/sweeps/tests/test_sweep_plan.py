@@ -184,7 +184,7 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
         (
             "[seting]\nseed = 1",
             "",
-            "'seting' is not known; allowed are title, source, about, scales, settings, runs, ",
+            "'seting' is not known; allowed are title, source, about, scales, settings, runs;",
         ),
         ("seed = 1", "", "keys of a run belong in [settings] or [[runs]]"),
         (
@@ -380,31 +380,21 @@ def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message)
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('[[tables]]\nrow = "method"', "'row' is not known in [[tables]]"),
-        (
-            '[[tables]]\nrows = "method"\nfigures = "global_acuracy"',
-            "did you mean 'global_accuracy'?",
-        ),
-        ('[[tables]]\nrows = "seed"\nfigures = "seconds"', "runs of one cell differ in method"),
-        ('[[figures]]\nkind = "line"', "kind = 'line' in [[figures]]"),
-        (
-            '[[figures]]\nkind = "curves"\ny = "los"',
-            "'los' is not a column of rounds.csv; did you mean 'loss'?",
-        ),
-        (
-            '[[figures]]\nkind = "bars"\nx = "epochs"\nfigures = "seconds"',
-            "'epochs' is not a key of the run config",
-        ),
-    ],
+    "content",
+    ['[[tables]]\nrows = "method"', '[[scales.small.figures]]\nkind = "curves"'],
+    ids=["tables", "figures"],
 )
-def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(
-    written, tmp_path, capsys, content, message
+@pytest.mark.parametrize("command", ["sweep", "report"])
+def test_a_file_that_describes_its_page_is_refused_before_any_run(
+    tmp_path, capsys, content, command
 ):
-    written(GRID + content)
-    assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
-    assert message in capsys.readouterr().err
+    (tmp_path / "sweep.toml").write_text(GRID + content)
+    scale = ["--scale", "small"] if "small" in content else []
+    words = [command, str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *scale]
+    assert main(words) == 2
+    text = capsys.readouterr().err
+    assert "any more, remove it" in text
+    assert "curvfed report writes one table, curves and boxes" in text
     assert not (tmp_path / "runs").exists()
 
 

@@ -1,22 +1,19 @@
-"""Tables of sweeps against an independent calculation: means, spreads, the best, paired tests."""
+"""The table of a sweep against an independent calculation: means, spreads, the best, differences."""
 
 import csv
 import io
 import itertools
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from report_page import HOSTILE, Page
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.selection import Run, varying_keys
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     SweepTable,
@@ -26,47 +23,38 @@ from curvfed.extensions.sweeps.commands.pages.sweep_table import (
 )
 from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results
-from curvfed.strategies.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)
 SEEDS = (0, 1, 2, 3)
 FIGURE = "best_validation.personal_accuracy_mean"
-SPEC = {
-    "title": "Cora",
-    "rows": "method",
-    "columns": "num-supernodes",
-    "figures": FIGURE,
-    "against": "fedavg",
-}
+Values = dict[tuple[str, int, int], Any]
 
 
-def runs_of(values: dict[tuple[str, int, int], Any], **more: Any) -> list[Run]:
+def run_of(settings: dict[str, Any], **figures: Any) -> Run:
+    """A completed run."""
+    row = {"status": "completed", "error": ""} | figures
+    return Run(Planned(settings, "run"), row, Path("nowhere"))
+
+
+def runs_of(values: Values, **more: Any) -> list[Run]:
     """Runs on Cora whose figure is given by method, clients and seed; None for one that failed,
     absent ones not made."""
     runs = []
     for method, clients, seed in itertools.product(METHODS, CLIENTS, SEEDS):
-        settings = {
-            "method": method,
-            "dataset": "cora",
-            "num-supernodes": clients,
-            "seed": seed,
-        } | more
-        row: dict[str, Any] = {}
-        if (method, clients, seed) in values:
-            value = values[method, clients, seed]
-            failed = value is None
-            row = {
-                "status": "failed" if failed else "completed",
-                "error": "out of memory" if failed else "",
-            }
-            row |= {} if failed else {FIGURE: value}
-        runs.append(Run(Planned(settings, f"{method}-{clients}-{seed}"), row, Path("nowhere")))
+        settings = {"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed}
+        value = values.get((method, clients, seed))
+        run = run_of(settings | more, **{FIGURE: value})
+        if value is None:
+            is_made = (method, clients, seed) in values
+            row = {"status": "failed", "error": "out of memory"} if is_made else {}
+            run = Run(run.planned, row, run.folder)
+        runs.append(run)
     return runs
 
 
 @pytest.fixture
-def values() -> dict[tuple[str, int, int], Any]:
+def values() -> Values:
     generator = np.random.default_rng(7)
     level = {"local": 0.70, "fedavg": 0.72, "flatland": 0.80}
     return {
@@ -75,15 +63,22 @@ def values() -> dict[tuple[str, int, int], Any]:
     }
 
 
-def read_csv(text: str) -> dict[tuple[str, int], dict[str, str]]:
+def rows_of(table: SweepTable) -> dict[tuple[str, int], dict[str, str]]:
+    """The rows of a table's CSV with the personal accuracy."""
     return {
         (row["method"], int(row["num-supernodes"])): row
-        for row in csv.DictReader(io.StringIO(text))
+        for row in csv.DictReader(io.StringIO(csv_text(table.cells, table.keys)))
+        if row["figure"] == FIGURE
     }
 
 
-def test_means_spreads_and_tests_are_numpys_and_scipys(values):
-    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
+def cells_of(table: SweepTable) -> dict[tuple[str, ...], list[str]]:
+    """The texts of the cells by the names of their row."""
+    return {tuple(names): [cell.text for cell in cells] for names, cells in as_text(table).rows}
+
+
+def test_means_spreads_and_differences_are_numpys_and_scipys(values):
+    table = rows_of(make_table(runs_of(values), "fedavg"))
     assert set(table) == set(itertools.product(METHODS, CLIENTS))
     for (method, clients), row in table.items():
         ours = 100 * np.array([values[method, clients, seed] for seed in SEEDS])
@@ -93,125 +88,117 @@ def test_means_spreads_and_tests_are_numpys_and_scipys(values):
         best = max(np.mean([values[one, clients, seed] for seed in SEEDS]) for one in METHODS)
         assert bool(int(row["best"])) == (np.isclose(ours.mean(), 100 * best))
         if method == "fedavg":
-            assert row["p"] == ""
+            assert row["p"] == row["low"] == ""
         else:
-            assert float(row["p"]) == pytest.approx(stats.ttest_rel(ours, other).pvalue, rel=1e-9)
+            test = stats.ttest_rel(ours, other)
+            ends = [float(row["low"]), float(row["high"])]
+            assert ends == pytest.approx([*test.confidence_interval(0.95)], abs=1e-10)
+            assert float(row["p"]) == pytest.approx(test.pvalue, rel=1e-9)
             assert float(row["difference"]) == pytest.approx((ours - other).mean(), abs=1e-11)
             assert row["pairs"] == "4"
         assert (row["seeds"], row["not_made"], row["failed"]) == ("0 1 2 3", "0", "")
 
 
-def best_of(table: SweepTable) -> pd.DataFrame:
-    return table.cells[table.cells["best"]]
+def test_cells_have_the_difference_with_its_interval(values):
+    row = rows_of(make_table(runs_of(values), "fedavg"))["flatland", 10]
+    numbers = {name: float(row[name]) for name in ("mean", "std", "difference", "low", "high")}
+    text = "{mean:.1f} ± {std:.1f} (+{difference:.1f}, {low:.1f} to {high:.1f})"
+    table = make_table(runs_of(values), "fedavg")
+    assert cells_of(table)["flatland", "10"][0] == text.format(**numbers).replace("-", "−")
+    assert "In brackets: the difference to fedavg" in as_text(table).legend
+    assert "In brackets" not in as_text(make_table(runs_of(values))).legend
+
+
+def test_a_key_in_which_only_others_vary_pairs_them_all():
+    settings = [{"method": "fedavg"}, {"method": "flatland"}]
+    settings.append({"method": "flatland", "flatland.gate": False})
+    runs = [
+        run_of(one | {"seed": seed}, global_accuracy=0.5 + 0.1 * number + 0.01 * seed)
+        for number, one in enumerate(settings)
+        for seed in (0, 1)
+    ]
+    table = make_table(runs, "fedavg")
+    assert table.keys == ["method", "flatland.gate"]
+    accuracy = table.cells[table.cells["figure"] == "global_accuracy"]
+    assert accuracy["difference"].tolist()[1:] == pytest.approx([10, 20])
+
+
+def test_rows_are_the_keys_that_vary_and_do_not_follow_from_method_and_data():
+    cora = {"dataset": "cora", "num-rounds": 100, "local-epochs": 1}
+    trees = {"dataset": "trees", "num-rounds": 30, "local-epochs": 1}
+    settings = [cora | {"method": "fedavg"}, trees | {"method": "fedavg"}]
+    settings.append(cora | {"method": "flatland", "flatland.gate": False})
+    settings.append(cora | {"method": "flatland"})
+    runs = [run_of(one | {"seed": seed}) for one in settings for seed in (0, 1)]
+    assert varying_keys(runs) == ["dataset", "method", "flatland.gate"]
+    assert varying_keys(runs[:2]) == ["method"]
+
+
+def test_columns_are_the_scores_of_the_task_and_the_bytes():
+    nodes = {"best_validation.metrics.roc_auc": 0.8, FIGURE: 0.9, "personal_accuracy_mean": 0.9}
+    images = {"global_accuracy": 0.7, "personal_accuracy_mean": 0.75, "bytes_up": 1e6}
+    runs = [
+        run_of({"method": "fedavg", "dataset": "minesweeper", "seed": 0}, **nodes),
+        run_of({"method": "fedavg", "dataset": "digits", "seed": 0}, **images),
+        Run(Planned({"method": "fedavg", "dataset": "trees", "seed": 0}, "run"), {}, Path("no")),
+    ]
+    table = make_table(runs)
+    assert list(dict.fromkeys(table.cells["figure"])) == [
+        "best_validation.metrics.roc_auc",
+        "personal_accuracy_mean",
+        "global_accuracy",
+        "bytes_up",
+        "bytes_down",
+    ]
+    assert cells_of(table)["digits",] == ["–", "75.0", "70.0", "1000.0", "–"]
+    assert cells_of(table)["trees",] == [""] * 5
+    assert "Empty: not run. –: run, without such a figure." in as_text(table).legend
 
 
 def test_bold_are_the_best_on_the_same_data_alone(values):
-    across = make_table(
-        SPEC | {"rows": "num-supernodes", "columns": "method"}, runs_of(values), "here"
-    )
-    assert best_of(across)[["num-supernodes", "method"]].values.tolist() == [
+    table = make_table(runs_of(values))
+    best = table.cells[table.cells["best"]]
+    assert best[["num-supernodes", "method"]].values.tolist() == [
         [10, "flatland"],
         [20, "flatland"],
     ]
-    assert "Bold: the best of a row, on the same data." in as_text(across).markdown
-    split = make_table(
-        SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here"
-    )
-    assert best_of(split)[["num-supernodes", "method"]].values.tolist() == [
-        [10, "flatland"],
-        [20, "flatland"],
-    ]
-    assert "Bold: the best of a column, on the same data." in as_text(split).markdown
-    of_data = SPEC | {
-        "rows": "num-supernodes",
-        "columns": [],
-        "where": {"method": "local"},
-        "against": "",
-    }
-    assert best_of(make_table(of_data, runs_of(values), "here")).empty
+    assert "Bold: the best of a column, on the same data." in as_text(table).legend
+    alone = [run for run in runs_of(values) if run.value("method") == "local"]
+    assert not make_table(alone).cells["best"].any()
 
 
-def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
+def test_the_best_of_costs_is_the_least():
     runs = [
-        Run(
-            Planned({"method": method}, method),
-            {"status": "completed", "bytes_up": size, "global_accuracy": size},
-            Path("nowhere"),
-        )
+        run_of({"method": method}, bytes_up=1e6 * size, global_accuracy=size)
         for method, size in (("fedavg", 0.9), ("fedper", 0.5))
     ]
-
-    def best(**more: Any) -> dict[str, str]:
-        spec = {"rows": "method", "figures": ["bytes_up", "global_accuracy"]} | more
-        return dict(
-            best_of(make_table(spec, [*runs], "here"))[["figure", "method"]].values.tolist()
-        )
-
-    runs = [
-        Run(run.planned, run.row | {"bytes_up": 1e6 * run.row["bytes_up"]}, run.folder)
-        for run in runs
-    ]
-    assert best() == {"bytes_up": "fedper", "global_accuracy": "fedavg"}
-    assert best(lowest=True) == {"bytes_up": "fedper", "global_accuracy": "fedper"}
-    assert best(lowest=False) == {"bytes_up": "fedavg", "global_accuracy": "fedavg"}
+    cells: pd.DataFrame = make_table(runs).cells
+    best = dict(cells[cells["best"]][["figure", "method"]].values.tolist())
+    assert best == {"bytes_up": "fedper", "global_accuracy": "fedavg"}
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"colums": "seed"}, "'colums' is not known"),
-        ({"rows": "methods"}, "'methods' is not a key"),
-        ({"columns": ["num-supernode"]}, "'num-supernode' is not a key"),
-        ({"figures": []}, "needs rows and figures"),
-        ({"where": {"method": "hull"}}, "no run of the sweep has"),
-        ({"where": "cora"}, "where = 'cora'; allowed is a table"),
-        ({"names": ["cora"]}, "names = ['cora']; allowed is a table"),
-        ({"against": "fedavgg"}, "no run of it; allowed is one of local, fedavg, flatland"),
-        ({"columns": []}, "differ in num-supernodes (10, 20)"),
-    ],
-)
-def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words):
-    with pytest.raises(ConfigError) as refusal:
-        make_table(SPEC | change, runs_of(values), "sweeps/it.toml")
-    assert words in str(refusal.value)
-    assert str(refusal.value).startswith("sweeps/it.toml")
+def test_all_that_print_as_the_best_are_bold(values):
+    for seed in SEEDS:
+        values["local", 10, seed] = 0.90001
+        values["flatland", 10, seed] = 0.9
+    lines = as_text(make_table(runs_of(values))).markdown.splitlines()
+    bold = [line.split("|")[1].strip(" `") for line in lines if "**90.0 ± 0.0" in line]
+    assert bold == ["local", "flatland"]
 
 
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=6))
-def test_the_paired_test_is_scipys_whatever_the_numbers(pairs):
-    values = {("flatland", 10, seed): ours for seed, (ours, _) in enumerate(pairs)}
-    values |= {("fedavg", 10, seed): theirs for seed, (_, theirs) in enumerate(pairs)}
-    runs = [
-        Run(
-            Planned(
-                {"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed},
-                f"{method}-{seed}",
-            ),
-            {"status": "completed", FIGURE: value},
-            Path("nowhere"),
-        )
-        for (method, clients, seed), value in values.items()
-    ]
-    made = make_table(SPEC, runs, "here")
-    paired = made.cells.set_index("method").loc["flatland"]
-    differences_ = np.array([100 * (ours - theirs) for ours, theirs in pairs])
-    assert paired["difference"] == pytest.approx(differences_.mean(), abs=1e-9)
-    if differences_.std() > 1e-6:
-        assert paired["p"] == pytest.approx(
-            stats.ttest_1samp(differences_, 0).pvalue, rel=1e-5, abs=1e-12
-        )
-    else:
-        assert paired["p"] in (0.0, 1.0) or math.isfinite(paired["p"])
+def test_failed_runs_and_missing_values_are_said(values):
+    values["local", 10, 0] = None
+    del values["fedavg", 20, 1]
+    cells = cells_of(make_table(runs_of(values)))
+    assert cells["local", "10"][0].endswith(" n = 3, 1 failed")
+    assert cells["fedavg", "20"][0].endswith(" n = 3")
+    assert cells["flatland", "10"][0].endswith(" n = 4")
 
 
 def test_hostile_words_stay_words(values, tmp_path):
-    made = make_table(
-        SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}},
-        runs_of(values),
-        "here",
-    )
+    runs = [*runs_of(values), *runs_of(values, model=HOSTILE)]
     path = tmp_path / "page.html"
-    path.write_text(as_text(made).html)
+    path.write_text(as_text(make_table(runs)).html)
     shown = Page(path)
     assert "script" not in shown.tags
     assert HOSTILE in shown.text
@@ -221,67 +208,26 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     file = tmp_path / "it.toml"
     file.write_text(
         'title = "Two methods"\nabout = "In words."\n[settings]\nmethod = ["fedavg",'
-        ' "local"]\ndataset = "trees"\nseed = [0, 1]\n[[tables]]\nrows = "method"\nfigures ='
-        ' ["global_accuracy", "bytes_up"]\n'
+        ' "local"]\ndataset = "trees"\nseed = [0, 1]\n'
     )
-    assert (
-        main(
-            [
-                "report",
-                str(file),
-                "--results",
-                str(tmp_path / "none"),
-                "--to",
-                str(tmp_path / "out"),
-            ]
-        )
-        == 2
-    )
+    report = ["report", str(file), "--results"]
+    assert main([*report, str(tmp_path / "none"), "--to", str(tmp_path / "out")]) == 2
     assert "no run of" in capsys.readouterr().err
     plan = read_plan(file)
     results = Results(tmp_path)
     for run in plan.runs[:3]:
         results.record(run, "" if run.value("method") == "fedavg" else "out of memory")
-    assert (
-        main(["report", str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]) == 0
-    )
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "it.md",
-        "it.html",
-        "it.tex",
-        "it.csv",
-    }
+    report.append(str(tmp_path))
+    assert main([*report, "--to", str(tmp_path / "out")]) == 0
+    files = {path.name for path in (tmp_path / "out").iterdir()}
+    assert files == {"it.md", "it.html", "it.tex", "it.csv"}
     text = (tmp_path / "out" / "it.md").read_text()
     assert "1 of 4 runs have not been made." in text
     assert "out of memory" in text
     assert "In words." in text
-    assert main(["report", str(file), "--results", str(tmp_path), "--formats", "docx"]) == 2
+    assert main([*report, "--formats", "docx"]) == 2
     capsys.readouterr()
-    assert main(["report", str(file), "--results", str(tmp_path), "--against", "flatland"]) == 2
+    assert main([*report, "--against", "flatland"]) == 2
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().err
-    assert main(["report", str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
+    assert main([*report, "--to", str(file / "out")]) == 2
     assert "cannot be made" in capsys.readouterr().err
-
-
-def test_differences_without_spread_have_a_sure_answer(values):
-    for seed in SEEDS:
-        values["local", 10, seed] = values["fedavg", 10, seed]
-        values["flatland", 10, seed] = values["fedavg", 10, seed] + 0.125
-    table = read_csv(csv_text(make_table(SPEC, runs_of(values), "here")))
-    assert table["local", 10]["p"] == "1.0"
-    assert float(table["flatland", 10]["p"]) < 1e-9
-
-
-def test_all_that_print_as_the_best_are_bold(values):
-    for seed in SEEDS:
-        values["local", 10, seed] = 0.90001
-        values["flatland", 10, seed] = 0.9
-    made = make_table(SPEC, runs_of(values), "here")
-    bold = [
-        line.split("|")[1].strip(" `")
-        for line in as_text(made).markdown.splitlines()
-        if "**90.0 ± 0.0" in line
-    ]
-    assert bold == ["local", "flatland"]
-    least = make_table(SPEC | {"lowest": True}, runs_of(values), "here")
-    assert ["fedavg", 10] in best_of(least)[["method", "num-supernodes"]].values.tolist()

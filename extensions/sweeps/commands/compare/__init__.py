@@ -2,7 +2,7 @@
 All methods are tuned by validation alike, then compared on fresh seeds. Here are the keys of a
 comparison beside those of its runs, its default methods and their rivals, and what it tunes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from curvfed.deployments.arguments import Value
@@ -17,16 +17,6 @@ OWN_KEYS: dict[str, Value] = {
     "score": "auto",
 }
 """The keys, and their defaults."""
-
-METRICS = ("roc_auc", "mrr")
-"""Figures of a run's metrics that replace the accuracy where the data's metric is one of them."""
-
-SCORES: dict[str, Sequence[str]] = {
-    "personal": (*(f"{BEST}.metrics.{name}" for name in METRICS), f"{BEST}.{PERSONAL_ACCURACY}"),
-    "global": ("metrics.global_mrr", GLOBAL_ACCURACY),
-    "reconstruction": ("metrics.reconstruction_map",),
-}
-"""The compared figure, by the value of `score`: the first that the runs have."""
 
 CHOSEN_BY = {"personal": f"{BEST}.metrics.{VALIDATION}", "global": f"{BEST}.metrics.{VALIDATION}"}
 """The figure that chooses configurations; without one, the compared figure, on the tuning seeds."""

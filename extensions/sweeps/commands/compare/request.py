@@ -1,6 +1,6 @@
 """Read a comparison from `key=value` arguments, and refuse it if no machine can make it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,8 @@ from curvfed.extensions.sweeps.commands.compare import (
     MODELS,
     OWN_KEYS,
     RIVALS,
-    SCORES,
 )
-from curvfed.extensions.sweeps.commands.pages.selection import known_name
+from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES
 from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, combinations, data_places, plan_run
 from curvfed.strategies.base.keys import AUTO
@@ -34,6 +33,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.tasks.class_names import row_of
+from curvfed.tasks.errors import near_names
 from curvfed.tasks.kinds import KINDS
 
 COMMAND = Path("compare")
@@ -162,14 +162,16 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     method = settings.pop("method", "")
     score = str(settings.pop("score", OWN_KEYS["score"]))
     allowed_scores = (AUTO, *SCORES)
-    known_name(score, allowed_scores, f"score; allowed is one of {row_of(allowed_scores)}", "score")
+    _check_name(
+        score, allowed_scores, f"score; allowed is one of {row_of(allowed_scores)}", "score"
+    )
     # The method of a preset does not count.
     is_explicit = any(pair.startswith("method=") for pair in pairs)
     methods = str(settings.pop("methods", method if is_explicit else OWN_KEYS["methods"]))
     requested = [] if methods in (AUTO, "all") else list(dict.fromkeys(methods.split(",")))
     rivals = {name: keys for of_task in RIVALS.values() for name, keys in of_task.items()}
     for name in requested:
-        known_name(name, [*METHODS, *rivals], "method", "methods")
+        _check_name(name, [*METHODS, *rivals], "method", "methods")
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
         data = Path(str(data_dir)).expanduser()
@@ -411,3 +413,16 @@ class _Reader:
         if key in self.alternatives and len(refusals) == len(values):
             raise refusals[0]
         return allowed
+
+
+def _check_name(name: str, known: Collection[str], what: str, key: str) -> None:
+    """Refuse an unknown name, with the nearest known one.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if name not in known:
+        near = near_names(name, known)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigError(f"{key}: {name!r} is not a {what}{hint}", key="unknown-name")

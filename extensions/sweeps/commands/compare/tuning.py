@@ -15,8 +15,9 @@ import numpy as np
 from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, DECAYS, SCORES
+from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, DECAYS
 from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison, Entrant
+from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import Plan, Planned
 from curvfed.extensions.sweeps.commands.sweep import file_digest, plan_run

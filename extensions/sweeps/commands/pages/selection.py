@@ -1,43 +1,58 @@
-"""The runs of a sweep, the parts of a table's or a figure's spec that choose among them, and their
-figures as a data frame."""
+"""The runs of a sweep, the keys that tell them apart, and their figures as a data frame."""
 
-import difflib
-import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from curvfed.extensions.sweeps.commands.pages.study import FIGURE, SUPERNODES, Names, Place, Planned
-from curvfed.server_app.directory import TABLES
+from curvfed.extensions.sweeps.commands.pages import METRICS, SCORES
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Place, Planned
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.directory.summary import failed_summary
-from curvfed.strategies.base.figures import BEST, FIGURES, find
-from curvfed.strategies.base.keys import dotted
-from curvfed.strategies.config.run_config import defaults
-from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.base.figures import BEST, PERSONAL_ACCURACY, VALIDATION, find
 from curvfed.strategies.wire.messages import TRAIN
-from curvfed.tasks.errors import near_names
 
-OPEN = ("metrics.", "settled.", f"{BEST}.metrics.")
-"""Tables of a summary whose names depend on the method and the data."""
+FIGURE = "figure"
+"""The column of a frame that names the figure of a row."""
 
-STORED = {*dotted(failed_summary("", "", None)), *(f"metrics.{name}" for name in FIGURES)}
-KEYS = {*defaults(), SUPERNODES}
-KNOWN = {*STORED, *(f"{BEST}.{name}" for name in (*STORED, "round")), *KEYS}
-"""Columns of `results.sqlite` that any run may have; the open tables may hold further names."""
+DATA_KEYS = (
+    "dataset",
+    SUPERNODES,
+    "partition",
+    "alpha",
+    "shards",
+    "min-client-size",
+    "train-size",
+    "test-size",
+    "test-data",
+    "images.train-subset",
+    "images.test-subset",
+    "images.pooled",
+    "points.classes",
+    "points.num",
+    "points.sample-radius",
+    "points.reference",
+    "points.margin",
+    "points.lacking",
+)
+"""Keys that set the data and the number of clients: configurations that differ in one are not
+ranked against each other."""
 
-OF_ROUNDS = "rounds."
-"""Prefix of a figure that is the last value of a column of `rounds.csv`."""
+LAST = (*(f"metrics.{name}" for name in METRICS), PERSONAL_ACCURACY)
+"""The personal scores after the last round, of runs without validation data."""
 
-SIMILAR = 0.85
-"""Similarity by difflib above which an unknown name counts as a misspelt known one."""
+USUAL = (
+    (*SCORES["personal"], *LAST),
+    SCORES["global"],
+    SCORES["reconstruction"],
+    (f"{BEST}.metrics.{VALIDATION}",),
+)
+"""The scores of a table: of each kind the first that a run has."""
 
-COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
+COSTS = ("bytes_up", "bytes_down")
+"""The costs of a table."""
 
 
 @dataclass(frozen=True)
@@ -82,9 +97,6 @@ class Run:
 
     def figure(self, column: str) -> float | None:
         """One of its figures; None if it has none, or a value that is not finite."""
-        if column.startswith(OF_ROUNDS):
-            values = RunFiles.read(self.folder).by_round(column.removeprefix(OF_ROUNDS), TRAIN)[1]
-            return float(values[-1]) if len(values) else None
         value = self.row.get(column) if self.is_completed else None
         return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
@@ -101,185 +113,30 @@ class Run:
         return float(values[0]) if len(values) else None
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What a sweep file asks for in a table or a figure.
-
-    Attributes
-    ----------
-    parts : mapping
-        By name, such as `where` or `panels`.
-    source : str
-        For error texts.
-    """
-
-    parts: Mapping[str, Any]
-    source: str
-
-    def get(self, part: str, default: Any) -> Any:
-        """A part, or its default."""
-        return self.parts.get(part, default)
-
-    def error(self, text: str, key: str, kind: type[ConfigError] = ConfigError) -> ConfigError:
-        """An error that names the source."""
-        return kind(f"{self.source}: {text}", key=key)
-
-    def table(self, part: str) -> dict[str, Any]:
-        """A part that is a table, `where` or `names`, by dotted keys; empty if it is left out.
-
-        Raises
-        ------
-        ConfigError
-        """
-        table = self.get(part, {})
-        if not isinstance(table, Mapping):
-            raise self.error(
-                f'{part} = {table!r}; allowed is a table, such as {part} = {{method = "fedavg"}}',
-                "not-a-table",
-            )
-        return dotted(table)
-
-    @cached_property
-    def names(self) -> Names:
-        """The words for keys, values and figures."""
-        return Names(self.table("names"))
-
-    def keys(self, part: str, default: Sequence[str] = (), others: Sequence[str] = ()) -> list[str]:
-        """A part that names one key of the run config or a list of keys, without `others`, which
-        tell something else apart.
-
-        Raises
-        ------
-        ConfigError
-        """
-        names = map(str, as_list(self.get(part, list(default))))
-        known = [self.known(name, KEYS, "key of the run config") for name in names]
-        return [key for key in known if key not in others]
-
-    def columns(self, part: str, check: Callable[[str], str]) -> list[tuple[str, ...]]:
-        """The figures that a part names: those of a panel for each, or for each inner list.
-
-        Raises
-        ------
-        ConfigError
-            If there are none, or `check`, which is called with each, refuses one.
-        """
-        panels = [tuple(map(str, as_list(names))) for names in as_list(self.get(part, []))]
-        if not panels or not all(panels):
-            raise self.error(
-                f"a figure of kind {self.parts['kind']} needs {part}", "incomplete-figure"
-            )
-        for column in itertools.chain(*panels):
-            check(column)
-        return panels
-
-    def known(self, name: str, known: Collection[str], what: str) -> str:
-        """See `known_name`."""
-        return known_name(name, known, what, self.source)
-
-    def column_of_rounds(self, column: str) -> str:
-        """Return the column if `rounds.csv` has it.
-
-        Raises
-        ------
-        ConfigError
-        """
-        return self.known(column, TABLES["rounds.csv"], "column of rounds.csv")
-
-    def known_figure(self, column: str, runs: Sequence[Run]) -> str:
-        """Return the figure if runs may have it.
-
-        A name in an open table is accepted even if no run has it yet, unless completed runs have a
-        similar name.
-
-        Raises
-        ------
-        ConfigError
-        """
-        present = {key for run in runs if run.is_completed for key in run.row}
-        known = KNOWN | present
-        name, *names = (path.rpartition(".")[2] for path in (column, *known))
-        misspelt = present and difflib.get_close_matches(name, names, n=1, cutoff=SIMILAR)
-        if column.startswith(OPEN) and not misspelt:
-            return column
-        return self.known(column, known, "figure of these runs")
-
-    def matching(self, runs: Sequence[Run]) -> list[Run]:
-        """The runs that have the values of `where`, a table of keys with a value or a list of
-        values.
-
-        Raises
-        ------
-        ConfigError
-            If `where` names an unknown key, or no run is left.
-        """
-        where = self.table("where")
-        for key in where:
-            self.known(key, KEYS, "key of the run config")
-        matches = [
-            run
-            for run in runs
-            if all(run.value(key) in as_list(value) for key, value in where.items())
-        ]
-        if not matches:
-            raise self.error(f"no run of the sweep has {where}", "no-run")
-        return matches
-
-    def grouped(
-        self,
-        runs: Iterable[Run],
-        keys: Sequence[str],
-        one: str = "point",
-        parts: str = "where, or in what tells points, lines or panels apart",
-    ) -> dict[Place, list[Run]]:
-        """Group runs by the values of these keys, in the order of the sweep.
-
-        Parameters
-        ----------
-        one, parts : str
-            For the error text: what a group becomes, and the parts that can name a key.
-
-        Raises
-        ------
-        ConfigError
-            If the runs of a group differ in more than their seed, so that their mean would mix
-            different settings.
-        """
-        groups: dict[Place, list[Run]] = {}
-        for run in runs:
-            groups.setdefault(run.place(keys), []).append(run)
-        for group in groups.values():
-            for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
-                values = sorted({run.value(key) for run in group}, key=str)
-                if len(values) > 1:
-                    text = ", ".join(map(str, values))
-                    raise self.error(
-                        f"runs of one {one} differ in {key} ({text}): name it in {parts}",
-                        "mixed-runs",
-                    )
-        return groups
+def varying_keys(runs: Sequence[Run]) -> list[str]:
+    """The keys other than the seed in which runs differ, in the order of the sweep, without those
+    that follow from method and data set; the method if there are none."""
+    keys = dict.fromkeys(key for run in runs for key in run.planned.settings if key != "seed")
+    main = ("dataset", "method")
+    places = {run.place(main) for run in runs}
+    varying = []
+    for key in keys:
+        values = {run.value(key) for run in runs}
+        follows = len({run.place((*main, key)) for run in runs}) == len(places)
+        if len(values) > 1 and (key in main or not follows):
+            varying.append(key)
+    return varying or ["method"]
 
 
-def as_list(value: Any) -> list[Any]:
-    """A part of a spec that is one value or a list of them."""
-    return value if isinstance(value, list) else [value]
-
-
-def known_name(name: str, known: Collection[str], what: str, source: str) -> str:
-    """Return the name if it is a known one.
-
-    Raises
-    ------
-    ConfigError
-        With the nearest known name.
-    """
-    if name in known:
-        return name
-    near = near_names(name, known)
-    raise ConfigError(
-        f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        key="unknown-name",
-    )
+def usual_figures(runs: Sequence[Run]) -> list[str]:
+    """The scores that completed runs have, then their costs."""
+    scores = []
+    for names in USUAL:
+        firsts = {
+            next((name for name in names if run.figure(name) is not None), "") for run in runs
+        }
+        scores += [name for name in names if name in firsts]
+    return [*(scores or [PERSONAL_ACCURACY]), *COSTS]
 
 
 def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) -> pd.DataFrame:
@@ -290,7 +147,8 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
     DataFrame
         A row for each run and figure, with a column for each of the `keys`, and: `figure`, `seed`;
         `value`, in the printed unit, NaN where the run has none; `not_made` and `lacking`, 1 for a
-        run that was not made or completed without the figure; `error`, empty unless the run failed.
+        run that was not made or completed without the figure; `error`, empty unless the run failed;
+        `data`, equal for runs on the same data.
     """
     rows = []
     for run in runs:
@@ -300,17 +158,9 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
             row["value"] = None if value is None else find(figure).scale * value
             row["not_made"] = int(not run.row)
             row["lacking"] = int(run.is_completed and value is None)
+            row["data"] = repr(run.place(DATA_KEYS))
             rows.append(row)
     # Of objects, so that the keys' values stay as they are.
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *COLUMNS])), dtype=object)
+    columns = (FIGURE, "seed", "value", "not_made", "lacking", "error", "data")
+    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *columns])), dtype=object)
     return frame.astype({"value": float, "not_made": int, "lacking": int})
-
-
-def split(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[Place, pd.DataFrame]]:
-    """Split a frame into the parts with equal values of these keys, in the order in which they
-    appear."""
-    if not keys:
-        yield (), frame
-        return
-    for values, part in frame.groupby(list(keys), sort=False):
-        yield tuple(zip(keys, values, strict=True)), part

@@ -1,5 +1,5 @@
-"""A table of a sweep: a data frame that has a row for each cell, with mean and spread over seeds
-and a paired test; and its cells as text and as CSV."""
+"""The table of a sweep: a data frame that has a row for each configuration and figure, with mean
+and spread over seeds and paired differences; and its cells as text and as CSV."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec, as_list, values_of
-from curvfed.extensions.sweeps.commands.pages.study import FIGURE, SUPERNODES, Names, Place
+from curvfed.extensions.sweeps.commands.pages.selection import (
+    DATA_KEYS,
+    FIGURE,
+    Run,
+    usual_figures,
+    values_of,
+    varying_keys,
+)
+from curvfed.extensions.sweeps.commands.pages.study import key_words, value_words
 from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 from curvfed.server_app.directory import frame_csv
-from curvfed.server_app.report.page import Cell, Table, render
+from curvfed.server_app.report.page import Cell, Table
 from curvfed.strategies.base.figures import find
 
 SHOWN = 3
@@ -20,53 +27,29 @@ SHOWN = 3
 
 FAILED = "failed"
 
-CSV_COLUMNS = [
+CSV_COLUMNS = (
     "unit",
     "mean",
     "std",
     "seeds",
     "best",
     "difference",
+    "low",
+    "high",
     "p",
     "pairs",
     "not_made",
     FAILED,
-]
-
-DATA_KEYS = (
-    "dataset",
-    SUPERNODES,
-    "partition",
-    "alpha",
-    "shards",
-    "min-client-size",
-    "train-size",
-    "test-size",
-    "test-data",
-    "images.train-subset",
-    "images.test-subset",
-    "images.pooled",
-    "points.classes",
-    "points.num",
-    "points.sample-radius",
-    "points.reference",
-    "points.margin",
-    "points.lacking",
 )
-"""Keys that set the data and the number of clients: cells that differ in one are not ranked against
-each other."""
 
-_PARTS = {
-    "title",
-    "rows",
-    "columns",
-    "figures",
-    "where",
-    "against",
-    "lowest",
-    "words",
-    "names",
+LEGEND = {
+    "best": "Bold: the best of a column, on the same data.",
+    "tested": "In brackets: the difference to {against} over the seeds, with its {level:.0%}"
+    " interval of the paired t-test, not corrected for the number of differences.",
+    "unrun": "Empty: not run.",
+    "lacking": "–: run, without such a figure.",
 }
+"""Sentences that explain a table, each where it has something to explain."""
 
 
 @dataclass(frozen=True)
@@ -75,103 +58,47 @@ class SweepTable:
 
     Attributes
     ----------
-    title, words : str
-    rows, columns : list of str
-        The keys whose values head the rows and the columns; the figure heads a column too.
+    keys : list of str
+        The keys whose values head the rows; figures head the columns.
     cells : DataFrame
-        A row for each cell: the keys; `figure`; `mean` and `std` (ddof = 1), NaN without values;
-        `count` of values and their `seeds`; `best`; `difference`, `p` and `pairs` of the paired
-        test; `not_made`, `lacking` and `failures`, numbers of runs; `failed`, the errors.
-    names : Names
+        The keys, `figure`, `best`, and the columns of `cells_of`.
     against : str
-        The method that the others are tested against; empty for none.
+        The method that the others are compared with; empty for none.
     """
 
-    title: str
-    words: str
-    rows: list[str]
-    columns: list[str]
+    keys: list[str]
     cells: pd.DataFrame
-    names: Names
     against: str
 
-    @property
-    def is_best_of_row(self) -> bool:
-        """Whether rows are ranked, and not columns."""
-        return set(self.rows) <= set(DATA_KEYS)
 
-    @property
-    def absent(self) -> list[str]:
-        """Figures that no completed run has, though some runs have completed."""
-        totals = self.cells.groupby(FIGURE, sort=False)[["lacking", "count"]].sum()
-        return list(totals.index[(totals["lacking"] > 0) & (totals["count"] == 0)])
-
-
-def make_table(
-    parts: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = ""
-) -> SweepTable:
-    """Compute a table of `[[tables]]`.
+def make_table(runs: Sequence[Run], against: str = "") -> SweepTable:
+    """Compute the table of a sweep: a row for each configuration, a column for each usual
+    figure.
 
     Parameters
     ----------
-    parts : mapping
-        `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of
-        `results.sqlite`. `where`: keys and values, or lists of them, that runs must have.
-        `against`: method to test against. `lowest`: whether the least is the best; by default for
-        bytes, seconds and losses. `names`: words in place of values. `title`, `words`.
     runs : sequence of Run
-    source : str
-        For error texts.
     against : str, optional
-        In place of the spec's.
-
-    Raises
-    ------
-    ConfigError
-        For a spec that cannot be followed, or if a cell would mix runs that differ in more than
-        their seed.
+        The method that the others are compared with.
     """
-    spec = Spec(parts, source)
-    if unknown := sorted(set(parts) - _PARTS):
-        allowed = ", ".join(sorted(_PARTS))
-        raise spec.error(
-            f"{unknown[0]!r} is not known in [[tables]]; allowed are {allowed}", "unknown-key"
-        )
-    rows = spec.keys("rows")
-    columns = spec.keys("columns")
-    figures = [spec.known_figure(str(name), runs) for name in as_list(spec.get("figures", []))]
-    if not rows or not figures:
-        raise spec.error("a table needs rows and figures", "incomplete-table")
-    chosen = spec.matching(runs)
-    other = str(spec.get("against", ""))
-    methods = list(dict.fromkeys(str(run.value("method")) for run in chosen))
-    if other and not against and other not in methods:
-        raise spec.error(
-            f"against = {other!r} in [[tables]]: the table has no run of it; allowed is one of"
-            f" {', '.join(methods)}",
-            "table-against",
-        )
-    against = against or other
-    keys = [*rows, *columns]
-    groups = spec.grouped(chosen, keys, "cell", "rows, columns or where")
-    values = values_of(chosen, keys, figures)
-    table = SweepTable(
-        title=str(spec.get("title", "")),
-        words=str(spec.get("words", "")),
-        rows=rows,
-        columns=columns,
-        cells=_cells(values, list(dict.fromkeys([*keys, FIGURE])), against),
-        names=spec.names,
-        against=against,
-    )
-    data = {place: repr(group[0].place(DATA_KEYS)) for place, group in groups.items()}
-    across = rows if table.is_best_of_row else columns
-    table.cells["best"] = _is_best(table.cells, across, keys, data, spec.get("lowest", None))
-    return table
+    keys = varying_keys(runs)
+    values = values_of(runs, keys, usual_figures(runs))
+    cells = cells_of(values, [*keys, FIGURE], against)
+    cells["best"] = is_best(cells, [])
+    return SweepTable(keys, cells, against)
 
 
-def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
-    """Mean, spread and test of each cell."""
+def cells_of(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
+    """Compute the cells of a table from the values of runs.
+
+    Returns
+    -------
+    DataFrame
+        A row for each cell, with the columns of `index` and: `mean` and `std` (ddof = 1), NaN
+        without values; `count` of values and their `seeds`; `difference`, `low`, `high`, `p` and
+        `pairs` of the paired difference to `against`; `not_made`, `lacking` and `failures`, numbers
+        of runs; `failed`, the errors; `data`.
+    """
     groups = values.groupby(index, sort=False)
     cells = groups.agg(
         mean=("value", "mean"),
@@ -181,18 +108,26 @@ def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame
         lacking=("lacking", "sum"),
         failures=("error", lambda errors: sum(map(bool, errors))),
         failed=("error", lambda errors: "; ".join(filter(None, errors))),
+        data=("data", "first"),
     )
     measured = values.dropna(subset="value").groupby(index, sort=False)["seed"]
     cells["seeds"] = measured.agg(lambda seeds: " ".join(map(str, sorted(seeds))))
-    cells = cells.join(_paired(values, index, against)).reset_index()
+    cells = cells.join(_differences(values, index, against)).reset_index()
     return cells.astype({"pairs": "Int64"}).fillna({"seeds": ""})
 
 
-def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
-    """Difference to the method `against` over the seeds that both have, with its interval and p."""
+def _differences(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
+    """Differences to the method `against` over the seeds that both have; a key in which only other
+    methods vary pairs all their values with it."""
     is_other = values["method"] == against if "method" in index else pd.Series(False, values.index)
-    rest = [key for key in dict.fromkeys([*index, "seed"]) if key != "method"]
-    both = values[~is_other].merge(values[is_other], on=rest, suffixes=("", "_other"))
+    other = values[is_other]
+    common = [
+        key
+        for key in index
+        if key != "method" and (key in (*DATA_KEYS, FIGURE) or other[key].nunique() > 1)
+    ]
+    shared = list(dict.fromkeys([*common, "seed"]))
+    both = values[~is_other].merge(other[[*shared, "value"]], on=shared, suffixes=("", "_other"))
     rows = []
     for place, pairs in both.groupby(index, sort=False):
         difference = paired_difference(pairs["value"], pairs["value_other"])
@@ -203,107 +138,88 @@ def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFram
     return frame.rename(columns={"mean": "difference"})
 
 
-def _is_best(
-    cells: pd.DataFrame,
-    across: list[str],
-    keys: list[str],
-    data: Mapping[Place, str],
-    lowest: bool | None,
-) -> pd.Series:
-    """Whether a cell prints the best mean of its row or column on the same data; not if it is the
-    only one."""
+def is_best(cells: pd.DataFrame, across: Sequence[str]) -> pd.Series:
+    """Whether a cell prints the best mean among those of its figure, of the same data and the same
+    values of `across`; not if it is the only one."""
     kinds = cells[FIGURE].map(find)
-    is_cost = kinds.map(lambda kind: kind.better == "less" if lowest is None else lowest)
+    is_cost = kinds.map(lambda kind: kind.better == "less")
     score = pd.Series(
         [round(mean, kind.digits) for mean, kind in zip(cells["mean"], kinds, strict=True)]
     )
     score = score.mask(is_cost, -score)
-    of_data = [
-        data.get(tuple(zip(keys, place, strict=True)), "")
-        for place in cells[keys].itertuples(index=False)
-    ]
-    rivals = score.groupby(
-        [cells[key] for key in [*across, FIGURE]] + [pd.Series(of_data)], sort=False
-    )
+    rivals = score.groupby([cells[key] for key in (*across, FIGURE, "data")], sort=False)
     return score.eq(rivals.transform("max")) & (rivals.transform("count") > 1)
 
 
-def csv_text(table: SweepTable) -> str:
+def csv_text(cells: pd.DataFrame, keys: Sequence[str], columns: Sequence[str] = CSV_COLUMNS) -> str:
     """Write a row per cell, unrounded."""
-    units = [find(figure).unit for figure in table.cells[FIGURE]]
-    cells = table.cells.assign(unit=units, best=table.cells["best"].astype(int))
-    keys = list(dict.fromkeys([*table.rows, *table.columns, FIGURE]))
-    return frame_csv(cells[[*keys, *CSV_COLUMNS]])
+    units = [find(figure).unit for figure in cells[FIGURE]]
+    frame = cells.assign(unit=units, best=cells["best"].astype(int))
+    return frame_csv(frame[[*dict.fromkeys([*keys, FIGURE]), *columns]])
 
 
 def as_text(table: SweepTable) -> Table:
     """Write the cells as text, with mean ± spread, and a legend that explains what there is."""
     frame = table.cells
-    names = table.names
-    columns = [*table.columns, FIGURE]
-    heads = frame[columns].drop_duplicates().to_dict("records")
-    # the legend names the figure, not every head
-    is_shared = frame[FIGURE].nunique() == 1 and bool(table.columns)
-    is_unequal = frame["count"][frame["count"] > 0].nunique() > 1
-    texts = {
-        (*(cell[key] for key in table.rows), *(cell[key] for key in columns)): _cell(
-            cell, is_unequal
-        )
-        for cell in frame.to_dict("records")
-    }
-    rows = [
-        (
-            [names.value(value) for value in row],
-            [texts.get((*row, *head.values()), Cell()) for head in heads],
-        )
-        for row in frame[table.rows].drop_duplicates().itertuples(index=False, name=None)
-    ]
-    return Table(
-        table.title,
-        [names.key(key) for key in table.rows],
-        [_head(table, head, is_shared) for head in heads],
-        rows,
-        _legend(table, is_shared),
-    )
+    figures = list(dict.fromkeys(frame[FIGURE]))
+    is_uneven = differs_in_count(frame)
+    rows = []
+    for place, group in frame.groupby(table.keys, sort=False):
+        cells = group.to_dict("records")
+        texts = [as_cell(cell, difference_text(cell), is_uneven) for cell in cells]
+        rows.append(([value_words(value) for value in place], texts))
+    heads = [key_words(key) for key in table.keys]
+    return Table("", heads, [find(figure).label for figure in figures], rows, _legend(table))
 
 
-def _legend(table: SweepTable, is_shared: bool) -> str:
+def differs_in_count(frame: pd.DataFrame) -> bool:
+    """Whether some cells are means of fewer values than others."""
+    return bool(frame["count"][frame["count"] > 0].nunique() > 1)
+
+
+def _legend(table: SweepTable) -> str:
     frame = table.cells
     empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
-    label = find(frame[FIGURE][0]).label if is_shared else ""
+    has_use = {
+        "best": frame["best"].any(),
+        "tested": (frame["pairs"] > 1).any(),
+        "unrun": (empty["lacking"] == 0).any(),
+        "lacking": (empty["lacking"] > 0).any(),
+    }
+    sentences = [sentence for name, sentence in LEGEND.items() if has_use[name]]
+    text = " ".join([*seeds_sentence(frame), *sentences])
+    return text.format(against=table.against, level=LEVEL)
+
+
+def seeds_sentence(frame: pd.DataFrame) -> list[str]:
+    """The sentence on the number of seeds; none without values."""
     counts = sorted(set(frame["count"]) - {0})
-    text = render(
-        "legend.md",
-        table=table,
-        level=1 - LEVEL,
-        tested=bool((frame["pairs"] > 1).any()),
-        marked=bool((frame["p"] < 1 - LEVEL).any()),
-        label=label,
-        counts=counts,
-        best=bool(frame["best"].any()),
-        unrun=bool((empty["lacking"] == 0).any()),
-        lacking=bool((empty["lacking"] > 0).any()),
-    )
-    return " ".join(text.split())
+    if not counts:
+        return []
+    if counts == [1]:
+        return ["One seed."]
+    span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    return [f"Mean ± standard deviation over {span} seeds."]
 
 
-def _head(table: SweepTable, head: Mapping[str, Any], is_shared: bool) -> str:
-    words = [table.names.setting(key, head[key]) for key in table.columns]
-    return ", ".join(words if is_shared else [*words, find(head[FIGURE]).label])
-
-
-def _cell(cell: Mapping[str, Any], is_unequal: bool) -> Cell:
-    """Write mean ± spread, the mark of a significant difference, the number of seeds where cells
-    differ in it."""
+def difference_text(cell: Mapping[str, Any]) -> str:
+    """A paired difference of scores with its interval, in brackets; empty below two pairs."""
     kind = find(cell[FIGURE])
+    if pd.isna(cell["low"]) or kind.better == "less":
+        return ""
+    mean, low, high = (kind.number(cell[name]) for name in ("difference", "low", "high"))
+    sign = "+" if cell["difference"] > 0 else ""
+    return f" ({sign}{mean}, {low} to {high})"
+
+
+def as_cell(cell: Mapping[str, Any], mark: str, is_uneven: bool) -> Cell:
+    """Write mean ± spread, a mark, and the number of seeds where cells differ in it."""
     text = "–" if cell["lacking"] else ""
     if cell["failures"]:
         text = FAILED
     if cell["count"]:
-        text = _with_spread(cell["mean"], cell["std"], kind.digits)
-        if cell["p"] < 1 - LEVEL:
-            text += " ↑" if cell["difference"] > 0 else " ↓"
-        if cell["not_made"] or cell["failures"] or cell["lacking"] or is_unequal:
+        text = _with_spread(cell["mean"], cell["std"], find(cell[FIGURE]).digits) + mark
+        if cell["not_made"] or cell["failures"] or cell["lacking"] or is_uneven:
             text += f" n = {cell['count']}"
             text += f", {cell['failures']} {FAILED}" if cell["failures"] else ""
     return Cell(text, cell["best"], cell[FAILED])

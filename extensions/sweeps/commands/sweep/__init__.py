@@ -15,8 +15,7 @@ file has the settings of the runs; a list of values is an axis of a grid.
     dataset = "cora"
     num-supernodes = [10, 20]
 
-A scale may replace the common `runs`, `tables` and `figures` by its own. `[[tables]]` and
-`[[figures]]` describe what `curvfed report` writes.
+A scale may replace the common `runs` by its own.
 """
 
 import hashlib
@@ -70,8 +69,11 @@ PLACE_KEYS = FREE_TO_CHANGE.union(PLACES) - {
 
 DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}
 
-_SCALE_ENTRIES = ("settings", "runs", "tables", "figures")
+_SCALE_ENTRIES = ("settings", "runs")
 _ENTRIES = ("title", "source", "about", "scales", *_SCALE_ENTRIES)
+
+_NO_ENTRIES = ("tables", "figures")
+"""Entries of sweep files that earlier versions had."""
 
 LOGS = "logs"
 """The folder of the logs of the runs, beside their directories."""
@@ -86,10 +88,27 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     Raises
     ------
     UsageError
-        If the file cannot be read, has no such scale or no run, or has an unknown or forbidden key
-        or value.
+        If the file cannot be read, or as `plan_of`.
     """
-    content = read_toml(path)
+    return plan_of(read_toml(path), path, scale)
+
+
+def plan_of(content: Mapping[str, Any], path: Path, scale: str = "") -> Plan:
+    """Plan the runs of a sweep.
+
+    Parameters
+    ----------
+    content : mapping
+        The content of a sweep file.
+    path : Path
+        The file, which errors name.
+    scale : str, optional
+
+    Raises
+    ------
+    UsageError
+        If the content has no such scale or no run, or an unknown or forbidden key or value.
+    """
     _check_entries(content, _ENTRIES, f"{path}")
     scales = _entry(content, "scales", path, {})
     if scale and scale not in scales:
@@ -105,10 +124,7 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     common = dotted(_entry(content, "settings", path, {})) | dotted(
         _entry(chosen, "settings", path, {})
     )
-    runs, tables, figures = (
-        _entry(chosen if key in chosen else content, key, path, [])
-        for key in ("runs", "tables", "figures")
-    )
+    runs = _entry(chosen if "runs" in chosen else content, "runs", path, [])
     if not common and not any(runs):
         raise UsageError(
             f"{path} has no run: give it [settings], or [[runs]], or both", key="no-run"
@@ -126,8 +142,6 @@ def read_plan(path: Path, scale: str = "") -> Plan:
         source=str(content.get("source", "")),
         about=str(content.get("about", "")),
         runs=tuple(unique.values()),
-        tables=tuple(tables),
-        figures=tuple(figures),
     )
 
 
@@ -251,6 +265,12 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
 
 def _check_entries(table: Mapping[str, Any], allowed: Collection[str], where: str) -> None:
     for key in table:
+        if key in _NO_ENTRIES:
+            raise UsageError(
+                f"{where}: a sweep file has no [[{key}]] any more, remove it; curvfed report writes"
+                " one table, curves and boxes of every sweep, and results.sqlite has all figures",
+                key="no-entry",
+            )
         if key not in allowed:
             near = near_names(key, allowed)
             hint = "; keys of a run belong in [settings] or [[runs]]"

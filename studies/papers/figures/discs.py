@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from curvfed.extensions.reports.hull_figures import Disc, everything, perpendicular, view
-from curvfed.extensions.sweeps.commands.pages.panels import Keys, NothingToDraw
-from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec
+from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import Place
 from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.report import charts, style
-from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.generated import two_classes
+from studies.papers.figures.panels import Keys
+from studies.papers.figures.spec import NothingToDraw, Spec
 
 PARTS = {"panels", "points", "hulls", "geodesics", "truth"}
 """`panels`: keys that tell them apart, hull.epsilon if left out. Of several seeds the first is
@@ -44,7 +44,7 @@ def draw(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw a disc for each panel, scaled to radius 1; closer where all lies near its centre."""
     wanted = {part for part in PARTS - {"panels"} if spec.get(part, part in ("points", "hulls"))}
     if not wanted:
-        raise ConfigError(
+        raise ValueError(
             f"{spec.source}: a figure of kind discs needs one of geodesics, hulls, points, truth to be"
             " true"
         )
@@ -95,7 +95,7 @@ def _shown(spec: Spec, runs: Sequence[Run], wanted: set[str]) -> list[Shown]:
                 truth = _truth(run, spec.source) if "truth" in wanted else np.zeros((0, 2))
                 places[place] = Shown(place, run.value("dataset"), file, truth)
     if not places:
-        raise NothingToDraw(f"{spec.source}: no completed run has hulls.npz")
+        raise NothingToDraw
     return list(places.values())
 
 
@@ -103,7 +103,7 @@ def _truth(run: Run, source: str) -> Floats:
     """Reference point and normal (2, 2) of what labels the data set `uniform`, made again from the
     configuration."""
     if run.value("dataset") not in ("uniform", "auto"):
-        raise ConfigError(
+        raise ValueError(
             f"{source}: truth is known of the data set uniform alone, not of {run.value('dataset')}"
         )
     curvature = float(run.value("points.curvature"))

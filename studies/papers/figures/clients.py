@@ -9,30 +9,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvfed.extensions.sweeps.commands.pages.panels import (
-    Keys,
-    NothingToDraw,
-    Panel,
-    bar_mark,
-    draw_groups,
-    draw_panels,
-)
-from curvfed.extensions.sweeps.commands.pages.selection import Run, Spec, split
+from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, style
 from curvfed.strategies.base.figures import find
-from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import FINE_TUNE
+from studies.papers.figures.panels import Keys, Panel, bar_mark, draw_groups, draw_panels
+from studies.papers.figures.spec import NothingToDraw, Spec, split
 
-CLIENTS = {"bars", "panels", "at", "column", "base"}
+CLIENTS = {"bars", "panels", "at"}
 """`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last",
-what each client measured last, by default, or "best", in the round of best validation. `column`: of
-`clients.csv`, "score" by default, by the data set's own metric, or "score_before", before local
-training. `base`: where the axis begins, in percent, 0 by default. Clients of different seeds have
-different data: one seed is drawn, the first that most bars have."""
+what each client measured last, by default, or "best", in the round of best validation. Scores are
+by the data set's own metric. Clients of different seeds have different data: one seed is drawn, the
+first that most bars have."""
+
+SCORE = "score"
+"""The column of `clients.csv`."""
 
 AT = {"last": "", "best": ", best validation"}
-COLUMNS = {"score": "", "score_before": ", before training"}
 
 CLASSES = {"panels"}
 """`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the
@@ -54,15 +48,12 @@ AGAINST = ("client", "count", "graph")
 def draw_clients(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw a group of bars for each client."""
     panels = spec.keys("panels")
-    at = _choice(spec, "at", AT)
-    column = _choice(spec, "column", COLUMNS)
+    at = spec.get("at", "last")
     lines = spec.keys("bars", ["method"], panels)
     spec.grouped(runs, [*panels, *lines])
-    values = pd.DataFrame(
-        [row for run in runs for row in _rows(run, [*panels, *lines], at, column)]
-    )
+    values = pd.DataFrame([row for run in runs for row in _rows(run, [*panels, *lines], at)])
     if values.empty:
-        raise NothingToDraw(f"{spec.source}: clients.csv of no completed run has {column}")
+        raise NothingToDraw
     shown = []
     for place, every in split(values, panels):
         seeds = every[[*lines, "seed"]].drop_duplicates()["seed"].value_counts()
@@ -78,29 +69,17 @@ def draw_clients(spec: Spec, runs: Sequence[Run]) -> Any:
     )
 
 
-def _choice(spec: Spec, part: str, allowed: Mapping[str, str]) -> str:
-    """Read a part of a spec that is one of a few words, the first of them by default."""
-    choice = str(spec.get(part, next(iter(allowed))))
-    if choice not in allowed:
-        kind = spec.parts["kind"]
-        words = ", ".join(allowed)
-        raise ConfigError(
-            f"{spec.source}: {part} = {choice!r} in a figure of kind {kind}; allowed are {words}"
-        )
-    return choice
-
-
-def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str, Any]]:
+def _rows(run: Run, keys: Sequence[str], at: str) -> list[dict[str, Any]]:
     """What each client of a run measured last, or last up to the round of best validation."""
     files = RunFiles.read(run.folder)
     rounds, values = files.by_client(
-        column, *((FINE_TUNE,) if at == "last" and files.fine_tuned else IN_ROUNDS)
+        SCORE, *((FINE_TUNE,) if at == "last" and files.fine_tuned else IN_ROUNDS)
     )
     if at == "best":
         best = (files.summary.get("best_validation") or {}).get("round")
         values = values[: 0 if best is None else int(np.searchsorted(rounds, best, side="right"))]
     kind = find("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
-    label = replace(kind, words=kind.words + COLUMNS[column] + AT[at]).label
+    label = replace(kind, words=kind.words + AT[at]).label
     reached = (
         zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True)
         if len(values)
@@ -124,9 +103,7 @@ def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
     rows = [row for run in runs for row in _class_rows(run, keys)]
     table = _data_figures(rows, keys, ["seed", "client", "class"], ["examples"], spec.source)
     if table.empty:
-        raise NothingToDraw(
-            f"{spec.source}: no completed run tells the class counts of its clients"
-        )
+        raise NothingToDraw
     shown = list(split(table, keys))
     height = 3.4 if len(shown) < 3 else 2.9
     figure, every = style.panels(len(shown), height=height)
@@ -168,7 +145,7 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
     of = str(spec.get("of", "space"))
     against = str(spec.get("against", "client"))
     if of not in LABELS or against not in AGAINST or of == against:
-        raise ConfigError(
+        raise ValueError(
             f"{spec.source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed"
             " are of = space or graph, and against = client, count, or for space graph"
         )
@@ -181,9 +158,7 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
     rows = [row for run in runs for row in _curvature_rows(run, panels)]
     table = _data_figures(rows, panels, ["seed", "client"], columns, spec.source)
     if table.empty:
-        raise NothingToDraw(
-            f"{spec.source}: no completed run tells curvatures of its clients' {of}s"
-        )
+        raise NothingToDraw
     shown = list(split(table, panels))
     keys = []
     figure, every = style.panels(len(shown))
@@ -275,7 +250,7 @@ def _data_figures(
 
     Raises
     ------
-    ConfigError
+    ValueError
         If runs of one place tell different things of the same part.
     """
     index = list(dict.fromkeys([*keys, *parts]))
@@ -283,7 +258,7 @@ def _data_figures(
     again = frame[frame.duplicated(index)]
     if len(again):
         values = ", ".join(str(again.iloc[0][key]) for key in keys)
-        raise ConfigError(
+        raise ValueError(
             f"{source}: runs of one panel ({values}) have different data: name in panels or where"
             " what they differ in"
         )

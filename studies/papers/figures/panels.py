@@ -1,5 +1,5 @@
-"""The panels of a figure of a sweep: their lines, the looks of these, the names of the axes, and
-the legend above all panels; and means over seeds in them, as lines or as groups of bars."""
+"""The panels of a figure: their lines, the looks of these, the names of the axes, and the legend
+above all panels; and means over seeds in them, as lines or as groups of bars."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,21 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from curvfed.extensions.sweeps.commands.pages.selection import (
-    OF_ROUNDS,
-    Run,
-    Spec,
-    split,
-    values_of,
-)
-from curvfed.extensions.sweeps.commands.pages.study import FIGURE, Names, Place
+from curvfed.extensions.sweeps.commands.pages.selection import FIGURE, Run, values_of
+from curvfed.extensions.sweeps.commands.pages.study import Place
 from curvfed.server_app.report import charts, style
-from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
+from studies.papers.figures.spec import Names, NothingToDraw, Spec, split
 
 # In rows of as many methods as there are colours, so that methods that papers compare differ in
 # colour.
-_FIRST = (
+ORDER = (
     "flatland",
     "fedavg",
     "hyperfed",
@@ -49,23 +42,16 @@ _FIRST = (
     "fedrep",
     "flatland-euclidean",
 )
-ORDER = (*_FIRST, *(name for name in METHODS if name not in _FIRST))
 """A method's place in it sets its look, the same in all figures."""
 
 Keys = list[tuple[Any, str]]
 """Marks and their texts, for a legend."""
 
 LINES = {"x", "figures", "lines", "panels", "log"}
-"""`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of
-`rounds.csv` for its last value; a panel for each, or for each inner list. `lines`, `panels`: keys
+"""`x`: a key, or several. `figures`: columns of `results.sqlite`, a panel for each,
+or for each inner list. `lines`, `panels`: keys
 that tell them apart, the method if there are no `lines`. `log`: whether the x axis is logarithmic.
 """
-
-BARS = {"x", "figures", "bars", "panels", "base"}
-"""`x`: a key, or several, whose values have a group of bars each. `figures`: columns of
-`results.sqlite`, a panel for each, or for each inner list. `bars`, `panels`: keys that tell them
-apart, the method if there are no `bars`. `base`: where the axis begins, in the printed unit, 0 by
-default."""
 
 LOG_KEYS = ("learning-rate", "epsilon")
 FAR = 30.0
@@ -76,10 +62,6 @@ WIDE = 0.8
 
 Position = tuple[Any, ...]
 """The values of a panel's keys, which say where on its x axis a point stands."""
-
-
-class NothingToDraw(ConfigError):
-    """No completed run has the data of a figure."""
 
 
 class Panel(NamedTuple):
@@ -215,14 +197,18 @@ def seeds_key(counts: set[int], mark: Any = None) -> Keys:
 
 def draw_lines(spec: Spec, runs: Sequence[Run]) -> Any:
     """Draw means over the seeds with their spreads, joined where x is a number."""
-    shown = _panels(spec, runs, "lines")
+    x = spec.keys("x")
+    panels = spec.keys("panels")
+    groups = spec.columns("figures")
+    lines = spec.keys("lines", ["method"], [*x, *panels])
+    keys = [*panels, *lines, *x]
+    spec.grouped(runs, keys)
+    figures = list(dict.fromkeys(itertools.chain(*groups)))
+    values = values_of(runs, keys, figures).dropna(subset="value")
+    if values.empty:
+        raise NothingToDraw
+    shown = panels_of(spec, values, groups, panels, lines, x)
     return draw_panels(spec, shown, partial(_draw_lines, spec), line_mark, _keys(shown))
-
-
-def draw_bars(spec: Spec, runs: Sequence[Run]) -> Any:
-    """Draw means over the seeds, with their spreads and a dot for each seed."""
-    shown = _panels(spec, runs, "bars")
-    return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, _keys(shown))
 
 
 def draw_groups(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
@@ -246,8 +232,6 @@ def draw_groups(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.
             if len(part) > 1:
                 axes.plot(middle + width * 0.25 * np.linspace(-1, 1, len(part)), part, "o", **white)
     axes.grid(False, axis="x")
-    if base := spec.get("base", 0.0):
-        axes.set_ylim(bottom=base)
 
 
 def _draw_lines(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
@@ -272,30 +256,6 @@ def _draw_lines(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.
             marker=line_look.marker,
             **thin,
         )
-
-
-def _panels(spec: Spec, runs: Sequence[Run], part: str) -> list[Panel]:
-    """The panels of a spec whose part `part` tells lines apart."""
-    x = spec.keys("x")
-    panels = spec.keys("panels")
-    if not x:
-        raise spec.error(f"a figure of kind {spec.parts['kind']} needs x", "incomplete-figure")
-
-    def check(column: str) -> str:
-        if column.startswith(OF_ROUNDS):
-            return spec.column_of_rounds(column.removeprefix(OF_ROUNDS))
-        return spec.known_figure(column, runs)
-
-    groups = spec.columns("figures", check)
-    lines = spec.keys(part, ["method"], [*x, *panels])
-    keys = [*panels, *lines, *x]
-    spec.grouped(runs, keys)
-    figures = list(dict.fromkeys(itertools.chain(*groups)))
-    values = values_of(runs, keys, figures).dropna(subset="value")
-    if values.empty:
-        text = f"no completed run has {', '.join(figures)}"
-        raise spec.error(text, "no-figures", NothingToDraw)
-    return panels_of(spec, values, groups, panels, lines, x)
 
 
 def _by_x(values: pd.DataFrame, keys: list[str], at: Mapping[Position, float], aside: float) -> Any:
