@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock release clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock release hub clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -15,6 +15,7 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPR
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
 CYCLONEDX := 7.5.0
+HUB := dist/hub/curvfed
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,7 +60,7 @@ test-long: setup ## longer tests: laws and oracles with more examples, the insta
 test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
 	$(VENV)/bin/pytest -rs tests/hosts
 
-accept: setup ## the acceptance tables, with DATA=folder
+accept: setup ## the acceptance tables, on which figures of the pages rest: DATA=folder
 	$(PY) -m studies.accept --data "$(DATA)" $(ARGS)
 
 comparisons: setup ## the comparisons of methods, tuned alike, into docs/measured: DATA=folder; half an hour each
@@ -86,6 +87,7 @@ reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/file
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_commands.py
 	$(PY) docs/make_pages.py
+	$(PY) docs/images/make_rooms.py
 
 # One version of attrs for users with and without the extra `dp`, whose package needs an old one.
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)
@@ -101,6 +103,11 @@ release: setup ## wheel, source archive, bill of materials and checksums in dist
 	@if [[ -n "$(KEY)" ]]; then ssh-keygen -Y sign -f "$(KEY)" -n curvfed-release dist/SHA256SUMS; \
 	else echo 'nothing is signed: KEY=~/.ssh/id_ed25519 names the key'; fi
 	@cd dist && ls -l
+
+# The hub takes at most a thousand files: what only developers need stays out.
+hub: ## the folder for `flwr app publish`, of the last commit, in dist/hub/curvfed
+	rm -rf "$(HUB)" && mkdir -p "$(HUB)"
+	git archive HEAD ':!tests' ':!extensions/*/tests' ':!studies' ':!benchmarks' ':!docs/results' ':!docs/measured' | tar -x -C "$(HUB)"
 
 clean: ## remove environments, caches and build products; results stay
 	rm -rf .venv .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.fab

@@ -23,6 +23,7 @@ from one_client import Settings, a_client, a_fine_tuning, a_round, own_graph
 from plain_loop import plain_steps
 
 from benchmarks.measure import Pair, Place, Row
+from curvfed.extensions.links.models import LinkModelSpec
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
@@ -34,7 +35,6 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz_layers import lorentz_linear
 from curvfed.tasks.graphs.lorentz_modules import LorentzConv
-from curvfed.tasks.links.models import LinkModelSpec
 from curvfed.tasks.registry import tasks_of
 
 STEPS = 50

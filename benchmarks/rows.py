@@ -43,9 +43,3 @@ def chosen(words: Sequence[str], place: Place) -> list[tuple[str, Row]]:
         for one in rows
         if not words or one[0] in words or any(part in one[1].what for part in parts)
     ]
-
-
-def one(name: str, place: Place) -> Row:
-    """The only row whose name has this in it."""
-    [(_, row)] = chosen([name], place)
-    return row

@@ -28,12 +28,10 @@ from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
-    from curvfed.tasks.graphs.data.client_graph import ClientGraph
-    from curvfed.tasks.images.clients import ClientImages
-    from curvfed.tasks.links import ClientLinks
+    from curvfed.tasks.examples import Examples
     from curvfed.tasks.points import ClientPoints
 
-    Data = ClientGraph | ClientImages | ClientLinks | ClientPoints
+    Data = Examples | ClientPoints
 else:
     Data = object  # the classes are imported where a run has such data
 
@@ -57,9 +55,7 @@ def load_data(config: RunConfig, node: Node, ledger: "Ledger | None" = None) -> 
     """
     data: Data
     if node.data is not None:
-        from curvfed.tasks.in_memory import task_of
-
-        data = open_dataset(config, task_of(node.data)).in_memory(node.data)
+        data = open_dataset(config, node.data.task).in_memory(node.data)
         return data
     if node.data_path is not None:
         task = tasks_as(decide(node.data_path).tasks, config.row.tasks)[0]

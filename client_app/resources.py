@@ -6,7 +6,7 @@ import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,10 +20,6 @@ from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
-
-if TYPE_CHECKING:
-    from curvfed.strategies.config.build_method import AnyModelSpec
-
 
 REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 
@@ -48,9 +44,7 @@ def device_of(config: RunKeys, node: Node) -> torch.device:
     return pick_device(node.device or config.device)
 
 
-def fitting_model(
-    spec: "AnyModelSpec", config: RunKeys, data: Data, device: torch.device
-) -> nn.Module:
+def fitting_model(spec: Any, config: RunKeys, data: Data, device: torch.device) -> nn.Module:
     """The model with its seeded initial parameters on the device.
 
     Raises

@@ -330,4 +330,4 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
         if key not in defaults
     ]
     if unknown:
-        raise UsageError("\n".join(unknown), key="unknown-key")
+        raise UsageError("\n".join(unknown) + plugins.absent_hint(), key="unknown-key")

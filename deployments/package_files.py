@@ -21,7 +21,7 @@ import tomli_w
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
 from curvfed.tasks.errors import near_names
-from curvfed.tasks.plugins import LOCAL
+from curvfed.tasks.plugins import LOCAL, extension_files
 
 PRESETS = "presets"
 
@@ -33,14 +33,16 @@ ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks", "extensi
 
 
 def package_files(kind: str) -> dict[str, Path]:
-    """The files of a folder below `curvfed`, such as `PRESETS`, by name: `quick`, or
-    `baselines/images/moon` in folders."""
+    """The files of a folder below `curvfed`, such as `PRESETS`, and of the folders of this name in
+    extensions, by name: `quick`, or `baselines/images/moon` in folders."""
     # The resource folder has no path, but its entries have.
     entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())
-    folder = Path(str(entry)).parent
-    files = {
-        path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.toml")
-    }
+    folders = [Path(str(entry)).parent]
+    folders += [file.parent / kind for file in extension_files().values()]
+    files = {}
+    for folder in folders:
+        for path in folder.rglob("*.toml"):
+            files[path.relative_to(folder).with_suffix("").as_posix()] = path
     return dict(sorted(files.items()))
 
 

@@ -33,10 +33,9 @@ from curvfed.strategies.wire.codec import decode_reply, encode_reply
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply
 from curvfed.tasks.class_names import names_listed
-from curvfed.tasks.dataset import Place
+from curvfed.tasks.dataset import Place, dataset_class
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS, SPACE_MODELS
-from curvfed.tasks.links import split_names
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import OWN, is_named, source_of
 
 
@@ -123,7 +122,7 @@ def look_at_data(
                     lines.append(f"{words}: {names_listed(data.class_names)}")
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
-                    lines += _ignored_relations(request, data)
+                    lines += [f"{NOTE}{note}" for note in _notes_on_method(request, data)]
         if 1 < num_loaded < number and first:
             lines.append(f"… {number - num_loaded} more")
     if first:
@@ -151,18 +150,10 @@ def _trivial(data: Data) -> str:
     return "".join(texts)
 
 
-def _ignored_relations(request: Request, data: Data) -> list[str]:
-    """A note if scores do not depend on the relations, of which there are several."""
-    if data.task != "links" or encoder(request.resolved, data.task) not in SPACE_MODELS:
-        return []
-    _, relations = split_names(data.class_names)
-    if len(relations) == 1:
-        return []
-    return [
-        f"{NOTE}the links have {len(relations)} relations, and the scores of method ="
-        f" {request.config.method} do not depend on them; those of links-complex and links-rotate"
-        " do"
-    ]
+def _notes_on_method(request: Request, data: Data) -> list[str]:
+    """What the method of the run does not use of these data."""
+    model = encoder(request.resolved, data.task)
+    return dataset_class(data.task).unused(request.resolved, data, model)
 
 
 def _describe_client(data: Data, client: int, number: int) -> list[str]:
@@ -212,13 +203,13 @@ def assign_data(nodes: list[dict[str, Any]], data: Sequence[object], config: Run
             nodes[place]["data-path"] = os.fspath(item)
             continue
         # Imported only here, because it knows the arrays of every kind of data.
-        from curvfed.tasks.in_memory import check_data, task_of
+        from curvfed.tasks.in_memory import check_data
 
         raw = check_data(
             f"data[{place}]", item, label_key=config.points.label_key, tasks=config.row.tasks
         )
         nodes[place][IN_MEMORY] = raw
-        task = task_of(raw)
+        task = raw.task
         if task not in config.row.tasks:
             raise ConfigError(
                 f'data[{place}] is {task}; method = "{config.method}" works on'

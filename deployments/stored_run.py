@@ -165,7 +165,7 @@ class Run:
         ValueError
             If the run has neither: a run of rounds needs scores of two rounds.
         """
-        from curvfed.server_app.report.run_figures import run_figure
+        from curvfed.server_app.report.parts import run_figure
 
         return run_figure(self.path)
 
@@ -266,7 +266,7 @@ class Run:
             StoreError is a RuntimeError, the others are ValueErrors.
         """
         from curvfed.deployments.predict import predict
-        from curvfed.deployments.predict.links import LinkOptions
+        from curvfed.deployments.predict.prediction import Options
         from curvfed.tasks.in_memory import check_data
         from curvfed.tasks.kinds import KINDS
 
@@ -277,7 +277,7 @@ class Run:
         elif not isinstance(data, str) and KINDS[trained.facts.task].has_classes:
             facts = trained.facts if client is None else trained.facts_of(client)
             examples = check_data("the data", data, facts.class_names)
-        return predict(trained, examples, client, options=LinkOptions(**options)).table()
+        return predict(trained, examples, client, options=Options(**options)).table()
 
     @turn("adapt")
     def adapt(

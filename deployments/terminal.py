@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find, words_of
+from curvfed.strategies.base.figure import DETAIL
+from curvfed.strategies.base.figures import BEST, FIGURES, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import TO_PLAIN
 

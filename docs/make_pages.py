@@ -3,7 +3,9 @@
 `templates/` has both pages, with a reference in place of each figure: {FILE#PATH#FORM}. FILE is a
 JSON file of `docs/measured` without its ending, PATH the keys that lead to a value, with `/`
 between, and FORM one of `FORMS`. In a list a key is the name of an entry. In {FILE#WORDS#quote},
-FILE is any text file of the repository, and the words must be in it. `measured/claims.md` lists
+FILE is any text file of the repository, and the words must be in it. A form of `QUESTIONS` writes
+the difference of a method's scores to those of another, with an interval that is corrected for all
+rows of its column. `measured/claims.md` lists
 every sentence and row with a figure, the command that makes its result, and the result.
 """
 
@@ -17,6 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from curvfed.extensions.sweeps.commands.paired import paired_difference
+
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 MEASURED = DOCS / "measured"
@@ -25,6 +29,12 @@ PAGES = {"README.md.in": ROOT / "README.md", "findings.md.in": DOCS / "findings.
 """By template, the page that is made from it."""
 
 CLAIMS = MEASURED / "claims.md"
+HIERARCHIES = "hierarchies"
+"""The result with a table of hierarchies."""
+
+QUESTIONS = ("is_it_the_curvature", "should_i_use_it")
+"""Forms of references to a method whose intervals hold together over a column of a table."""
+
 REFERENCE = re.compile(r"\{([^{}#]+)#([^{}#]*)#(\w+)\}")
 SENTENCE_END = re.compile(r"(?<=[.?!:;])(?:\*\*)?\s+(?=[A-Z*`\[])")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -52,10 +62,15 @@ def figure(file: str, path: str, form: str) -> str:
         if path not in _text(file):
             raise KeyError(f"{file} has no {path!r}")
         return path
+    return FORMS[form](_at(file, path))
+
+
+def _at(file: str, path: str) -> Any:
+    """The value of a result at a path."""
     value = _result(file)
     for key in filter(None, path.split("/")):
         value = _entry(value, key, file)
-    return FORMS[form](value)
+    return value
 
 
 @cache
@@ -143,9 +158,68 @@ FORMS: dict[str, Callable[[Any], str]] = {
 """By name, how a value is written."""
 
 
-def rendered(text: str) -> str:
-    """A text with figures in place of its references."""
-    return REFERENCE.sub(lambda match: figure(*match.groups()), text)
+def rendered(text: str, number: int = 1) -> str:
+    """A text with figures in place of its references.
+
+    Parameters
+    ----------
+    text : str
+    number : int
+        See `difference`.
+    """
+
+    def written(match: re.Match[str]) -> str:
+        file, path, form = match.groups()
+        if form in QUESTIONS:
+            return difference(file, path, form, number)
+        return figure(file, path, form)
+
+    return REFERENCE.sub(written, text)
+
+
+def compared(text: str) -> int:
+    """The number of differences behind a column of a template's table: its rows, and all
+    hierarchies in place of those that it shows."""
+    rows = [match for match in REFERENCE.findall(text) if match[2] == QUESTIONS[0]]
+    shown = [match for match in rows if match[0] == HIERARCHIES]
+    tables = _result(HIERARCHIES)["tables"] if shown else {}
+    return len(rows) - len(shown) + max(map(len, tables.values()), default=0)
+
+
+def difference(file: str, path: str, question: str, number: int) -> str:
+    """The difference of a curved method to itself at curvature 0, or to the best flat method, and
+    its interval.
+
+    Parameters
+    ----------
+    file, path : str
+        As in a reference, to the entry of the method, or of the hierarchy.
+    question : str
+        One of `QUESTIONS`.
+    number : int
+        The number of differences whose intervals are to hold together.
+
+    Raises
+    ------
+    KeyError
+        If the result has no such entry.
+    """
+    above, _, name = path.rpartition("/")
+    siblings = _at(file, above)
+    entry = _entry(siblings, name, file)
+    if file == HIERARCHIES:
+        methods = entry["methods"]
+        others = {QUESTIONS[0]: "links at 0", QUESTIONS[1]: entry["best_flat"]}
+        entry = methods["links"]
+    else:
+        methods = {method["method"]: method for method in siblings}
+        rivals = [method for method in siblings if method["is_rival"]]
+        best = max(rivals, key=lambda method: method["validation"])
+        twin = entry["at_zero"] or entry["control"]
+        others = {QUESTIONS[0]: twin, QUESTIONS[1]: best["method"]}
+    other = methods[others[question]]
+    mean, low, high, *_ = paired_difference(entry["scores"], other["scores"], number)
+    return _interval([100 * mean, 100 * low, 100 * high])
 
 
 @dataclass(frozen=True)
@@ -197,8 +271,10 @@ def claims_page() -> str:
     for name, page in PAGES.items():
         heads = "| sentence or row | command | result |"
         lines += [f"## {page.name}", "", heads, "| --- | --- | --- |"]
-        for claim in claims((TEMPLATES / name).read_text(encoding="utf-8"), page.name):
-            words = LINK.sub(r"\1", rendered(claim.text)).strip("| ").replace("|", "·")
+        template = (TEMPLATES / name).read_text(encoding="utf-8")
+        number = compared(template)
+        for claim in claims(template, page.name):
+            words = LINK.sub(r"\1", rendered(claim.text, number)).strip("| ").replace("|", "·")
             commands = dict.fromkeys(f"`{command_of(file)}`" for file in claim.files)
             results = ", ".join(f"`{file}`" for file in claim.files)
             lines.append(f"| {words} | {', '.join(commands)} | {results} |")
@@ -210,7 +286,8 @@ def pages() -> dict[Path, str]:
     """By path, the text of each page."""
     texts = {}
     for name, page in PAGES.items():
-        texts[page] = rendered((TEMPLATES / name).read_text(encoding="utf-8"))
+        template = (TEMPLATES / name).read_text(encoding="utf-8")
+        texts[page] = rendered(template, compared(template))
     return {**texts, CLAIMS: claims_page()}
 
 

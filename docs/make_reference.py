@@ -103,7 +103,8 @@ PLACES = {
 
 def figures_page() -> str:
     """The text of the page of figures."""
-    from curvfed.strategies.base.figures import FIGURES, LARGEST, LARGEST_COUNT, ROWS
+    from curvfed.strategies.base.figure import LARGEST, LARGEST_COUNT
+    from curvfed.strategies.base.figures import FIGURES, ROWS
     from curvfed.strategies.methods import METHODS
 
     for method in METHODS:  # each registers its own
@@ -145,18 +146,19 @@ Such a file or folder is refused before a run is made, with these words. PATH is
 
 def files_page() -> str:
     """The text of the page of files: what the readers take, and what they refuse with advice."""
-    from curvfed.tasks.foreign import FOREIGN, FOREIGN_FOLDERS, NETWORKS, PFLLIB
+    from curvfed.extensions.links.foreign import FILES, FOLDERS, NETWORKS
+    from curvfed.tasks.foreign import FOREIGN, FOREIGN_FOLDERS, PFLLIB
     from curvfed.tasks.registry import catalogue
 
     own = [(origin, task) for name, task, origin in catalogue() if name == "a path"]
     taken = [_row(origin.removeprefix("your own: "), task) for origin, task in own]
     endings: dict[tuple[str, str], list[str]] = {PFLLIB: [".npz"], NETWORKS[".json"]: [".json"]}
-    for ending, kind in FOREIGN.items():
+    for ending, kind in (FILES | FOREIGN).items():
         endings.setdefault(kind, []).append(ending)
     refused = []
     for (kind, advice), names in endings.items():
         refused.append(_row(" ".join(f"`{name}`" for name in names), kind, advice))
-    for name, (kind, advice) in FOREIGN_FOLDERS.items():
+    for name, (kind, advice) in (FOLDERS | FOREIGN_FOLDERS).items():
         first, *lines = advice.split("\n")
         code = "<br>".join(f"`{line}`" for line in lines)
         refused.append(_row(f"a folder with `{name}`", kind, f"{first}<br>{code}"))

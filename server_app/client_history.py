@@ -25,7 +25,7 @@ LONGEST = 1e300
 """Stored for an infinite length, which JSON lacks."""
 
 ADVICE_LONG = (
-    "such an update can ruin the model; aggregation = robust or a smaller update-bound limits it"
+    "such an update can ruin the model; a robust aggregation or a smaller update-bound limits it"
 )
 ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 

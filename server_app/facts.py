@@ -9,7 +9,6 @@ from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links import RELATION
 
 DIFFERENT_PARTITION = (
     "its part belongs to another partition of the public data set: num-partitions and the data"
@@ -141,13 +140,9 @@ def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
         key = (
             description.partition_digest,
             str(description.num_partitions),
-            # the links of a client may name its own entities alone
+            # names that are no classes may be those of the client alone, such as entities of links
             *(description.class_names if kind.has_classes else ()),
         )
-    has_relations = any(name.startswith(RELATION) for name in description.class_names)
-    relations = " with relations" if has_relations else " without relations"
-    sizes = kind.sizes.format(
-        num_features=description.num_features, shape=description.shape, relations=relations
-    )
+    sizes = kind.sizes_of(description.num_features, description.shape, description.class_names)
     source = ", part of a public data set" if key else ""
     return f"{description.task}{sizes} scored by {description.metric}{source}", key

@@ -1,10 +1,10 @@
-"""The global model of a run on images, points or links at the server, scored on test data that no
-client has."""
+"""The global model of a run on images or points at the server, scored on test data that no client
+has."""
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
@@ -24,10 +24,7 @@ from curvfed.tasks.heads import PrototypeHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.kinds import GLOBAL_TRIVIAL
-from curvfed.tasks.links import ClientLinks, split_names
-from curvfed.tasks.links.dataset import LinkDataset
-from curvfed.tasks.links.models import Embedding
+from curvfed.tasks.kinds import GLOBAL_TRIVIAL, KINDS
 from curvfed.tasks.registry import source_of
 from curvfed.tasks.task import predictions
 
@@ -45,9 +42,26 @@ THUMBNAIL = 64
 """Maximum number of pixels on a side of such an image."""
 
 
+class ScoredModel(Protocol):
+    """A model of all clients that the server scores."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Further figures, those of the trivial answer among them."""
+        ...
+
+    def score(self, arrays: Arrays) -> float | None:
+        """The accuracy of the model with these arrays on the test data, if there are any."""
+        ...
+
+    def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
+        """Write the arrays from which the report draws."""
+        ...
+
+
 def open_global_model(
     config: RunConfig, federation: Federation, is_global: bool
-) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
+) -> "ScoredModel | None":
     """The model that all clients share and the test data; None if either is missing.
 
     Parameters
@@ -74,8 +88,10 @@ def open_global_model(
     if config.row.personal_names(named_state(model)):
         log.info("no global accuracy: parts of the model stay with the clients")
         return None
-    if isinstance(model, Embedding):
-        return GlobalLinks(model, test, federation.facts.class_names, config, device)
+    make = KINDS[federation.facts.task].part("global-model")
+    if make is not None:
+        added: ScoredModel = make(model, test, federation.facts.class_names, config, device)
+        return added
     if not isinstance(model, ImageNet):
         return GlobalPoints(model, test, federation.facts.class_names, device)
     is_own = config.test_data != "auto" or source_of(config.dataset) is None
@@ -88,60 +104,6 @@ def trivial_figures(labels: Array) -> dict[str, float]:
     """The accuracy of always answering the most frequent class of the test data."""
     _, counts = np.unique(labels, return_counts=True)
     return {GLOBAL_TRIVIAL: float(counts.max() / counts.sum())}
-
-
-class GlobalLinks:
-    """An embedding and all links; arguments as those of `GlobalModel`.
-
-    Attributes
-    ----------
-    figures : dict of str to float
-        Further figures of the last score.
-    """
-
-    def __init__(
-        self,
-        model: Embedding,
-        links: ClientLinks,
-        class_names: tuple[str, ...],
-        config: RunConfig,
-        device: torch.device,
-    ) -> None:
-        self._model = model
-        self._class_names = class_names
-        self._task = LinkDataset.task(config, links, class_names, device, model)
-        trivial = self._task.whole_scores(self._task.frequent_tails())
-        self._trivial = {"frequent_map": trivial["reconstruction_map"]}
-        if "mrr" in trivial:
-            self._trivial["global_frequent_mrr"] = trivial["mrr"]
-        self.figures: dict[str, float] = {}
-
-    def score(self, arrays: Arrays) -> float | None:
-        """Hits@1 of the test links, if there are any."""
-        load_arrays(arrays, named_state(self._model))
-        figures: dict[str, float] = self._task.whole_scores(self._model)
-        accuracy = figures.pop("hits_1", None)
-        self.figures = {
-            name if name == "reconstruction_map" else f"global_{name}": value
-            for name, value in figures.items()
-        }
-        self.figures |= self._trivial
-        return accuracy
-
-    def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
-        """Write `links.npz`, from which the report draws: names, points of the ball or rows, and
-        links."""
-        load_arrays(arrays, named_state(self._model))
-        entities, _ = split_names(self._class_names)
-        triples = torch.cat(list(self._task.triples.values()))
-        rows = self._model.table()[:, : self._model.num_columns]
-        content = {
-            "names": np.array(entities),
-            "rows": rows.numpy(force=True),
-            "triples": triples.numpy(force=True),
-            "is_curved": np.array(rows.shape[1] > self._model.entities.shape[1]),
-        }
-        write_npz(folder / "links.npz", content)
 
 
 class GlobalPoints:

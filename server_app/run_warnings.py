@@ -22,7 +22,6 @@ from curvfed.strategies.config.run_config import RunConfig, defaults
 from curvfed.tasks.class_names import alike, placeholders, row_of
 from curvfed.tasks.examples import FAR_FEATURES
 from curvfed.tasks.kinds import GLOBAL_TRIVIAL, GUESSES, KINDS, TRIVIAL_OF
-from curvfed.tasks.links import unfit_tests
 
 FEWEST = 20
 """Minimum number of training examples for a warning about many classes; fewer may each have a class
@@ -36,15 +35,6 @@ LOGGED_AT_ONCE = frozenset({"refused", "updates", "falls", "absences", "lost"})
 
 LARGE_LOSS = 1e3
 """Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
-
-UNRANKED = 0.1
-"""Largest share of test links without a rank that is no warning."""
-
-UNSCORED_LINKS = (
-    "nothing measures this run: no client trains both entities of a test link; give the clients"
-    " more links, or more of them to test (test-size, or the test file of a folder)"
-)
-"""The warning of a run on links without a scored one."""
 
 MOST_NAMED = 5
 """Largest number of clients or classes that a sentence names."""
@@ -160,8 +150,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         texts["weight"] = _overweight(sizes)
     texts["tests"] = _untested(federation)
     statistics = [item.statistics for item in federation.descriptions.values()]
-    if facts.task == "links":
-        texts["links"] = "; ".join(unfit_tests(statistics, UNRANKED))
+    texts[facts.task] = KINDS[facts.task].warning(statistics)
     texts["features"] = _features(federation)
     if state.largest_loss > LARGE_LOSS:
         texts["loss"] = (
@@ -232,20 +221,12 @@ def _below_trivial(federation: Federation, state: State) -> dict[str, str]:
 def _unmeasured(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
     scored = state.scored.get("last") or state.scored.get("figures")
-    # Links that a run learned are given back, which predicts none.
-    if federation.facts.task == "links" and config.table("links").hold_out:
+    kind = KINDS[federation.facts.task]
+    if not kind.is_measured_by_figures(config):
         scored = state.scored.get("last")
     if figures[PERSONAL_ACCURACY] is not None or scored:
         return {}
-    if federation.facts.task == "links":
-        return {"unmeasured": UNSCORED_LINKS}
-    return {
-        "unmeasured": (
-            "nothing measures this run: no client has test examples, and the server scores no"
-            " model; give the clients test examples (test masks, test-size), or choose a method"
-            " with one model for all clients, which the server scores on test-data"
-        )
-    }
+    return {"unmeasured": kind.unscored}
 
 
 def _refused(federation: Federation) -> str:

@@ -25,9 +25,9 @@ from curvfed.client_app.node import Node
 
 # A client's own model, and what its graph is beside curvatures: no public function has them.
 from curvfed.deployments.arguments import read_request
-from curvfed.deployments.curvature import GraphCurvature, measure
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.extensions.curvature.commands.graphs import GraphCurvature, measure
 from curvfed.geometry.arrays import Floats
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.graphs.inputs import GraphInputs

@@ -32,9 +32,9 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor
 
 import curvfed
-from curvfed.tasks.links import balanced_tree
-from curvfed.tasks.links.client_task import average_precision
-from curvfed.tasks.links.ranking import KnownLinks
+from curvfed.extensions.links.client_task import average_precision
+from curvfed.extensions.links.ranking import KnownLinks
+from curvfed.extensions.links.raw import balanced_tree
 from studies.peers.job import check_clone, modules
 
 DIM = 5

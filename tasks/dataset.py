@@ -7,7 +7,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,7 +17,7 @@ from curvfed.tasks.formats import decide
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData, find_path
 from curvfed.tasks.record_split import RecordSplit
-from curvfed.tasks.registry import source_of
+from curvfed.tasks.registry import data_set_of_package, source_of
 
 log = logging.getLogger("curvfed")
 
@@ -151,6 +150,42 @@ class Dataset(ABC):
     def task(run: Any, examples: Any, class_names: tuple[str, ...], device: Any, model: Any) -> Any:
         """A client's `curvfed.tasks.task.Task` for a model, as the run's configuration says."""
 
+    @staticmethod
+    @abstractmethod
+    def model_spec(
+        run: Any,
+        facts: Any,
+        model: str,
+        options: Mapping[str, Any],
+        num_features: int,
+        num_classes: int,
+    ) -> Any:
+        """The settings of the network that a run trains on such data.
+
+        Parameters
+        ----------
+        run : RunConfig
+            With its defaults resolved.
+        facts : Facts
+            Of all clients.
+        model : str
+            The name of the network; "" for none.
+        options : mapping of str to value
+            Further settings that the method sets.
+        num_features, num_classes : int
+            Those of the client, for facts without them.
+
+        Raises
+        ------
+        ModelError
+            If such data cannot have the network.
+        """
+
+    @staticmethod
+    def unused(run: Any, examples: Any, model: str) -> list[str]:
+        """What a network does not use of a client's examples, in words."""
+        return []
+
     def locate(self, name: str = "") -> Located[Any]:
         """Find the files of the data set, or of the one of several with this name.
 
@@ -167,7 +202,7 @@ class Dataset(ABC):
         source = source_of(name)
         if source is not None:
             return source.find_or_download(self.spec.data_dir, lambda: self.find(source))
-        data_set = plugins.data_set(name)
+        data_set = data_set_of_package(name)
         if data_set is not None:
             return self._of_package(name, data_set)
         return self.locate_own(find_path(name, self.spec.data_dir))
@@ -300,7 +335,7 @@ class Dataset(ABC):
         sources = self.sources()
         if sources:
             return [self._public_place(source) for source in sources]
-        if plugins.data_set(self.spec.dataset) is not None:
+        if data_set_of_package(self.spec.dataset) is not None:
             return [Place(f"{self.spec.dataset}, by a package that is installed here")]
         located = self.locate()
         form = f"{located.title}, " if located.title else ""
@@ -336,8 +371,8 @@ class Dataset(ABC):
 
 def dataset_class(task: str) -> type[Dataset]:
     """The implementation for a task, imported where a run has such data."""
-    module = import_module(f"curvfed.tasks.{KINDS[task].package}.dataset")
-    return module.DATASET
+    implementation: type[Dataset] = KINDS[task].part("dataset")
+    return implementation
 
 
 def _folders_of(files: Sequence[Path]) -> str:

@@ -91,6 +91,13 @@ class DataError(SafeError, ValueError):
         self.names = names
 
 
+class ModelError(SafeError, ValueError):
+    """A network that the data of a run cannot have; the text names the key, its value and what is
+    allowed."""
+
+    area = "config"
+
+
 def unreadable(path: Path, error: Exception, expected: str) -> DataError:
     """The error for a file that a library cannot read, by the library's own error."""
     if isinstance(error, BlockingIOError):

@@ -114,6 +114,16 @@ class Examples(ABC):
     def task(self) -> str:
         """The key of `curvfed.tasks.kinds.KINDS`."""
 
+    @property
+    @abstractmethod
+    def num_features(self) -> int:
+        """The number of features of an example."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> str:
+        """The shape of an image, "1x28x28"; "" for other data."""
+
     @abstractmethod
     def describe(self) -> str:
         """The amount of data, in words."""

@@ -1,15 +1,11 @@
 """Files and folders of other tools that are not read: their kinds, and what to give instead."""
 
-import re
 import zipfile
 from itertools import islice
 from pathlib import Path
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.link_tables import LINKS
-
-_NODE_LINK = re.compile(rb'\s*\{\s*"(directed|multigraph|graph|nodes|links)"')
-"""The beginning of a file of nodes and links."""
+from curvfed.tasks.kinds import KINDS
 
 AS_IMAGES = (
     "give its images as a folder with a folder of images per class, or in Python as data=[(images,"
@@ -73,34 +69,6 @@ _IMAGES = {
     ".nii.gz": "a NIfTI volume",
 }
 _GRAPHS = {".gpickle": "a pickled graph, which is not opened, as it could run code"}
-_NETWORKS = {
-    ".graphml": ("a GraphML file", "read_graphml(PATH)"),
-    ".gml": ("a GML file", "read_gml(PATH)"),
-    ".gexf": ("a GEXF file", "read_gexf(PATH)"),
-    ".net": ("a Pajek file", "read_pajek(PATH)"),
-    ".edgelist": ("an edge list", "read_edgelist(PATH, create_using=networkx.DiGraph)"),
-    ".json": (
-        "a node-link JSON file",
-        "node_link_graph(json.loads(pathlib.Path(PATH).read_text()))",
-    ),
-}
-NETWORKS = {
-    ending: (
-        f"{kind} of networkx or Gephi",
-        f"write its edges as a table of links: graph = networkx.{reader}, then"
-        ' networkx.write_edgelist(graph, "links.tsv", delimiter="\\t", data=False)',
-    )
-    for ending, (kind, reader) in _NETWORKS.items()
-}
-"""Kinds of graphs by the end of their names, with the lines that make links of them."""
-
-TRIPLES = (
-    "a file of RDF",
-    'write its triples as .tsv: triples = rdflib.Graph().parse(PATH), then csv.writer(open("links'
-    '.tsv", "w"), delimiter="\\t").writerows((head, relation, tail) for head, relation, tail in'
-    " triples)",
-)
-
 _ARCHIVES = {
     ".zip": "an archive",
     ".tar": "an archive",
@@ -108,8 +76,6 @@ _ARCHIVES = {
 }
 
 FOREIGN = {
-    **NETWORKS,
-    **dict.fromkeys((".nt", ".ttl", ".owl", ".rdf"), TRIPLES),
     **{ending: (kind, AS_TABLES) for ending, kind in _TABLES.items()},
     **{ending: (kind, AS_POINTS) for ending, kind in _POINTS.items()},
     **{ending: (kind, AS_IMAGES) for ending, kind in _IMAGES.items()},
@@ -119,39 +85,11 @@ FOREIGN = {
 }
 """Kinds of files by the end of their names, with alternatives."""
 
-_TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
-
 FOREIGN_FOLDERS = {
-    "entity2id.txt": (
-        "a folder of OpenKE",
-        f"{LINKS}{_TO_TABLES}"
-        "read = lambda name: [line.split() for line in open(name)][1:]; e, r = (dict(pair[::-1] for"
-        " pair in read(f'{kind}2id.txt')) for kind in ('entity', 'relation'))\n"
-        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
-        "{r[k]}\\t{e[t]}\\n' for h, t, k in read(part + '2id.txt'))",
-    ),
-    "entity_ids.del": (
-        "a folder of LibKGE",
-        f"{LINKS}{_TO_TABLES}"
-        "read = lambda name: [line.strip().split('\\t') for line in open(name)]; e, r ="
-        " (dict(read(f'{kind}_ids.del')) for kind in ('entity', 'relation'))\n"
-        "for part in ('train', 'valid', 'test'): open(part + '.tsv', 'w').writelines(f'{e[h]}\\t"
-        "{r[k]}\\t{e[t]}\\n' for h, k, t in read(part + '.del'))",
-    ),
-    "split/*/train.pt": (
-        "a folder of links of the Open Graph Benchmark",
-        f"{LINKS}{_TO_TABLES}"
-        "import glob, os, torch; from pathlib import Path; os.makedirs('links', exist_ok=True)\n"
-        "for file in glob.glob('split/*/*.pt'): d = torch.load(file, weights_only=False); names ="
-        " [name for name in ('head', 'relation', 'tail', 'source_node', 'target_node') if name in"
-        " d]; rows = zip(*(d[name] for name in names)) if names else d['edge'];"
-        " Path('links', Path(file).stem + '.tsv').write_text(''.join('\\t'.join(str(int(n)) for n"
-        " in row) + '\\n' for row in rows))",
-    ),
     ".zgroup": ("a zarr store", AS_POINTS),
     "zarr.json": ("a zarr store", AS_POINTS),
 }
-"""Folders of other tools, by a file in them; those of links with two lines of Python."""
+"""Folders of other tools, by a file in them."""
 
 PEEK_FILES = 1000
 """The maximum number of files to check in a folder."""
@@ -180,19 +118,18 @@ def kind_of_file(path: Path) -> tuple[str, str] | None:
     """The kind of a file that is not read, and what to give instead; None for other files."""
     if path.suffix.lower() == ".npz":
         return _kind_of_arrays(path)
-    if path.suffix.lower() == ".json" and _is_node_link(path):
-        return NETWORKS[".json"]
+    if added := _kind_of_added(path):
+        return added
     endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
     return next((FOREIGN[ending] for ending in endings if ending in FOREIGN), None)
 
 
-def _is_node_link(path: Path) -> bool:
-    """Whether a JSON file begins as networkx and D3 write nodes and links."""
-    try:
-        with path.open("rb") as file:
-            return bool(_NODE_LINK.match(file.read(100)))
-    except OSError:
-        return False
+def _kind_of_added(path: Path) -> tuple[str, str] | None:
+    """The kind of a file or folder of another tool with data that an extension reads."""
+    for kind in KINDS.values():
+        if kind.foreign and (answer := kind.foreign(path)):
+            return answer
+    return None
 
 
 def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
@@ -218,6 +155,8 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
 def _kind_of_folder(path: Path) -> tuple[str, str] | None:
     """The kind of a folder without images, by files of certain names, or by the first file of a
     known kind."""
+    if added := _kind_of_added(path):
+        return added
     for pattern, kind in FOREIGN_FOLDERS.items():
         if any(path.glob(pattern)):
             return kind

@@ -4,8 +4,7 @@ the first that does decides."""
 import json
 import os
 import re
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -15,43 +14,16 @@ from typing import Any
 
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.foreign import kind_of_file, refuse_foreign
+from curvfed.tasks.format import Format, holds_array
 from curvfed.tasks.images import first_image
-from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.link_tables import LINKS, columns_of, folder_of_links, is_unclear
+from curvfed.tasks.kinds import ADDED, KINDS, added_by
 from curvfed.tasks.public_data import Located
-from curvfed.tasks.sources import EDGES, ENDINGS, STORED
+from curvfed.tasks.sources import ENDINGS, STORED
 from curvfed.tasks.stored_files import LastRead
-from curvfed.tasks.tables import ending, first_lines
+from curvfed.tasks.tables import ending
 
 IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 """The types of columns of images in Hugging Face's datasets."""
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format of data.
-
-    Attributes
-    ----------
-    title : str
-        The name in lists and error texts.
-    tasks : tuple of str
-        The names of `curvfed.tasks.kinds.KINDS` that it may be read as.
-    recognise : callable
-        Why an existing path has this format, in words; "" if it has not. Reads little, and imports
-        no large library.
-    reader : str
-        For a format of another tool, the function of a path, below `curvfed.tasks`, that returns
-        the data's `Located`; "" for those that the data set of each task reads.
-    has_users : bool
-        Whether the data belong to users, whom the clients share by default.
-    """
-
-    title: str
-    tasks: tuple[str, ...]
-    recognise: Callable[[Path], str]
-    reader: str = ""
-    has_users: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +60,7 @@ class Decision:
         DataError
             If the files are incomplete.
         """
-        locate = resolve_name(f"curvfed.tasks.{self.form.reader}")
+        locate = resolve_name(self.form.reader)
         located: Located[Any] = locate(self.path, **options)
         return replace(located, title=self.form.title)
 
@@ -115,7 +87,7 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
         return Decision(path, form, "by its name, as it is absent"), [path]
     inner = islice(path.iterdir(), PEEK_FOLDERS) if path.is_dir() else ()
     watched: list[str | Path] = [path, *inner]
-    for form in (UNCLEAR, *FORMATS):
+    for form in (*UNCLEAR, *FORMATS):
         reason = form.recognise(path)
         if reason:
             return Decision(path, form, reason), watched
@@ -136,22 +108,6 @@ def _why_unknown(path: Path) -> str:
         "the folder holds no files of the TU collection, NAME_A.txt, and no image in a folder of"
         f" its class; a folder is looked through for these in this order; allowed is {PATHS}"
     )
-
-
-def _array_names(path: Path) -> list[str]:
-    """The names of the arrays in an `.npz`, with .npy; none in other or damaged files."""
-    if path.suffix.lower() != ".npz" or not path.is_file():
-        return []
-    try:
-        with zipfile.ZipFile(path) as stored:
-            return stored.namelist()
-    except (OSError, zipfile.BadZipFile):
-        return []
-
-
-def _holds_array(path: Path, name: str) -> str:
-    """The reason for an `.npz` with this array."""
-    return f"it holds {name}" if f"{name}.npy" in _array_names(path) else ""
 
 
 def leaf_files(path: Path) -> dict[str, list[Path]]:
@@ -247,15 +203,6 @@ def _is_ogb(path: Path, labels: str) -> str:
     )
 
 
-def _is_links(path: Path) -> str:
-    if path.is_dir():
-        return folder_of_links(path)
-    kind = ending(path)
-    if kind not in TABLES or not path.is_file():
-        return "it ends in .obo" if kind == ".obo" else _holds_array(path, EDGES[0])
-    return columns_of(first_lines(path))
-
-
 def _is_tu_folder(path: Path) -> str:
     """The reason for a folder with a file of the TU collection, as published or as stored by
     PyTorch Geometric."""
@@ -273,15 +220,8 @@ def _is_points(path: Path) -> str:
         return ""
     end = _ends_in(path, ENDINGS)
     is_table = bool(_ends_in(path, TABLES))
-    return f"{end}, and its columns are not those of links" if is_table else end
-
-
-def _is_unclear(path: Path) -> str:
-    lines = first_lines(path) if _ends_in(path, TABLES) else None
-    if lines is None or not is_unclear(lines):
-        return ""
-    names = "one line, which may be the names of columns"
-    return f"it has {names if lines else 'no lines that can be read'}"
+    tables = " or ".join(added_by(TABLES[0]))
+    return f"{end}, and its columns are not those of {tables}" if is_table and tables else end
 
 
 def _ends_in(path: Path, endings: tuple[str, ...]) -> str:
@@ -297,26 +237,44 @@ _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 OGB = "a folder of the Open Graph Benchmark"
 SAVED = "a folder saved by Hugging Face's datasets"
 
-FILE_ENDINGS = (*STORED, ".json", ".obo", *ENDINGS, ".obo.gz", ".csv.gz", ".tsv.gz")
-"""What the names of data sets that are files end in."""
-
 FORMATS = (
-    Format("a table, OBO file or folder of links", ("links",), _is_links, "links.readers:locate"),
+    *(form for kind in ADDED.values() for form in kind.formats),
     Format(
         "MedMNIST's .npz",
         ("images",),
-        partial(_holds_array, name="train_images"),
-        "images.array_files:locate_medmnist",
+        partial(holds_array, name="train_images"),
+        "curvfed.tasks.images.array_files:locate_medmnist",
     ),
-    Format("CIFAR's pickled batches", ("images",), _is_cifar, "images.array_files:locate_cifar"),
-    Format("LEAF's JSON", ("images",), _is_leaf, "images.leaf:locate", has_users=True),
-    Format(OGB, ("nodes",), partial(_is_ogb, labels="node-label"), "graphs.data.ogb:locate"),
-    Format(OGB, ("graphs",), partial(_is_ogb, labels="graph-label"), "graphs.data.ogb:locate"),
-    Format(SAVED, ("images",), partial(_is_saved, holds_points=False), "in_memory:locate"),
-    Format(SAVED, ("points",), partial(_is_saved, holds_points=True), "in_memory:locate"),
+    Format(
+        "CIFAR's pickled batches",
+        ("images",),
+        _is_cifar,
+        "curvfed.tasks.images.array_files:locate_cifar",
+    ),
+    Format(
+        "LEAF's JSON", ("images",), _is_leaf, "curvfed.tasks.images.leaf:locate", has_users=True
+    ),
+    Format(
+        OGB,
+        ("nodes",),
+        partial(_is_ogb, labels="node-label"),
+        "curvfed.tasks.graphs.data.ogb:locate",
+    ),
+    Format(
+        OGB,
+        ("graphs",),
+        partial(_is_ogb, labels="graph-label"),
+        "curvfed.tasks.graphs.data.ogb:locate",
+    ),
+    Format(
+        SAVED, ("images",), partial(_is_saved, holds_points=False), "curvfed.tasks.in_memory:locate"
+    ),
+    Format(
+        SAVED, ("points",), partial(_is_saved, holds_points=True), "curvfed.tasks.in_memory:locate"
+    ),
     Format(
         "a .pt file of graphs (PyTorch Geometric's, by torch.save)",
-        ("nodes", "graphs", "links"),
+        ("nodes", "graphs", *added_by(STORED[0])),
         partial(_ends_in, endings=STORED),
     ),
     # A folder of graphs may also hold a picture.
@@ -328,21 +286,30 @@ FORMATS = (
 )
 """In the order in which they decide."""
 
-UNCLEAR = Format("a table of links or points", ("links", "points"), _is_unclear)
+UNCLEAR = tuple(form for kind in ADDED.values() for form in kind.unclear)
+"""The formats of paths that may hold several kinds of data. They decide first."""
+
 UNKNOWN = Format("of no known kind", tuple(KINDS), str)
 """What the reader of each task refuses in its own words."""
 
-ABSENT = {
-    **dict.fromkeys(STORED, ("nodes", "graphs", "links")),
-    **dict.fromkeys(TABLES, ("points", "links")),
-    ".npz": ("points", "images", "links"),
+_ABSENT = {
+    **dict.fromkeys(STORED, ("nodes", "graphs")),
+    **dict.fromkeys(TABLES, ("points",)),
+    ".npz": ("points", "images"),
     ".h5ad": ("points",),
-    ".obo": ("links",),
     ".json": ("images",),
 }
+_ENDINGS = dict.fromkeys(
+    (*_ABSENT, *(ending for kind in ADDED.values() for ending in kind.endings if ending))
+)
+
+ABSENT = {ending: (*_ABSENT.get(ending, ()), *added_by(ending)) for ending in _ENDINGS}
 """What an absent path may be, by the end of its name."""
 
-ANY_FOLDER = ("graphs", "images", "links")
+FILE_ENDINGS = (*ABSENT, *(f"{ending}.gz" for ending in TABLES))
+"""What the names of data sets that are files end in."""
+
+ANY_FOLDER = ("graphs", "images", *added_by(""))
 """What an absent folder may be."""
 
 PEEK_FOLDERS = 1000
@@ -351,7 +318,10 @@ PEEK_FOLDERS = 1000
 PATHS = ", ".join(dict.fromkeys(form.title for form in FORMATS))
 """The kinds of paths that are data sets."""
 
+_HINTS = "".join(f", and {kind.files_hint}" for kind in ADDED.values())
+
 READ_AS = (
     "graphs are .pt files and folders in the TU collection's layout, points .npz, .csv, .tsv or"
-    f" .h5ad files of two coordinates and a class, and {LINKS}"
+    f" .h5ad files of two coordinates and a class{_HINTS}"
 )
+"""The kinds of data in files, for error texts."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -29,9 +29,7 @@ from curvfed.tasks.images.pictures import (
     pixels,
 )
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images
-from curvfed.tasks.links import RawLinks
-from curvfed.tasks.links.memory import ALLOWED as LINKS
-from curvfed.tasks.links.memory import links_in_memory
+from curvfed.tasks.kinds import ADDED
 from curvfed.tasks.points import RawPoints, raw_points
 from curvfed.tasks.points.readers import DEFAULT_LABEL
 from curvfed.tasks.public_data import Located
@@ -251,30 +249,34 @@ def _coded(
     return places[labels.astype(np.int64)]
 
 
-Raw = RawGraph | RawGraphs | RawImages | RawPoints | RawLinks
+class Raw(Protocol):
+    """Checked data in memory.
 
-KINDS: dict[str, type[Raw]] = {
+    Attributes
+    ----------
+    task : str
+        The key of `curvfed.tasks.kinds.KINDS`.
+    """
+
+    task: ClassVar[str]
+
+
+KINDS: dict[str, type[RawGraph | RawGraphs | RawImages | RawPoints]] = {
     "nodes": RawGraph,
     "graphs": RawGraphs,
     "images": RawImages,
     "points": RawPoints,
-    "links": RawLinks,
 }
-"""The class of each task's data."""
+"""The class of the data of each kind of the core."""
 
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
     " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
     " h, w, c) of uint8 or a list of them or of Pillow's, a list of pairs of image and label, such"
     " as list(dataset) of torchvision's, (points, labels) with points (n, 2); or a"
-    " Dataset of Hugging Face's datasets with a column of images or points and one of classes; or"
-    f" {LINKS}"
+    " Dataset of Hugging Face's datasets with a column of images or points and one of classes"
+    f"{''.join(f'; or {kind.memory_hint}' for kind in ADDED.values())}"
 )
-
-
-def task_of(raw: Raw) -> str:
-    """The task of checked data: "nodes", "graphs", "images", "points" or "links"."""
-    return next(task for task, kind in KINDS.items() if isinstance(raw, kind))
 
 
 def check_data(
@@ -297,7 +299,8 @@ def check_data(
         image or point has the first class, and an array without labels is allowed. Empty: labels
         are required.
     tasks : sequence of str
-        The tasks of the method: edges of graphs are links for a method of links alone.
+        The tasks of the method: a graph may be other data for a method of these alone, such as
+        links.
     label_key : str
         See `from_datasets`.
 
@@ -308,9 +311,9 @@ def check_data(
     """
     if is_dataset(item):
         return from_datasets(where, item, label_key)
-    links = None if stand_in else links_in_memory(where, item, list(tasks) == ["links"])
-    if links is not None:
-        return links
+    added = None if stand_in else _of_added_kind(where, item, tasks)
+    if added is not None:
+        return added
     if hasattr(item, "__array__"):
         item = (item, None)
     pair: Any = in_columns(item)
@@ -335,6 +338,16 @@ def check_data(
             key="unsupported-data",
         )
     return check_graphs(where, item, stand_in)
+
+
+def _of_added_kind(where: str, item: object, tasks: Sequence[str]) -> Raw | None:
+    """Data of a kind that an extension adds; None for others."""
+    for name, kind in ADDED.items():
+        read = kind.part("memory")
+        raw: Raw | None = read(where, item, list(tasks) == [name]) if read else None
+        if raw is not None:
+            return raw
+    return None
 
 
 def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:

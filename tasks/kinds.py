@@ -1,14 +1,15 @@
-"""The kinds of data: what an example is, and what a run does with such data by default."""
+"""The kinds of data, by name: those of the core, and those that extensions and other packages add
+by entry points of the group `curvfed.tasks`."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-TRIVIAL_OF = {"accuracy": "majority_accuracy", "mrr": "frequent_mrr"}
-"""By the data's metric, the name of the score of an answer that no model is needed for: the most
-frequent class, and the most frequent tails of links."""
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.kind import Kind
 
-TRIVIAL = tuple(TRIVIAL_OF.values())
+log = logging.getLogger("curvfed")
 
 GLOBAL_TRIVIAL = "global_majority_accuracy"
 """The name of the score of the most frequent class of the server's test data."""
@@ -54,103 +55,8 @@ _POINTS: dict[str, Any] = _IMAGES | {
     "test_size": 0.15,
     "fine_tune_epochs": 0,
 }
-_LINKS: dict[str, Any] = _GRAPHS | {
-    "local_epochs": 2,
-    "batch_size": 256,
-    "learning_rate": 0.1,
-    "schedule": "inverse",
-    "decay_every": 20,
-    "embedding_dim": 10,
-    "partition": "branches",
-    "train_size": 0.8,
-    "test_size": 0.1,
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """A kind of data, whose name is the task of a run.
-
-    Attributes
-    ----------
-    package : str
-        The folder below `curvfed.tasks` with the code for such data.
-    built_in : str
-        The data set that needs no files.
-    named : str
-        What the names of a client are names of.
-    models : tuple of str
-        The networks, by name; () for a logistic model alone.
-    default_models : mapping of str or int to str
-        The default network by the method's space, or by the number of channels of the images.
-    partitions : tuple of str
-        The ways to partition a data set among clients.
-    defaults : mapping of str to value
-        The values of a run's keys that neither configuration nor method sets.
-    sizes : str
-        A format of the sizes that all clients share, such as " of {num_features} features".
-    num_features : int
-        The number of features of each example; 0 if data sets differ.
-    min_classes, max_classes : int
-        The range of the number of classes of a client, or of its names of entities.
-    has_shape : bool
-        Whether the features of an example are an image.
-    has_classes : bool
-        Whether the names of a client are classes of its examples.
-    has_spaces : bool
-        Whether clients may differ in their features and classes.
-    has_validation : bool
-        Whether a client has a part for validation.
-    batches_training_only : bool
-        Whether a batch holds training examples alone.
-    has_test_set : bool
-        Whether a public data set has a test part for the server.
-    reads_test_data : bool
-        Whether the server can read test data of a user.
-    tables : tuple of str
-        The tables of methods' keys that also describe such data.
-    labels_hint : str
-        A sentence about labels, where a run has a single class.
-    made_of : tuple of str
-        Other kinds of data that can be read as this one.
-    """
-
-    package: str
-    built_in: str
-    partitions: tuple[str, ...]
-    defaults: Mapping[str, Any]
-    named: str = "classes"
-    models: tuple[str, ...] = ()
-    default_models: Mapping[str | int, str] = field(default_factory=dict)
-    sizes: str = ""
-    num_features: int = 0
-    min_classes: int = 1
-    max_classes: int = 10_000
-    has_shape: bool = False
-    has_classes: bool = True
-    has_spaces: bool = False
-    has_validation: bool = True
-    batches_training_only: bool = True
-    has_test_set: bool = False
-    reads_test_data: bool = False
-    tables: tuple[str, ...] = ()
-    labels_hint: str = "Check the labels of the data"
-    made_of: tuple[str, ...] = ()
-
-    @property
-    def leaves_validation(self) -> bool:
-        """Whether the default sizes of the other parts leave examples for validation."""
-        shares = self.defaults["train_size"] + self.defaults["test_size"]
-        return self.has_validation and bool(shares < 1)
-
-    def default_model(self, space: str, channels: int = 0) -> str:
-        """The network of a method of this space; for images of this number of channels; "" if there
-        is none."""
-        return self.default_models.get(channels if self.has_shape else space, "")
-
-
 NODES = Kind(
-    package="graphs",
+    parts={"dataset": "curvfed.tasks.graphs.dataset:DATASET"},
     built_in="trees",
     models=("gcn", "gated", "mean", "lorentz", "split"),
     default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
@@ -162,7 +68,7 @@ NODES = Kind(
 )
 
 GRAPHS = Kind(
-    package="graphs",
+    parts={"dataset": "curvfed.tasks.graphs.dataset:DATASET"},
     built_in="trees",
     models=("gin", "gcn", "lorentz", "lorentz-gcn"),
     default_models={"flat": "gin", "lorentz": "lorentz"},
@@ -173,7 +79,7 @@ GRAPHS = Kind(
 )
 
 IMAGES = Kind(
-    package="images",
+    parts={"dataset": "curvfed.tasks.images.dataset:DATASET"},
     built_in="digits",
     models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
     default_models={1: "cnn", 3: "convnet"},
@@ -186,7 +92,7 @@ IMAGES = Kind(
 )
 
 POINTS = Kind(
-    package="points",
+    parts={"dataset": "curvfed.tasks.points.dataset:DATASET"},
     built_in="uniform",
     partitions=("stratified", "iid", "dirichlet"),
     defaults=_POINTS,
@@ -197,45 +103,60 @@ POINTS = Kind(
     tables=("hull",),
 )
 
-SPACE_MODELS = ("normal", "hyperboloid")
-"""The embeddings of links whose rows are points of a space, by the names of their coordinates.
-Their scores do not depend on the relation."""
+CORE = {"nodes": NODES, "graphs": GRAPHS, "images": IMAGES, "points": POINTS}
+"""The kinds of the core."""
 
-LINKS = Kind(
-    package="links",
-    built_in="balanced-tree",
-    named="entities or relations",
-    has_classes=False,
-    models=(*SPACE_MODELS, "complex", "rotate"),
-    default_models={"flat": "normal", "hyperbolic": "normal"},
-    sizes="{relations}",
-    partitions=("branches", "random"),
-    defaults=_LINKS,
-    num_features=1,
-    max_classes=1_000_000,
-    reads_test_data=True,
-    tables=("links",),
-    made_of=("nodes",),
-)
+plugins.leave_out("tasks", CORE)
 
-KINDS = {
-    "nodes": NODES,
-    "graphs": GRAPHS,
-    "images": IMAGES,
-    "points": POINTS,
-    "links": LINKS,
-}
-"""The kinds by name."""
+
+def _added() -> Iterator[tuple[str, Kind]]:
+    """The kinds of the group `curvfed.tasks`, by name, without those that cannot be used."""
+    for name in plugins.additions("tasks"):
+        try:
+            kind = plugins.addition("tasks", name)
+        except DataError as error:
+            log.warning("curvfed.tasks: %s is left out: %s", name, error)
+            continue
+        if isinstance(kind, Kind):
+            yield name, kind
+        else:
+            log.warning(
+                "curvfed.tasks: %s is left out: it is %r; allowed is a %s.Kind",
+                name,
+                kind,
+                Kind.__module__,
+            )
+
+
+ADDED = dict(_added())
+"""The kinds that extensions and other packages add."""
+
+KINDS = CORE | ADDED
+"""All kinds by name."""
+
+TRIVIAL_OF = {metric: name for kind in KINDS.values() for metric, name in kind.trivial.items()}
+"""By the data's metric, the name of the score of an answer that no model is needed for, such as the
+most frequent class."""
+
+TRIVIAL = tuple(TRIVIAL_OF.values())
+
+plugins.leave_out("models", ("auto", *(name for kind in KINDS.values() for name in kind.models)))
+
+
+def added_by(ending: str) -> tuple[str, ...]:
+    """The added kinds that an absent path may hold if its name ends so; "" for a folder."""
+    return tuple(name for name, kind in ADDED.items() if ending in kind.endings)
 
 
 def tasks_as(tasks: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:
-    """The tasks of data as a method that works on the allowed ones reads them; edges of graphs are
-    links for a method of links alone. All tasks if it reads none.
+    """The tasks of data as a method that works on the allowed ones reads them: data that are made
+    of others, such as links of a graph's edges, for a method of these alone. All tasks if it reads
+    none.
 
     Examples
     --------
-    >>> tasks_as(("nodes", "graphs"), ("links",)), tasks_as(("links", "points"), ("points",))
-    (('links',), ('points',))
+    >>> tasks_as(("nodes", "graphs"), ("graphs",)), tasks_as(("images",), ("points",))
+    (('graphs',), ('images',))
     """
     common = tuple(task for task in tasks if task in allowed)
     if common:

@@ -14,11 +14,21 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
-SHIPPED = ("baselines", "cluster", "exports", "graph_baselines", "reports", "sweeps")
+SHIPPED = (
+    "baselines",
+    "cells",
+    "cluster",
+    "curvature",
+    "exports",
+    "graph_baselines",
+    "links",
+    "reports",
+    "robust",
+    "sweeps",
+)
 """The extensions of the whole package."""
 
 TESTS = "tests"
@@ -271,27 +281,3 @@ def module_of(kind: str, name: str) -> str:
     """The module with the object of a name, in any case."""
     points = {spelled.lower(): points for spelled, points in registered(kind).items()}
     return points[name.lower()][0].module
-
-
-def data_set(name: str) -> DataSet | None:
-    """The data set of this name, in any case; None if no package has it.
-
-    Raises
-    ------
-    DataError
-        If the object is not a valid `DataSet`.
-    """
-    for spelled in registered("datasets"):
-        if spelled.lower() == name.lower():
-            entry = load("datasets", spelled)
-            if isinstance(entry, DataSet) and entry.task in KINDS:
-                return entry
-            raise DataError(
-                f'the data set "{spelled}" is {entry!r}; allowed is a curvfed.tasks.plugins.DataSet'
-                f" of {', '.join(KINDS)}",
-                key="plugin-data-set",
-            )
-    return None
-
-
-leave_out("models", ("auto", *(name for kind in KINDS.values() for name in kind.models)))

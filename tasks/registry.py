@@ -20,16 +20,17 @@ from curvfed.tasks.graphs.data import (
     tu_collection_set,
 )
 from curvfed.tasks.graphs.data import SOURCES as NODES
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import ADDED, KINDS
 from curvfed.tasks.public_data import PublicData, explain_reading, find_path
 from curvfed.tasks.sources import (
     ALIASES,
     IMAGE_SOURCES,
-    LINK_SOURCES,
     POINT_SOURCES,
 )
 
-OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES, **LINK_SOURCES}
+OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES}
+for _kind in ADDED.values():
+    OTHERS |= _kind.sources
 
 SOURCES = NODES | {name.lower(): tu_collection_set(name) for name in NAMES} | OTHERS
 """The public and generated data sets, by name in small letters."""
@@ -37,7 +38,9 @@ SOURCES = NODES | {name.lower(): tu_collection_set(name) for name in NAMES} | OT
 BUILT_IN = (*NODES, *GROUPS, *NAMES, *OTHERS, *ALIASES)
 """The names of curvfed's data sets."""
 
-GENERATED = {*(kind.built_in for kind in KINDS.values()), "random-tree"}
+GENERATED = {kind.built_in for kind in KINDS.values()}
+for _kind in ADDED.values():
+    GENERATED |= {name for name, source in _kind.sources.items() if source.built_in}
 """The data sets without files."""
 
 OWN = "own"
@@ -84,7 +87,10 @@ def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
         return None
     decision = decide(path)
     if decision.form is UNKNOWN:
-        raise DataError(f"{decision.reason}; {explain_reading(dataset)}", key="unknown-format")
+        raise DataError(
+            f"{decision.reason}; {explain_reading(dataset)}{plugins.absent_hint()}",
+            key="unknown-format",
+        )
     return decision
 
 
@@ -113,7 +119,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
         return (source.task,)
     if graph_dataset_names(dataset) is not None:
         return ("graphs",)
-    data_set = plugins.data_set(dataset)
+    data_set = data_set_of_package(dataset)
     if data_set is not None:
         return (data_set.task,)
     if ending := Path(dataset).suffix:
@@ -131,16 +137,38 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
         f"no such data set{hint}{advice};"
         f" {explain_reading(dataset)}. Also allowed are a path: {PATHS}; and the name of a data set"
         " of another package, which must be installed wherever server and clients run (here:"
-        f" {', '.join(plugin_names) or 'none'})"
+        f" {', '.join(plugin_names) or 'none'}){plugins.absent_hint()}"
     )
 
 
 def partitioned_kind(task: str, dataset: str, data_dir: Path) -> str:
-    """The kind of the data that are partitioned among the clients: for links made of a graph, its
-    nodes."""
-    if task != "links" or not dataset:
+    """The kind of the data that are partitioned among the clients: for data made of others, such as
+    links of a graph, these."""
+    made_of = KINDS[task].made_of
+    if not made_of or not dataset or task in tasks_of(dataset, data_dir):
         return task
-    return task if task in tasks_of(dataset, data_dir) else "nodes"
+    return made_of[0]
+
+
+def data_set_of_package(name: str) -> plugins.DataSet | None:
+    """The data set of this name, in any case; None if no package has it.
+
+    Raises
+    ------
+    DataError
+        If the object is not a valid `curvfed.tasks.plugins.DataSet`.
+    """
+    for spelled in plugins.registered("datasets"):
+        if spelled.lower() == name.lower():
+            entry = plugins.load("datasets", spelled)
+            if isinstance(entry, plugins.DataSet) and entry.task in KINDS:
+                return entry
+            raise DataError(
+                f'the data set "{spelled}" is {entry!r}; allowed is a curvfed.tasks.plugins.DataSet'
+                f" of {', '.join(KINDS)}",
+                key="plugin-data-set",
+            )
+    return None
 
 
 def num_sets(dataset: str) -> int:

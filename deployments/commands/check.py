@@ -23,7 +23,6 @@ from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import (
-    ROBUST_NAMES,
     RunConfig,
     defaults,
     flatten,
@@ -120,8 +119,6 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     own_tables = type(config).model_fields.keys() - RunConfig.model_fields.keys()
     tables = {task, *map(kebab, own_tables), *config.sinks.split(",")}
     tables.add(config.aggregation.partition(":")[0])
-    if config.aggregation in ROBUST_NAMES:
-        tables.add("robust")
     if config.is_masked:
         tables.add("secure")
     if config.dp.unit != "none":

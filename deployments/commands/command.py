@@ -14,7 +14,7 @@ import typer
 from curvfed.deployments.application import Application, Commands, Failure, click_command
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.check import check, datasets, methods, presets
-from curvfed.deployments.commands.models import adapt, curvature, embed, predict
+from curvfed.deployments.commands.models import adapt, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.resources import check_working_folder
@@ -32,20 +32,29 @@ class AllCommands(Commands):
         return list(dict.fromkeys([*super().list_commands(ctx), *plugins.additions("commands")]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name, or None.
-
-        Raises
-        ------
-        UsageError
-            If its package cannot be imported.
-        """
+        """The command of a name, or None. If its package cannot be imported, the command raises
+        this error, and help shows it."""
         command = super().get_command(ctx, cmd_name)
         if command is not None or cmd_name not in plugins.additions("commands"):
             return command
         try:
             return click_command(cmd_name, plugins.addition("commands", cmd_name))
         except DataError as error:
-            raise UsageError(f"command {cmd_name}: {error}", key="command") from error
+            return _unusable(cmd_name, str(error))
+
+
+def _unusable(name: str, reason: str) -> click.Command:
+    """A command that only raises an error."""
+
+    def refuse() -> None:
+        raise UsageError(f"command {name}: {reason}", key="command")
+
+    return click.Command(
+        name,
+        callback=refuse,
+        help=f"Cannot be used: {reason}",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 app = Application(
@@ -88,10 +97,8 @@ for command in (
     simulate,
     run,
     check,
-    curvature,
     predict,
     adapt,
-    embed,
     methods,
     datasets,
     presets,

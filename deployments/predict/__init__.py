@@ -8,7 +8,6 @@ import torch
 
 from curvfed.client_app.data import make_task
 from curvfed.deployments.predict.images import image_examples
-from curvfed.deployments.predict.links import LinkOptions, LinkPrediction, predict_links
 from curvfed.deployments.predict.model import check_client, model_of
 from curvfed.deployments.predict.points_and_graphs import (
     by_classifier,
@@ -17,6 +16,8 @@ from curvfed.deployments.predict.points_and_graphs import (
     point_examples,
 )
 from curvfed.deployments.predict.prediction import (
+    Options,
+    Predicted,
     Prediction,
     check_there,
     most_likely,
@@ -32,12 +33,12 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.images.raw import RawImages
-from curvfed.tasks.in_memory import KINDS, Raw
+from curvfed.tasks.in_memory import KINDS
 from curvfed.tasks.kinds import KINDS as TASKS
 from curvfed.tasks.points import RawPoints
 from curvfed.tasks.task import score
 
-__all__ = ["LinkOptions", "PredictError", "Prediction", "TrainedRun", "predict"]
+__all__ = ["Options", "PredictError", "Prediction", "TrainedRun", "predict"]
 
 READERS = {
     RawGraph: graph_examples,
@@ -54,27 +55,27 @@ EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 @logged_from(logging.WARNING)  # the log has the same output as the predictions
 def predict(
     run: TrainedRun,
-    data: str | Raw | list[Any],
+    data: Any,
     client: int | None = None,
     state_path: Path | None = None,
     calibrated: bool = True,
-    options: LinkOptions = LinkOptions(),  # noqa: B008
-) -> Prediction | LinkPrediction:
+    options: Options = Options(),  # noqa: B008
+) -> Predicted:
     """Predict the classes of all nodes, graphs, images or points of `data`, or the tails of heads.
 
     Parameters
     ----------
     run : TrainedRun
     data : str, Raw or list
-        A path, the name of the run's data set, or data in memory; see also `predict_links`.
+        A path, the name of the run's data set, or data in memory.
     client : int, optional
         Use this client's model, and its part of the run's own data set.
     state_path : Path, optional
         See `curvfed.deployments.predict.model.personal_state`.
     calibrated : bool
         Whether to use the calibrated classifier, if there is one.
-    options : LinkOptions
-        Of a run on links.
+    options : Options
+        Of a run on data without classes.
 
     Raises
     ------
@@ -83,20 +84,21 @@ def predict(
     """
     if isinstance(data, str):
         check_there(run, data)
-    if not TASKS[run.facts.task].has_classes:
-        return predict_links(run, data, client, state_path, options, calibrated)
-    if options != LinkOptions():
+    show = TASKS[run.facts.task].part("predict")
+    if show is not None:
+        shown: Predicted = show(run, data, client, state_path, options, calibrated)
+        return shown
+    if options != Options():
         raise RequestError(
             f"show, most and known are options of runs on links; this run is on {run.facts.task}",
             key="other-options",
         )
     if not isinstance(data, str | KINDS[run.facts.task]):
-        task = next(name for name, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(
-            f"the data are for the classification of {task}, those of the run of {run.facts.task}",
+            f"the data are for the classification of {data.task}, those of the run of"
+            f" {run.facts.task}",
             key="other-task",
         )
-    assert not isinstance(data, list)  # of the kinds of data, links alone are lists of names
     check_client(run, client)
     examples = READERS[KINDS[run.facts.task]](run, data, client, state_path)
     if not run.config.row.has_network:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -24,6 +24,37 @@ if TYPE_CHECKING:  # pandas takes a second to import
 SUFFIXES = (".csv", ".tsv", ".json", ".h5ad")
 COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
 """The new columns in `obs` of an `.h5ad`."""
+
+
+class Options(NamedTuple):
+    """What a prediction shows of data without classes, such as links.
+
+    Attributes
+    ----------
+    show : str
+        A table of the kind of data: for links tails, neighbours or hierarchy.
+    most : int
+        Rows of each item.
+    known : str or None
+        Examples that are no answer: a file, or the name of the run's data set.
+    """
+
+    show: str = "tails"
+    most: int = 10
+    known: str | None = None
+
+
+class Predicted(Protocol):
+    """A table, and notes about the model in words."""
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The notes by name."""
+        ...
+
+    def table(self) -> "DataFrame":
+        """The table."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +241,7 @@ def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
 
 
 def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
-    from curvfed.tasks.points.expression import add_to_copy, num_cells
+    from curvfed.tasks.points.cell_files import add_to_copy, num_cells
 
     count = num_cells(path)
     if count != len(table):

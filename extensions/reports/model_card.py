@@ -11,7 +11,8 @@ from typing import Any
 
 from curvfed.server_app.directory import mean_interval
 from curvfed.server_app.run import Run
-from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names, words_of
+from curvfed.strategies.base.figure import METRIC, RUN
+from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find, names, words_of
 from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
@@ -29,17 +30,9 @@ SPACES = {
 }
 """The curvature, by the method's space."""
 
-CLASSES = """\
-Classification of examples like those of the clients: with the same features, or images
-of the same size, and the same classes. The metadata of `model.safetensors` name them."""
-
 EXPORT = """
 `curvfed export . --out model.pt2{option}` writes a program that needs torch alone.
 """
-
-ENTITIES = """\
-Distances of entities, and likely tails of a head, among the entities of the clients alone.
-`links.npz` has their names and rows."""
 
 TEXT = """\
 ---
@@ -138,8 +131,8 @@ def model_card(
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
     curvature = SPACES.get(row.space, row.space)
-    classifies = KINDS[task].has_classes
-    has_export = classifies and "export" in additions("commands")
+    kind = KINDS[task]
+    has_export = kind.has_classes and "export" in additions("commands")
     if config.network.head == "prototypes":
         number = config.network.options["curvature"]
         curvature = f"{number:g}, of the space of the classes' prototypes"
@@ -165,8 +158,8 @@ def model_card(
         seed=summary["seed"],
         network=summary["settled"].get("model") or config.model or "none",
         curvature=curvature,
-        task="classification" if classifies else "link-prediction",
-        use=CLASSES if classifies else ENTITIES,
+        task=kind.task_name,
+        use=kind.use,
         is_masked="yes" if config.is_masked else "no",
         privacy="none" if config.dp.unit == "none" else promise(config.dp),
         versions=", ".join(versions),

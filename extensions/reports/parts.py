@@ -14,7 +14,7 @@ from curvfed.strategies.wire.messages import FINE_TUNE
 
 def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page with those of this extension."""
-    return replace(parts, pictures=_pictures(run), tables=_tables(run, parts.tables))
+    return replace(parts, pictures=_pictures(run, parts), tables=_tables(run, parts.tables))
 
 
 def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
@@ -23,17 +23,15 @@ def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
     return [*tables[:place], *class_tables(run), worst_clients(run), *tables[place:]]
 
 
-def _pictures(run: RunFiles) -> Sequence[Callable[[RunFiles], Picture | None]]:
+def _pictures(run: RunFiles, parts: Parts) -> Sequence[Callable[[RunFiles], Picture | None]]:
     """The functions that draw the pictures of this run, in order; they import what only they
-    need."""
+    need. Data of an added kind have those of its extension."""
     if run.hulls is not None:
         from curvfed.extensions.reports import hull_figures
 
         return [hull_figures.disc, hull_figures.confusion]
-    if run.links:
-        from curvfed.extensions.reports import link_figures
-
-        return [link_figures.disc, score, loss]
+    if run.added:
+        return parts.pictures
     curves = [score, loss, class_scores.confusion]
     of_clients = [curvature_by_round, data_figures.curvature_by_graph, data_figures.classes]
     if not _has_global_model(run):

@@ -28,7 +28,7 @@ from curvfed.tasks.errors import SafeError
 from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
-    from curvfed.server_app.global_model import GlobalLinks, GlobalModel, GlobalPoints
+    from curvfed.server_app.global_model import ScoredModel
 
 
 SUMS = "sums"
@@ -86,7 +86,7 @@ class GlobalScore(Callback):
         return accuracy
 
 
-def _open(run: Run) -> "GlobalModel | GlobalPoints | GlobalLinks | None":
+def _open(run: Run) -> "ScoredModel | None":
     """The model that the server scores on its own test data."""
     if not KINDS[run.federation.facts.task].reads_test_data:
         return None

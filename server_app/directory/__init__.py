@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curvfed.strategies.base.figures import CLIENT, ROUND, names
+from curvfed.strategies.base.figure import CLIENT, ROUND
+from curvfed.strategies.base.figures import names
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.stored_files import write_atomically
 

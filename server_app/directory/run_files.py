@@ -18,7 +18,7 @@ from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.parse import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.class_names import titles
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import ADDED, KINDS
 
 Columns = Mapping[str, tuple[str, ...]]
 
@@ -53,8 +53,8 @@ class RunFiles:
         `confusion.csv`; empty where no client tells it.
     absent : list of str
         Files that are missing or cannot be read.
-    links : mapping of str to array
-        `links.npz`; empty for other runs.
+    added : mapping of str to mapping of str to array
+        The arrays of a run on data of an added kind, by its name.
     global_test : GlobalTest or None
         `global_test.npz`; None for runs without a test set at the server.
     hulls : HullFile or None
@@ -73,7 +73,7 @@ class RunFiles:
     confusion: Columns = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     global_test: GlobalTest | None = None
-    links: Mapping[str, Array] = field(default_factory=dict)
+    added: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
     hulls: HullFile | None = None
 
     @classmethod
@@ -107,7 +107,11 @@ class RunFiles:
             confusion=load_optional("confusion.csv", _columns),
             absent=absent,
             global_test=load_optional("global_test.npz", GlobalTest.read) or None,
-            links=load_optional("links.npz", read_npz),
+            added={
+                name: arrays
+                for name, kind in ADDED.items()
+                if kind.arrays_file and (arrays := load_optional(kind.arrays_file, read_npz))
+            },
             hulls=hulls or load_optional("classifier.npz", HullFile.read) or None,
         )
 

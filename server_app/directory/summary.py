@@ -15,7 +15,8 @@ from curvfed.server_app.answer import personal_figures, trivial_scores
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, RUN, names
+from curvfed.strategies.base.figure import RUN
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, names
 from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.strategies.config.privacy import epsilon_after
 from curvfed.strategies.config.run_config import RunConfig

@@ -9,9 +9,9 @@ from curvfed.server_app.directory import is_number, mean_interval, wilson
 from curvfed.server_app.directory.run_files import RunFiles, numbers
 from curvfed.server_app.report import charts
 from curvfed.server_app.report.page import Cell, Table, duration, number, percent, size
+from curvfed.strategies.base.figure import DETAIL
 from curvfed.strategies.base.figures import (
     BEST,
-    DETAIL,
     FIGURES,
     GLOBAL_ACCURACY,
     PERSONAL_ACCURACY,

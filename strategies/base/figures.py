@@ -5,16 +5,20 @@ of the figures in a masked vector.
 """
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
 
-CLIENT = "client"
-ROUND = "round"
-RUN = "run"
-METRIC = "metric"
-DETAIL = "detail"
-"""Levels: columns of `clients.csv` and of `rounds.csv`, keys of `summary.json`, names among its
-`metrics`, and those of them that only the report of a run lists."""
+from curvfed.strategies.base.figure import (
+    CLIENT,
+    DETAIL,
+    METRIC,
+    ROUND,
+    RUN,
+    Figure,
+    cost,
+    count,
+    share,
+)
+from curvfed.tasks.kinds import ADDED
 
 GLOBAL_ACCURACY = "global_accuracy"
 PERSONAL_ACCURACY = "personal_accuracy_mean"
@@ -27,224 +31,79 @@ BEFORE = "_before"
 BEST = "best_validation"
 """The key of `summary.json` with the figures of the round of best validation."""
 
-LARGEST = 1e30
-"""Largest absolute value of any figure in a message; sums and squares of a few such values are
-finite."""
-
-LARGEST_COUNT = 2.0**53 - 1
-"""Largest count that a float holds exactly."""
-
-SCALES = {"%": 100.0, "kB": 1e-3}
-"""Printed value over stored value, by the printed unit."""
-
-
-Better = Literal["more", "less", ""]
-"""Which values of a figure are better; "" for neither."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A row of the registry.
-
-    Attributes
-    ----------
-    name : str
-        In messages and files.
-    words : str
-        In tables and pages.
-    levels : tuple of str
-        Where it stands: `CLIENT`, `ROUND`, `RUN`, `METRIC`, `DETAIL`.
-    unit : str
-        Of the printed value: "%" of a fraction, "kB" of bytes, "s"; "" for a pure number; "text".
-    digits : int
-        Decimals of the printed value.
-    low, high : float
-        The range of the stored value, ends included.
-    is_count : bool
-        Whether it is a whole number.
-    better : {"more", "less", ""}
-    is_sent : bool
-        Whether a client's reply may have it.
-
-    Examples
-    --------
-    >>> accuracy = find("best_validation.personal_accuracy_mean")
-    >>> accuracy.label, accuracy.text(0.8125)
-    ('personal accuracy, best validation (%)', '81.2%')
-    """
-
-    name: str
-    words: str
-    levels: tuple[str, ...] = (METRIC,)
-    unit: str = ""
-    digits: int = 3
-    low: float = -LARGEST
-    high: float = LARGEST
-    is_count: bool = False
-    better: Better = ""
-    is_sent: bool = False
-
-    @property
-    def label(self) -> str:
-        """Words and unit, for an axis or the head of a table."""
-        return f"{self.words} ({self.unit})" if self.unit else self.words
-
-    @property
-    def scale(self) -> float:
-        """Printed value over stored value."""
-        return SCALES.get(self.unit, 1.0)
-
-    def number(self, printed: float) -> str:
-        """Write a value that is in the printed unit already, with a true minus sign."""
-        return f"{printed:.{self.digits}f}".replace("-", "−")
-
-    def text(self, value: Any) -> str:
-        """Write a stored value with its unit; a text as it is, a bool as "yes" or "no", None as
-        ""."""
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if not isinstance(value, int | float):
-            return "" if value is None else str(value)
-        if self.is_count or (isinstance(value, int) and not self.unit):
-            return f"{value:,.0f}"
-        number = f"{self.scale * value:,.{self.digits}f}".replace("-", "−")
-        return f"{number}{self.unit}" if self.unit == "%" else f"{number} {self.unit}".rstrip()
-
-    def check(self, value: float) -> None:
-        """Refuse a value outside the range, one that is not finite, and a count that is not whole.
-
-        Raises
-        ------
-        MessageError
-        """
-        is_allowed = self.low <= value <= self.high
-        if is_allowed and self.is_count:
-            is_allowed = value == int(value)
-        if not is_allowed:
-            # Commands read the registry, and refuse wrong usage before they import Flower.
-            from curvfed.strategies.wire.checks import MessageError
-
-            kind = "a whole number" if self.is_count else "a number"
-            raise MessageError(
-                f"{self.name} is {value}; allowed is {kind} from {self.low:g} to {self.high:g}",
-                key="figure-out-of-range",
-            )
-
-
-def _share(name: str, words: str, *levels: str, better: Better = "more", **options: Any) -> Figure:
-    """A fraction from 0 to 1, printed in percent."""
-    options |= {"unit": "%", "digits": 1, "low": 0.0, "high": 1.0, "better": better}
-    return Figure(name, words, levels or (METRIC,), **options)
-
-
-def _count(name: str, words: str, *levels: str, **options: Any) -> Figure:
-    """A whole number, 0 or more; means have a decimal."""
-    options |= {"digits": 1, "low": 0.0, "high": LARGEST_COUNT, "is_count": True}
-    return Figure(name, words, levels or (METRIC,), **options)
-
-
-def _cost(name: str, words: str, unit: str, *levels: str, **options: Any) -> Figure:
-    """Seconds or bytes; less is better."""
-    options |= {"unit": unit, "digits": 1, "low": 0.0, "better": "less"}
-    return Figure(name, words, levels or (METRIC,), **options)
-
-
 _GLOBAL = (
-    _share(GLOBAL_ACCURACY, "global accuracy", ROUND, RUN),
-    _share("global_majority_accuracy", "accuracy of the most frequent class, global", better=""),
-    _share("global_accuracy_last3", "global accuracy, mean of the last 3 rounds"),
-    _share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
-    _share("global_accuracy_calibrated", "global accuracy, calibrated"),
+    share(GLOBAL_ACCURACY, "global accuracy", ROUND, RUN),
+    share("global_majority_accuracy", "accuracy of the most frequent class, global", better=""),
+    share("global_accuracy_last3", "global accuracy, mean of the last 3 rounds"),
+    share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
+    share("global_accuracy_calibrated", "global accuracy, calibrated"),
     Figure("not_calibrated", "why the classifier is not calibrated", unit="text"),
 )
 
 _PERSONAL = (
-    _share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN),
-    _share("personal_accuracy_std", "personal accuracy, standard deviation", ROUND, RUN, better=""),
-    _share(
+    share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN),
+    share("personal_accuracy_std", "personal accuracy, standard deviation", ROUND, RUN, better=""),
+    share(
         "personal_accuracy_worst_decile",
         "personal accuracy, worst tenth of clients",
         ROUND,
         RUN,
     ),
-    _share("personal_accuracy_before", "personal accuracy of the model as received"),
-    _share(
+    share("personal_accuracy_before", "personal accuracy of the model as received"),
+    share(
         "personal_accuracy_before_worst_decile",
         "accuracy as received, worst tenth",
     ),
-    _share("personal_accuracy_pooled", "personal accuracy, pooled"),
+    share("personal_accuracy_pooled", "personal accuracy, pooled"),
 )
 
 _ROC = (
-    _share("roc_auc", "ROC-AUC"),
-    _share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
-    _share("roc_auc_before", "ROC-AUC of the model as received"),
-    _count("roc_auc_clients_left_out", "clients with test data of one class"),
+    share("roc_auc", "ROC-AUC"),
+    share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
+    share("roc_auc_before", "ROC-AUC of the model as received"),
+    count("roc_auc_clients_left_out", "clients with test data of one class"),
 )
 
-_LINKS = (
-    _share("reconstruction_map", "mean average precision of all links"),
-    _share("frequent_map", "mean average precision of the most frequent tails", better=""),
-    _share("global_mrr", "mean reciprocal rank, global"),
-    _share(
-        "global_frequent_mrr",
-        "mean reciprocal rank of the most frequent tails, global",
-        better="",
-    ),
-    _share("global_hits_10", "Hits@10, global"),
-    _share("global_link_auc", "AUC of links, global"),
-    _share("mrr", "mean reciprocal rank"),
-    _share("mrr_std", "mean reciprocal rank, standard deviation", better=""),
-    _share("mrr_before", "mean reciprocal rank of the model as received"),
-    _count("mrr_clients_left_out", "clients without links to score"),
-)
-
-_OPEN = (
-    _share("hits_10", "Hits@10", is_sent=True),
-    _share("hits_10_before", "Hits@10 of the model as received", is_sent=True),
-    _share("link_auc", "AUC of links", is_sent=True),
-    _share("link_auc_before", "AUC of links of the model as received", is_sent=True),
-)
+_ADDED = tuple(figure for kind in ADDED.values() for figure in kind.part("figures") or ())
 
 _CLIENTS = (
-    _share("majority_accuracy", "accuracy of the majority class", better=""),
-    _share("frequent_mrr", "mean reciprocal rank of the most frequent tails", better=""),
+    share("majority_accuracy", "accuracy of the majority class", better=""),
     Figure("loss", "training loss", (CLIENT, ROUND), better="less", is_sent=True),
-    _share("score", "test score", CLIENT, ROUND, is_sent=True),
-    _share(VALIDATION, "validation score", CLIENT, ROUND, METRIC, is_sent=True),
-    _share("accuracy", "test accuracy", CLIENT, is_sent=True),
+    share("score", "test score", CLIENT, ROUND, is_sent=True),
+    share(VALIDATION, "validation score", CLIENT, ROUND, METRIC, is_sent=True),
+    share("accuracy", "test accuracy", CLIENT, is_sent=True),
 )
 
 _CLIENTS_BEFORE = (
-    _share("score_before", "test score of the model as received", CLIENT, ROUND, is_sent=True),
-    _share("validation_before", "validation score of the model as received", CLIENT, is_sent=True),
-    _share("accuracy_before", "test accuracy of the model as received", CLIENT, is_sent=True),
-    _count("clients_left_out", "clients without test data"),
+    share("score_before", "test score of the model as received", CLIENT, ROUND, is_sent=True),
+    share("validation_before", "validation score of the model as received", CLIENT, is_sent=True),
+    share("accuracy_before", "test accuracy of the model as received", CLIENT, is_sent=True),
+    count("clients_left_out", "clients without test data"),
     Figure("heterogeneity", "heterogeneity of labels (Jensen–Shannon)"),
 )
 
 _TRAINING = (
-    _count("num_examples", "training examples", CLIENT),
+    count("num_examples", "training examples", CLIENT),
     Figure("weight", "weight in the aggregation", (CLIENT,)),
     Figure("curvature", "curvature", (CLIENT,), is_sent=True),
-    _count("steps", "local steps", CLIENT, is_sent=True),
+    count("steps", "local steps", CLIENT, is_sent=True),
 )
 
 _COSTS = (
-    _cost("bytes_up", "sent by a client per round", "kB", CLIENT, ROUND, RUN),
-    _cost("bytes_down", "received by a client per round", "kB", CLIENT, ROUND, RUN),
-    _cost("seconds", "time of a run", "s", CLIENT, ROUND, RUN, is_sent=True),
-    _cost("seconds_training", "time in training", "s", ROUND, RUN),
-    _cost("seconds_aggregation", "time in aggregation", "s", ROUND, RUN),
+    cost("bytes_up", "sent by a client per round", "kB", CLIENT, ROUND, RUN),
+    cost("bytes_down", "received by a client per round", "kB", CLIENT, ROUND, RUN),
+    cost("seconds", "time of a run", "s", CLIENT, ROUND, RUN, is_sent=True),
+    cost("seconds_training", "time in training", "s", ROUND, RUN),
+    cost("seconds_aggregation", "time in aggregation", "s", ROUND, RUN),
 )
 
 _HULLS_OF_CLIENT = (
-    _count("clipped", "updates that were shortened to secure.clip", CLIENT, is_sent=True),
-    _count("points", "training points", CLIENT, is_sent=True),
-    _count("revealed", "points that are vertices of hulls", CLIENT, is_sent=True),
-    _count("vertices", "vertices of hulls", CLIENT, is_sent=True),
-    _count("moved", "points moved onto the public radius", CLIENT, is_sent=True),
-    _count("thinned", "vertices that the public cap removed", CLIENT, is_sent=True),
+    count("clipped", "updates that were shortened to secure.clip", CLIENT, is_sent=True),
+    count("points", "training points", CLIENT, is_sent=True),
+    count("revealed", "points that are vertices of hulls", CLIENT, is_sent=True),
+    count("vertices", "vertices of hulls", CLIENT, is_sent=True),
+    count("moved", "points moved onto the public radius", CLIENT, is_sent=True),
+    count("thinned", "vertices that the public cap removed", CLIENT, is_sent=True),
 )
 
 _AGGREGATION = (
@@ -252,70 +111,70 @@ _AGGREGATION = (
     Figure("norm_ratio", "norm of the aggregate over that of the average", (ROUND,)),
     Figure("classifier_cosine", "cosine between the clients' classifiers", (ROUND,)),
     Figure("classifier_norm_gap", "difference of norm between the clients' classifiers", (ROUND,)),
-    _count("replies", "valid replies", ROUND),
-    _count("dropped", "dropped replies", ROUND),
+    count("replies", "valid replies", ROUND),
+    count("dropped", "dropped replies", ROUND),
 )
 
 _PRIVACY = (
     Figure("privacy_epsilon", "privacy loss ε, most of a client", digits=2, low=0.0),
     Figure("privacy_delta", "δ of the privacy loss", digits=8, low=0.0, high=1.0),
-    _count("replies_dropped", "dropped replies"),
-    _count("nodes_refused", "refused nodes"),
+    count("replies_dropped", "dropped replies"),
+    count("nodes_refused", "refused nodes"),
 )
 
 _CLASSIFIER = (
     Figure("classifier", "classifier", (DETAIL,), "text"),
     Figure("classifier_temperature", "temperature of the classifier", (DETAIL,)),
-    _share("confidence", "mean probability of the predicted class", better=""),
-    _share("unknown", "test points outside the outlines of all groups", better=""),
+    share("confidence", "mean probability of the predicted class", better=""),
+    share("unknown", "test points outside the outlines of all groups", better=""),
 )
 
 _HULLS = (
-    _count("hull_points", "training points of all clients", DETAIL),
-    _count("hull_points_shared", "vertices of hulls that leave the clients", DETAIL),
-    _share("hull_share_revealed", "share of the points that hulls reveal", better=""),
-    _count("clients_mostly_sent", "clients most of whose points are vertices", DETAIL),
-    _count("hull_points_moved", "points moved onto the public radius", DETAIL),
+    count("hull_points", "training points of all clients", DETAIL),
+    count("hull_points_shared", "vertices of hulls that leave the clients", DETAIL),
+    share("hull_share_revealed", "share of the points that hulls reveal", better=""),
+    count("clients_mostly_sent", "clients most of whose points are vertices", DETAIL),
+    count("hull_points_moved", "points moved onto the public radius", DETAIL),
 )
 
 _GROUPS = (
-    _count("hull_count", "hulls"),
+    count("hull_count", "hulls"),
     Figure("hull_vertices_mean", "vertices of a hull, mean", (DETAIL,), digits=1),
-    _count("hull_vertices_max", "vertices of a hull, most", DETAIL),
-    _count("hull_vertices_thinned", "vertices that the public cap removed", DETAIL),
-    _count("hull_groups", "groups of hulls"),
-    _share("grouping_accuracy", "hulls in the group of their class"),
-    _share("votes_agreed", "votes that agree with the names of the groups", DETAIL),
+    count("hull_vertices_max", "vertices of a hull, most", DETAIL),
+    count("hull_vertices_thinned", "vertices that the public cap removed", DETAIL),
+    count("hull_groups", "groups of hulls"),
+    share("grouping_accuracy", "hulls in the group of their class"),
+    share("votes_agreed", "votes that agree with the names of the groups", DETAIL),
 )
 
 _BINS = (
     Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,), "text"),
     Figure("hull_epsilon", "ε, hyperbolic distance", (DETAIL,), digits=4),
-    _count("hull_bins", "bins of the quantiser", DETAIL),
-    _count("hull_bins_kept", "bins above the noise", DETAIL),
+    count("hull_bins", "bins of the quantiser", DETAIL),
+    count("hull_bins_kept", "bins above the noise", DETAIL),
     Figure("hull_threshold", "points that a bin needs to stand out", (DETAIL,)),
 )
 
 _SUMS = (
-    _count("points_summed", "points or cells in the sum", DETAIL),
+    count("points_summed", "points or cells in the sum", DETAIL),
     Figure("sum_error", "bound on the error of the sum", (DETAIL,)),
-    _count("hull_prime", "prime of the sums", DETAIL),
-    _count("hull_symbols", "numbers that each client sends", DETAIL),
-    _count("clients_summed", "clients in the sum", DETAIL),
-    _count("clients_decoded", "clients with decoded hulls", DETAIL),
-    _count("clients_refused", "clients that sent no hull", DETAIL),
+    count("hull_prime", "prime of the sums", DETAIL),
+    count("hull_symbols", "numbers that each client sends", DETAIL),
+    count("clients_summed", "clients in the sum", DETAIL),
+    count("clients_decoded", "clients with decoded hulls", DETAIL),
+    count("clients_refused", "clients that sent no hull", DETAIL),
 )
 
 _OUTLIERS = (
-    _count("clients_odd", "clients with outlying hulls", DETAIL),
-    _count("clients_turned", "clients whose hulls are turned or mirrored", DETAIL),
+    count("clients_odd", "clients with outlying hulls", DETAIL),
+    count("clients_turned", "clients whose hulls are turned or mirrored", DETAIL),
     Figure("outlying_hulls", "outlying hulls by class", (DETAIL,), "text"),
-    _share("outliers_effect", "points that outlying hulls give another group", DETAIL, better=""),
-    _count("clients_fallen", "clients that a model of their own serves better", DETAIL),
-    _count("groups_left_out", "groups of clients left out because their sum failed"),
-    _count("dropouts", "clients that dropped out"),
-    _count("classes_disputed", "classes whose name is disputed", DETAIL),
-    _count("classes_pooled", "classes with the covariance of all classes", DETAIL),
+    share("outliers_effect", "points that outlying hulls give another group", DETAIL, better=""),
+    count("clients_fallen", "clients that a model of their own serves better", DETAIL),
+    count("groups_left_out", "groups of clients left out because their sum failed"),
+    count("dropouts", "clients that dropped out"),
+    count("classes_disputed", "classes whose name is disputed", DETAIL),
+    count("classes_pooled", "classes with the covariance of all classes", DETAIL),
 )
 
 _KINDS = {
@@ -329,21 +188,20 @@ _KINDS = {
 _CHOICE = (
     Figure("svm_c", "C of the classifier", (DETAIL,)),
     *(
-        _share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {words}", DETAIL)
+        share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {words}", DETAIL)
         for kind, words in _KINDS.items()
     ),
-    _share("classifiers_disagree", "points that classifiers dispute", DETAIL, better=""),
-    _count("components", "principal components"),
-    _share("variance_share", "variance that the components keep"),
-    _cost("seconds_decoding", "time in decoding hulls", "s", DETAIL),
+    share("classifiers_disagree", "points that classifiers dispute", DETAIL, better=""),
+    count("components", "principal components"),
+    share("variance_share", "variance that the components keep"),
+    cost("seconds_decoding", "time in decoding hulls", "s", DETAIL),
 )
 
 ROWS = (
     *_GLOBAL,
     *_PERSONAL,
     *_ROC,
-    *_LINKS,
-    *_OPEN,
+    *_ADDED,
     *_CLIENTS,
     *_CLIENTS_BEFORE,
     *_TRAINING,
@@ -359,7 +217,7 @@ ROWS = (
     *_OUTLIERS,
     *_CHOICE,
 )
-"""The figures of curvfed itself, except those of single methods."""
+"""The figures of curvfed itself and of kinds of data, except those of single methods."""
 
 SENT = {row.name: row for row in ROWS if row.is_sent}
 """The figures that a client's reply may have."""
@@ -367,10 +225,7 @@ SENT = {row.name: row for row in ROWS if row.is_sent}
 HULL_COUNTS = ("points", "revealed", "vertices", "moved", "thinned")
 """Those about a client's hulls."""
 
-OPEN_SCORES = ("hits_10", "link_auc", "hits_10_before", "link_auc_before")
-"""Those that no secure sum has."""
-
-SUMMED = tuple(name for name in SENT if name not in (*HULL_COUNTS, *OPEN_SCORES))
+SUMMED = tuple(name for name, row in SENT.items() if name not in HULL_COUNTS and not row.is_open)
 """Those that a secure sum adds up, in the order of their coordinates."""
 
 MEANS = tuple(name for name, row in SENT.items() if ROUND in row.levels)

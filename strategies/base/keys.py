@@ -174,6 +174,11 @@ class Form(StringConstraints):
     words: str = ""
 
 
+@dataclass(frozen=True)
+class OfExtensions:
+    """Says that extensions add values to a key: an error about a wrong value names absent ones."""
+
+
 class Table(BaseModel):
     """A frozen table of keys, written in kebab case. It refuses unknown keys and values of another
     type.
@@ -239,6 +244,10 @@ class Table(BaseModel):
         """The keys, separated by spaces, that contradict each other or keys of the run, and what is
         allowed; ("", "") if none do."""
         return "", ""
+
+    def idle(self) -> tuple[str, ...]:
+        """The fields that have no effect beside the values of others."""
+        return ()
 
     def rounds_set(self, num_rounds: int) -> int:
         """A number of first rounds that depends on the number of rounds, 0 for none; resuming a run

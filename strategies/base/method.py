@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
+from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.aggregation import Aggregation
@@ -24,7 +25,8 @@ INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 GRAPHS = ("nodes", "graphs")
 IMAGES = ("images",)
 POINTS = ("points",)
-LINKS = ("links",)
+ALL = tuple(KINDS)
+"""Every kind of data."""
 
 ONE_SHOT = "one-shot"
 """The name of the aggregation of a method without rounds."""

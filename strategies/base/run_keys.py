@@ -1,12 +1,13 @@
 """The keys of every run, each with its type, range and meaning."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import CHOSEN, Form, Proximity, Rate, Table
-from curvfed.strategies.base.shared_tables import FlowerName, RobustName
+from curvfed.strategies.base.keys import CHOSEN, Form, OfExtensions, Proximity, Rate, Table
+from curvfed.strategies.base.shared_tables import FLOWER
+from curvfed.tasks import plugins
 
 RunName = Annotated[
     str,
@@ -42,7 +43,27 @@ Callbacks = Annotated[
         words='a list of names with commas and without spaces, or ""',
     ),
 ]
-AggregationName = Literal["average", "consistent", "fednova", "fedopt", RobustName, FlowerName]
+
+AGGREGATION_METHODS = {
+    "average": "fedavg",
+    "consistent": "hyperfed",
+    "fednova": "fednova",
+    "fedopt": "fedopt",
+}
+"""The aggregations that other methods can use too, and the method of each. They have one model for
+all clients; a method with one of them can use any aggregation."""
+
+if TYPE_CHECKING:
+    AggregationName = str
+else:
+    _ADDED = (
+        *plugins.of_extensions("aggregations"),
+        *plugins.of_extensions("aggregation-choices"),
+    )
+    AggregationName = Annotated[
+        Literal[(*AGGREGATION_METHODS, *_ADDED, *FLOWER)],
+        OfExtensions(),
+    ]
 
 
 class RunKeys(Table):

@@ -8,21 +8,6 @@ from curvfed.strategies.base.keys import Form, Rate, Table
 
 Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
 
-RobustName = Literal["median", "trimmed-mean", "krum", "geometric-median", "near-mean", "robust"]
-
-FlowerName = Literal[
-    "flower:FedAdagrad",
-    "flower:FedAdam",
-    "flower:FedAvgM",
-    "flower:FedYogi",
-    "flower:FedMedian",
-    "flower:FedTrimmedAvg",
-    "flower:Krum",
-    "flower:MultiKrum",
-    "flower:Bulyan",
-    "flower:QFedAvg",
-]
-
 FLOWER: dict[str, tuple[str, ...]] = {
     "flower:FedAdagrad": ("eta", "tau"),
     "flower:FedAdam": ("eta", "beta_1", "beta_2", "tau"),
@@ -194,22 +179,12 @@ class Flower(Table):
     """how much more a client with a large loss weighs, for QFedAvg; 0: no more"""
 
 
-class Robust(Table):
-    """Keys of the robust aggregations."""
-
-    share: Rate = Field(default=0.25, ge=0, lt=0.5)
-    """share of the clients that may send false updates: trimmed-mean leaves out this share of the
-    weight at either end of each parameter, krum this share of the clients; median, geometric-median
-    and near-mean stand up to half of the weight"""
-
-
 SHARED: dict[str, type[Table]] = {
     "images": Images,
     "points": Points,
     "secure": Secure,
     "dp": Privacy,
     "flower": Flower,
-    "robust": Robust,
     "mlflow": MLflow,
     "wandb": WandB,
 }

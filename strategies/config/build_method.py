@@ -3,7 +3,7 @@ and the client's learner."""
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -13,39 +13,28 @@ from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method, half_class
-from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import HEAD, Arrays, named_state, rounded_names
 from curvfed.strategies.config.run_config import (
-    AGGREGATION_METHODS,
     CURVED_MODELS,
     LORENTZ_MODELS,
-    ROBUST_NAMES,
     RunConfig,
+    aggregation_row,
 )
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
+from curvfed.tasks.dataset import dataset_class
+from curvfed.tasks.errors import ModelError
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.kinds import KINDS
-
-if TYPE_CHECKING:
-    from curvfed.tasks.images.models import ImageModelSpec
-    from curvfed.tasks.links.models import LinkModelSpec
-    from curvfed.tasks.points.client_task import PointModelSpec
-
-    AnyModelSpec = ModelSpec | ImageModelSpec | PointModelSpec | LinkModelSpec
-
 
 _FIXED = (f"{HEAD}weight", f"{HEAD}bias")
 """The parameters of a fixed head that the server sends."""
 
 
-def model_spec(
-    config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
-) -> "AnyModelSpec":
+def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1) -> Any:
     """The model that this run trains; `config` has its defaults resolved.
 
     Parameters
@@ -61,19 +50,22 @@ def model_spec(
     ConfigError
         If the task has no such encoder.
     """
-    if KINDS[facts.task].has_shape:
-        return _image_spec(config, facts)
-    if not KINDS[facts.task].models:
-        from curvfed.tasks.points.client_task import PointModelSpec
-
-        return PointModelSpec(len(facts.class_names), config.points.curvature)
-    if not KINDS[facts.task].has_classes:
-        return _link_spec(config, facts)
-    kind = encoder(config, facts.task)
-    if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
+    channels = int(facts.shape.partition("x")[0]) if facts.shape else 0
+    model = encoder(config, facts.task, channels)
+    models = KINDS[facts.task].models
+    if models and model not in models and not plugins.is_model(model):
         raise _no_such_model(config, facts)
+    make = dataset_class(facts.task).model_spec
+    try:
+        return make(config, facts, model, _options(config, model), num_features, num_classes)
+    except ModelError as error:
+        raise ConfigError(str(error), key=error.kind) from None
+
+
+def _options(config: RunConfig, model: str) -> dict[str, Any]:
+    """The further settings of a network by the method, and of a Lorentz network by its table."""
     options = dict(config.network.options)
-    if kind in LORENTZ_MODELS:
+    if model in LORENTZ_MODELS:
         keys = config.table("flatland")
         options["gate"] = keys.gate
         options["self_weight"] = keys.self_weight
@@ -81,40 +73,7 @@ def model_spec(
         if keys.curvature is not None:
             options["curvature"] = keys.curvature
             options.pop("estimates_curvature", None)
-    if config.embedding_dim == 0:
-        raise ConfigError(
-            f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
-            key="embedding-dim-with-dataset",
-        )
-    return ModelSpec(
-        task=facts.task,
-        kind=kind,
-        num_features=facts.num_features or num_features,
-        num_classes=len(facts.class_names) or num_classes,
-        width=config.embedding_dim,
-        dropout=config.dropout,
-        **options,
-    )
-
-
-def _link_spec(config: RunConfig, facts: Facts) -> "LinkModelSpec":
-    from curvfed.tasks.links import split_names
-    from curvfed.tasks.links.models import COORDINATES, LinkModelSpec
-
-    entities, relations = split_names(facts.class_names)
-    keys = config.table("links")
-    kind = encoder(config, facts.task)
-    space = {}
-    if kind in COORDINATES:
-        space = {"curvature": keys.space, "score": keys.score, "bias": keys.bias}
-    return LinkModelSpec(
-        kind=kind,
-        num_entities=len(entities),
-        num_relations=len(relations),
-        dim=config.embedding_dim,
-        **space,
-        **config.network.options,
-    )
+    return options
 
 
 def curvature_key(config: RunConfig, task: str) -> str:
@@ -139,47 +98,12 @@ def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
     return KINDS[task].default_model(config.row.space, channels)
 
 
-def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
-    from curvfed.tasks.images.models import ImageModelSpec, head_spec
-
-    network = config.network
-    channels, height, width = (int(size) for size in facts.shape.split("x"))
-    kind = encoder(config, facts.task, channels)
-    if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
-        raise _no_such_model(config, facts)
-    options: dict[str, Any] = {"norm": config.images.norm, **network.options}
-    is_fixed_head = network.head_from != "training"
-    spec = ImageModelSpec(
-        kind=kind,
-        shape=(channels, height, width),
-        embedding_dim=config.embedding_dim,
-        num_classes=len(facts.class_names),
-        head=network.head,
-        fixed=is_fixed_head,
-        **options,
-    )
-    try:
-        if kind in KINDS[facts.task].models:
-            head_spec(spec)  # refuses an impossible head
-    except ValueError as error:
-        raise ConfigError(f'method = "{config.method}": {error}', key="head-with-method") from None
-    except ImportError as error:
-        raise ConfigError(f'model = "{kind}": {error}', key="missing-package") from None
-    if network.loss == "triplet" and spec.num_classes < 2:
-        raise ConfigError(
-            f'method = "{config.method}" needs 2 classes or more; the federation has'
-            f" {spec.num_classes}",
-            key="too-few-classes",
-        )
-    return spec
-
-
 def is_fixed(config: RunConfig, name: str) -> bool:
     """Whether the server sets this parameter once and no round trains it."""
     return name in _FIXED and config.network.head_from == "server"
 
 
-def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, Array]:
+def fixed_head(spec: Any, seed: int) -> dict[str, Array]:
     """The parameters of an image model's fixed head, by their names in the model; empty for other
     models."""
     from curvfed.tasks.heads import head_start
@@ -202,13 +126,13 @@ def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
     return fixed_head(model_spec(config, facts), config.seed)
 
 
-def client_head(spec: "AnyModelSpec", seed: int, partition: int) -> dict[str, Array]:
+def client_head(spec: Any, seed: int, partition: int) -> dict[str, Array]:
     """The parameters of one client's own fixed head."""
     # Torch's generator uses 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
 
 
-def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
+def build_model(spec: Any, seed: int) -> nn.Module:
     """The model with its seeded initial parameters, which are equal on every machine.
 
     Raises
@@ -285,18 +209,18 @@ def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -
     ConfigError, DataError
         If another package's server half cannot be imported or is not an Aggregation.
     """
-    if config.aggregation in FLOWER:
-        from curvfed.strategies.base.flower_strategy import FlowerStrategy
-
-        return FlowerStrategy(arrays, config.flower, config, clients)
-    if config.aggregation in ROBUST_NAMES:
-        from curvfed.strategies.base.robust import ROBUST
-
-        return ROBUST[config.aggregation](arrays, config.robust, config, clients)
-    row = config.row
-    if config.aggregation != row.aggregation:
-        row = METHODS[AGGREGATION_METHODS[config.aggregation]]
+    row = server_row(config)
     return server_class(row)(arrays, config.keys_of(row), config, clients)
+
+
+def server_row(config: RunConfig) -> Method:
+    """The row with the server half of a run: that of another aggregation if the configuration, with
+    its defaults resolved, names one."""
+    if config.aggregation == config.row.aggregation:
+        return config.row
+    row = aggregation_row(config.aggregation)
+    assert row is not None, config.aggregation
+    return row
 
 
 def wire_precision(config: RunConfig, facts: Facts) -> Precision:

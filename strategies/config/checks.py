@@ -6,25 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.run_keys import AGGREGATION_METHODS
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.privacy import privacy_conflict
-from curvfed.strategies.config.run_config import (
-    AGGREGATION_METHODS,
-    ROBUST_NAMES,
-    RunConfig,
-    resolve_defaults,
-)
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import READ_AS
 from curvfed.tasks.kinds import KINDS, tasks_as
-from curvfed.tasks.link_tables import LINKS
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
-
-BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
-"""Aggregations with one model for all clients; a method with one of them can use any other."""
 
 PLAIN_SGD = ("fednova", "scaffold")
 """Aggregations that assume SGD whose momentum starts at zero in every round."""
@@ -57,7 +49,7 @@ def check_method(config: RunConfig) -> None:
     keys, allowed = config.own_keys.conflict(config)
     if keys:
         raise _conflict(config, keys, allowed)
-    if config.aggregation is not None and method.aggregation not in BASES:
+    if config.aggregation is not None and method.aggregation not in AGGREGATION_METHODS:
         raise _conflict(config, "aggregation method", "aggregation = auto, the method's own")
     _check_flower(config)
     if config.fine_tune == "closed-form" and config.network.head != "sphere":
@@ -193,11 +185,11 @@ def _tasks(config: RunConfig) -> Sequence[str]:
         reason = f" ({decision.reason})" if decision else ""
         note = f"; {READ_AS}" if decision and Path(config.dataset).suffix else ""
         if not any(KINDS[task].has_classes for task in method.tasks):
-            note = f"; {LINKS}, or a data set of one graph"
+            note = f"; {KINDS[method.tasks[0]].files_hint}, or a data set of one graph"
         raise ConfigError(
             f'dataset = "{config.dataset}" is read as {" or ".join(tasks)}{reason}, but method ='
             f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
-            f" these, or another method{note}",
+            f" these, or another method{note}{plugins.absent_hint()}",
             key="dataset-with-method",
         )
     return tasks
@@ -263,7 +255,11 @@ def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
 
 
 def _check_calibrations(config: RunConfig) -> None:
-    """Refuse several calibrations where there is none, or where each costs privacy."""
+    """Refuse several calibrations without a calibration, or if each costs privacy; `config` has its
+    defaults resolved."""
+    from curvfed.strategies.base.aggregation import Average
+    from curvfed.strategies.config.build_method import server_class, server_row
+
     if config.calibrator is None:
         raise _conflict(
             config, "calibration-every calibration", "calibration = ffc, or calibration-every = 0"
@@ -274,11 +270,11 @@ def _check_calibrations(config: RunConfig) -> None:
             "calibration-every dp.unit",
             "calibration-every = 0: of private sums a run has one calibration",
         )
-    if config.aggregation not in ("average", "robust"):
+    if server_class(server_row(config)).state is not Average.state:
         raise _conflict(
             config,
             "calibration-every aggregation",
-            "aggregation = average or robust, which keep nothing of the classifier",
+            "an aggregation that keeps nothing of the classifier, such as average",
         )
 
 
@@ -326,7 +322,7 @@ def _check_secure_sum(config: RunConfig) -> None:
     methods = AGGREGATION_METHODS.items()
     allowed = [name for name, method in methods if METHODS[method].summed_clients == "any"]
     allowed += NEED_ONLY_MEAN
-    if row.aggregation not in BASES:
+    if row.aggregation not in AGGREGATION_METHODS:
         raise _conflict(
             config, "secure-sum method", "secure-sum = false, for its server uses single replies"
         )

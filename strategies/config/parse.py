@@ -15,6 +15,7 @@ from curvfed.strategies.base.keys import (
     AUTO,
     EXTRA,
     Form,
+    OfExtensions,
     Scalar,
     Table,
     dotted,
@@ -36,7 +37,13 @@ from curvfed.strategies.config.checks import (
 )
 from curvfed.strategies.config.run_config import RunConfig, config_class, defaults, key_hint
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS, foreign_methods, table_of, tables
+from curvfed.strategies.methods import (
+    METHODS,
+    foreign_methods,
+    project_defaults,
+    table_of,
+    tables,
+)
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
@@ -59,6 +66,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         raw = expand_extra(raw, default_values)
     except ValueError as error:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}', key="extra") from None
+    raw = {key: value for key, value in raw.items() if not _is_of_absent(key, value)}
     _check_names(raw, default_values)
     _check_dataset(raw.get("dataset"), str(raw.get("data-dir") or ""))
     method = raw.get("method", default_values["method"])
@@ -85,22 +93,32 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
-    not_read = (*_of_other_curvatures(config), *config.row.unread)
+    not_read = (*_idle(config), *config.row.unread)
     unused |= {key: chosen[key] for key in not_read if key in chosen}
     unread = {key: value for key, value in unused.items() if value != default_values[key]}
     return config.with_unread(unread) if unread else config
 
 
-def _of_other_curvatures(config: RunConfig) -> tuple[str, ...]:
-    """The keys of the tables `flatland` and `links` that the run does not read at its curvature, or
-    because they are FlatLand's own and its network alone is used."""
+def _is_of_absent(key: str, value: Any) -> bool:
+    """Whether Flower passes this default of a key of a deleted extension, which `pyproject.toml`
+    still has."""
+    if key in defaults():
+        return False
+    table, _, name = key.rpartition(".")
+    passed = project_defaults().get(table, {})
+    return name in passed and _is(value, passed[name])
+
+
+def _idle(config: RunConfig) -> tuple[str, ...]:
+    """The keys of tables that have no effect beside other keys, or because they are FlatLand's own
+    and its network alone is used."""
     unread: tuple[str, ...] = ()
     if "flatland" not in config.row.keys:
         unread = ("flatland.curvature-init", "flatland.proximal")
-    if getattr(getattr(config, "flatland", None), "curvature", None) is not None:
-        unread = (*unread, "flatland.curvature-init", "flatland.curvature-map")
-    if getattr(getattr(config, "links", None), "space", None) == 0:
-        unread = (*unread, "links.average")
+    for name in type(config).model_fields:
+        table = getattr(config, name)
+        if isinstance(table, Table):
+            unread += tuple(f"{kebab(name)}.{kebab(field)}" for field in table.idle())
     return unread
 
 
@@ -180,7 +198,10 @@ def _read(
         wrong_keys = dict.fromkeys(_key(item["loc"], fields_by_key) for item in error.errors())
         reasons = {}
         for key in wrong_keys:
-            text = f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(fields_by_key[key])}"
+            field = fields_by_key[key]
+            text = f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(field)}"
+            if any(isinstance(item, OfExtensions) for item in field.metadata):
+                text += plugins.absent_hint()
             reasons[f"{prefix}{key}"] = text
         return None, reasons
 

@@ -3,31 +3,32 @@ values that replace "auto", and the data set that it describes."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import PrivateAttr, create_model
 
 from curvfed.strategies.base.keys import AUTO, Scalar, Table, dotted, kebab
 from curvfed.strategies.base.method import Method, Network
-from curvfed.strategies.base.run_keys import RunKeys, home
+from curvfed.strategies.base.run_keys import AGGREGATION_METHODS, RunKeys, home
 from curvfed.strategies.base.shared_tables import (
+    FLOWER,
     SHARED,
     Flower,
     Images,
     MLflow,
     Points,
     Privacy,
-    Robust,
-    RobustName,
     Secure,
     WandB,
 )
 from curvfed.strategies.methods import (
     METHODS,
+    aggregation_rows,
     default_tables,
     foreign_methods,
     table_of,
 )
+from curvfed.tasks import plugins
 from curvfed.tasks.dataset import Dataset, dataset_class
 from curvfed.tasks.errors import did_you_mean, near_names
 from curvfed.tasks.kinds import KINDS
@@ -37,16 +38,13 @@ from curvfed.tasks.registry import has_users, partitioned_kind
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
 
-AGGREGATION_METHODS = {
-    "average": "fedavg",
-    "consistent": "hyperfed",
-    "fednova": "fednova",
-    "fedopt": "fedopt",
-}
-"""The aggregations that other methods can use too, and the method of each."""
-
-ROBUST_NAMES = get_args(RobustName)
-"""The robust aggregations, and the name that chooses one."""
+FLOWER_ROW = Method(
+    "an aggregation of Flower's",
+    space="flat",
+    server="curvfed.strategies.base.flower_strategy:FlowerStrategy",
+    keys={"flower": Flower},
+)
+"""The row of all of Flower's strategies."""
 
 LORENTZ_MODELS = ("lorentz", "lorentz-gcn", "gated", "split")
 """Networks whose layers FlatLand's keys describe, for every method."""
@@ -73,7 +71,6 @@ class RunConfig(RunKeys):
     secure: Secure = Secure()
     dp: Privacy = Privacy()
     flower: Flower = Flower()
-    robust: Robust = Robust()
     mlflow: MLflow = MLflow()
     wandb: WandB = WandB()
     _unread: dict[str, Scalar] = PrivateAttr(default_factory=dict)
@@ -98,10 +95,7 @@ class RunConfig(RunKeys):
         """The value of a dotted key, such as "fedprox.mu"; the default if the run does not have the
         table."""
         values = _values(self)
-        if key not in values:
-            table, _, name = key.partition(".")
-            return default_tables()[table][name]
-        return values[key]
+        return values[key] if key in values else defaults()[key]
 
     def keys_of(self, method: Method) -> Table:
         """The first table of a method, which both halves receive; empty for a method without
@@ -172,6 +166,14 @@ class RunConfig(RunKeys):
         return of_schedule, self.own_keys.rounds_set(self.num_rounds)
 
 
+def aggregation_row(name: str) -> Method | None:
+    """The row with the server half and the keys of an aggregation that any method can use; None for
+    other names."""
+    if name in AGGREGATION_METHODS:
+        return METHODS[AGGREGATION_METHODS[name]]
+    return FLOWER_ROW if name in FLOWER else aggregation_rows().get(name)
+
+
 def config_class(
     method: Method, aggregation: str, model: str = AUTO, keys: Iterable[str] = ()
 ) -> type[RunConfig]:
@@ -180,9 +182,8 @@ def config_class(
     It has the method's tables, that of the aggregation, FlatLand's for a Lorentz network, and those
     of the kinds of data if one of their keys is in `keys`, the keys with changed values.
     """
-    base = (
-        METHODS[AGGREGATION_METHODS[aggregation]].keys if aggregation in AGGREGATION_METHODS else {}
-    )
+    base_row = aggregation_row(aggregation)
+    base = {} if base_row is None else base_row.keys
     tables = []
     if model in LORENTZ_MODELS or (model == AUTO and method.space in LORENTZ_MODELS):
         tables.append("flatland")
@@ -236,9 +237,9 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
         test_size = choices["test_size"] if config.test_size is None else config.test_size
         choices["train_size"] = 1 - test_size
     resolved = {name: value for name, value in choices.items() if getattr(config, name) is None}
-    if config.aggregation == "robust":
-        # Of parameters that only a part of the network shares, the clients' updates differ most.
-        resolved["aggregation"] = "median" if method.personal else "near-mean"
+    if config.aggregation in plugins.of_extensions("aggregation-choices"):
+        choose = plugins.addition("aggregation-choices", config.aggregation)
+        resolved["aggregation"] = choose(method)
     return config.model_copy(update=resolved)
 
 

@@ -33,7 +33,8 @@ median client, and a rotation or reflection brings them to this fraction of the 
 pair is for fewer than `MANY_HULLS` hulls, which fit other places by chance. One hull always does.
 
 The numbers were chosen by trial on Dirichlet partitions of Olsson's cells among ten clients;
-`make accept` shows in how many splits clients are named that send the negative of their points.
+`make accept DATA=folder ARGS="--only olsson_liars"` shows in how many splits clients are named that
+send the negative of their points.
 """
 
 

@@ -5,6 +5,10 @@ The files are in this folder, and in the folders of extensions, which are entry 
 `curvfed.method-folders`. A method is in the file whose name its own name begins with:
 `flatland-constant` in `flatland.py`, `fed-pub` in `fed_pub.py`. A process imports only the file of
 the method that it runs. Other packages add methods by entry points of the group `curvfed.methods`.
+
+Extensions add aggregations, which any method can use: an entry point of the group
+`curvfed.aggregations` is a row with the server half and its keys. One of the group
+`curvfed.aggregation-choices` is a function from the method's row to the name of an aggregation.
 """
 
 import ast
@@ -93,15 +97,22 @@ def _tasks(node: ast.expr) -> tuple[str, ...]:
 
 
 @cache
-def default_tables() -> dict[str, dict[str, Scalar]]:
-    """The defaults of the methods' own keys, by table, from `pyproject.toml`, which Flower reads
-    too: imports of all methods take seconds."""
+def project_defaults() -> dict[str, Any]:
+    """The defaults in `pyproject.toml`, nested by table; Flower passes all of them to a run."""
     package = Path(str(importlib.resources.files("curvfed")))
     # A wheel has the file in `curvfed/`; a checkout, and Flower's bundle, beside it.
     inside = package / "pyproject.toml"
     path = inside if inside.is_file() else package.parent / "pyproject.toml"
-    config = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
-    return {table: config[table] for file in files() if (table := kebab(file)) in config}
+    return tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
+
+
+@cache
+def default_tables() -> dict[str, dict[str, Scalar]]:
+    """The defaults of the methods' own keys, by table, from `pyproject.toml`: imports of all
+    methods take seconds."""
+    config = project_defaults()
+    tables = dict.fromkeys([*_aggregation_tables(), *map(kebab, files())])
+    return {table: config[table] for table in tables if table in config}
 
 
 class Methods(Mapping[str, Method]):
@@ -124,10 +135,24 @@ class Methods(Mapping[str, Method]):
 METHODS = Methods()
 
 
+@cache
+def aggregation_rows() -> dict[str, Method]:
+    """The rows of extensions' aggregations, by their names in the key `aggregation`."""
+    names = plugins.of_extensions("aggregations")
+    return {name: plugins.addition("aggregations", name) for name in names}
+
+
+def _aggregation_tables() -> list[str]:
+    return [name for row in aggregation_rows().values() for name in row.keys]
+
+
 def _rows_with(table: str) -> Mapping[str, Method]:
-    """The methods of the file, or of other packages, that may have the table."""
+    """The rows of the file, or of other packages and of aggregations, that may have the table."""
     file = table.replace("-", "_")
-    return rows_of(file) if file in files() else foreign_methods()[0]
+    if file in files():
+        return rows_of(file)
+    added = {f"aggregation = {name}": row for name, row in aggregation_rows().items()}
+    return {**added, **foreign_methods()[0]}
 
 
 def table_of(name: str) -> type[Table]:
@@ -138,12 +163,13 @@ def table_of(name: str) -> type[Table]:
 
 
 def tables() -> dict[str, type[Table]]:
-    """The tables of all methods' own keys; imports every file."""
-    return {name: table_of(name) for row in METHODS.values() for name in row.keys}
+    """The tables of all aggregations' and methods' own keys; imports every file."""
+    rows = (*aggregation_rows().values(), *METHODS.values())
+    return {name: table_of(name) for row in rows for name in row.keys}
 
 
 def readers(key: str) -> list[str]:
-    """The methods that read the key."""
+    """The methods or aggregations that read the key."""
     table, _, name = key.partition(".")
     return [
         method
@@ -178,7 +204,7 @@ def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
     rows accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
-    reserved = {*SHARED, *map(kebab, files()), *map(kebab, RunKeys.model_fields)}
+    reserved = {*SHARED, *_aggregation_tables(), *map(kebab, (*files(), *RunKeys.model_fields))}
     for table, keys in row.keys.items():
         if table in reserved or tables.get(table, keys) is not keys:
             return f'its keys have the table "{table}", whose name is taken; it needs another one'

@@ -53,6 +53,10 @@ class Keys(Table):
     """coefficient of the proximal term on the shared parameters; its gradient is 0 in the first
     local step, so it matters from two local steps on"""
 
+    def idle(self) -> tuple[str, ...]:
+        """A given curvature is not learned."""
+        return () if self.curvature is None else ("curvature_init", "curvature_map")
+
 
 class CurvatureServer(Average):
     """The average, and before it the mean and deviation of the clients' Ricci curvatures."""

@@ -1,6 +1,6 @@
 """Every client trains alone: a flat network, or a Lorentz network with its own curvature."""
 
-from curvfed.strategies.base.method import GRAPHS, IMAGES, LINKS, POINTS, Method
+from curvfed.strategies.base.method import ALL, Method
 from curvfed.strategies.methods import flatland
 
 METHODS = {
@@ -8,7 +8,7 @@ METHODS = {
         "every client trains its own flat network alone",
         space="flat",
         personal=("*",),
-        tasks=(*GRAPHS, *IMAGES, *POINTS, *LINKS),
+        tasks=ALL,
     ),
     "local-lorentz": Method(
         "every client trains its own Lorentz network and curvature alone",

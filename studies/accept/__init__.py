@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# Clusters, lying clients and the small runs of every method are the tests' own.
+# Lying clients and the small runs of every method are the tests' own.
 sys.path.append(str(Path(__file__).parents[2] / "tests" / "support"))

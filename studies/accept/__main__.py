@@ -1,17 +1,16 @@
-"""Run the acceptance tables.
+"""Run the acceptance tables, on which figures of the documentation rest.
 
-    python -m studies.accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]] [--store]
+    python -m studies.accept --data FOLDER [--only olsson,joining] [--keep FOLDER [--reuse]] [--store]
 
 Prints bar, value, pass or fail per line; exit status 0 if all pass. With --store the lines of each
-table also go to `docs/measured/accept/NAME.json`, on which figures of the documentation rest. A table whose data sets are not
-in the folder is a line that fails. Run directories stay in a temporary folder that is named at the
+table also go to `docs/measured/accept/NAME.json`, from which `docs/make_pages.py` reads figures. A
+table whose data sets are not in the folder is a line that fails. Run directories stay in a temporary folder that is named at the
 end if a line failed.
 """
 
 import argparse
 import json
 import logging
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,54 +20,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.stored_files import write_atomically
-from studies.accept import (
-    cluster,
-    cluster_kills,
-    clusters,
-    consistency,
-    flatland,
-    flatland_more,
-    hull,
-    hull_choice,
-    hull_classifiers,
-    hull_more,
-    image_numerics,
-    images,
-    joining,
-    methods,
-    sweeps,
-)
+from studies.accept import consistency, flatland, hull_choice, olsson
 from studies.accept.lab import Lab, Outcome, RunFailed
 
-PARTS = (
-    flatland,
-    flatland_more,
-    images,
-    joining,
-    clusters,
-    image_numerics,
-    methods,
-    hull,
-    hull_choice,
-    hull_classifiers,
-    hull_more,
-    cluster,
-    cluster_kills,
-    sweeps,
-    consistency,
-)
+PARTS = (flatland, olsson, hull_choice, consistency)
 TABLES = tuple(table for part in PARTS for table in part.TABLES)
 
-LONG = ("methods", "paper", "consistency")
-"""Tables of half an hour to hours, which are run by name alone."""
+LONG = ("consistency",)
+"""Tables that take an hour, which run only by name."""
 
 STORED = Path(__file__).parents[2] / "docs" / "measured" / "accept"
 
-ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
-"""What ends a table, and not the command."""
+ENDS = (DataError, RunFailed)
+"""Errors that end a table, and not the command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

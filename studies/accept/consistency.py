@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from curvfed.extensions.sweeps.commands.paired import paired_difference
-from studies.accept.lab import Lab, Outcome
+from studies.accept.lab import Lab, Outcome, Table
 
 SEEDS = (20, 21, 22, 23, 24)
 """Of no run before."""
@@ -106,4 +106,4 @@ def _interval(ours: list[float], theirs: list[float]) -> str:
     return f"{difference.mean:+.1f} ({difference.low:+.1f} to {difference.high:+.1f})"
 
 
-TABLES = (consistency,)
+TABLES: tuple[Table, ...] = (consistency,)

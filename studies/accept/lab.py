@@ -1,17 +1,24 @@
-"""Runs for the tables: each configuration once, several at a time, each in a process of its own."""
+"""Runs for the tables, each configuration once, several at a time, each in its own process; and the
+lines of the tables."""
 
 import hashlib
 import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
+
+from curvfed.extensions.sweeps.commands.paired import paired_difference
+from curvfed.strategies.base.keys import dotted
 
 Settings = Mapping[str, Any]
 
@@ -36,6 +43,9 @@ class Outcome:
     passed: bool
 
 
+Table = Callable[["Lab"], Iterator[Outcome]]
+
+
 class Lab:
     """Runs by their settings; asked for again, a run is not repeated.
 
@@ -50,7 +60,9 @@ class Lab:
     """
 
     def __init__(self, data: Path, folder: Path, reuse: bool = False) -> None:
-        self.data, self.folder, self._reuse = data, folder, reuse
+        self.data = data
+        self.folder = folder
+        self._reuse = reuse
         self._pool = ThreadPoolExecutor(max(1, os.cpu_count() or 1))
         self._runs: dict[str, Future[Path]] = {}
 
@@ -72,11 +84,6 @@ class Lab:
         """The summary of a completed run."""
         return read_summary(self.run(settings))
 
-    def wait(self) -> None:
-        """Let every queued run end, so that a measurement of time has the machine for itself."""
-        for future in self._runs.values():
-            future.exception()
-
     def _future(self, settings: Settings) -> Future[Path]:
         key = json.dumps(settings, sort_keys=True)
         if key not in self._runs:
@@ -96,7 +103,7 @@ class Lab:
             ):
                 return summary.parent
             shutil.rmtree(self.folder / name)
-        done = subprocess.run(self.command(settings, name), capture_output=True, text=True)
+        done = subprocess.run(self._command(settings, name), capture_output=True, text=True)
         if done.returncode:
             raise RunFailed(
                 f"{settings}: exit status"
@@ -104,11 +111,9 @@ class Lab:
             )
         return self.folder / name
 
-    def command(self, settings: Settings, name: str) -> list[str]:
-        """The command of a run."""
-        pairs = {"data-dir": self.data, "results-dir": self.folder, "run-name": name} | dict(
-            settings
-        )
+    def _command(self, settings: Settings, name: str) -> list[str]:
+        place = {"data-dir": self.data, "results-dir": self.folder, "run-name": name}
+        pairs = place | dict(settings)
         words = [
             f"{key}={str(value).lower() if isinstance(value, bool) else value}"
             for key, value in pairs.items()
@@ -120,3 +125,33 @@ def read_summary(folder: Path) -> dict[str, Any]:
     """`summary.json` of a run directory."""
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     return summary
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The dotted keys of a preset."""
+    text = (files("curvfed.presets") / f"{name}.toml").read_text(encoding="utf-8")
+    return dotted(tomllib.loads(text))
+
+
+def paired(what: str, bar: str, differences: list[float]) -> Outcome:
+    """Mean of paired differences with its 95% t interval, for information."""
+    _, low, high, *_ = paired_difference(differences)
+    value = f"{spread(differences, signed=True)}, 95% interval {low:+.2f} to {high:+.2f}"
+    return Outcome(what, bar, value, True)
+
+
+def at_least(what: str, bar: float, values: list[float], signed: bool = False) -> Outcome:
+    """A line that passes if the mean reaches the bar."""
+    return Outcome(
+        what,
+        f">= {bar:+g}" if signed else f">= {bar:g}",
+        spread(values, signed),
+        statistics.mean(values) >= bar,
+    )
+
+
+def spread(values: list[float], signed: bool = False) -> str:
+    """Mean, and each value."""
+    sign = "+" if signed else ""
+    each = ", ".join(f"{value:{sign}.1f}" for value in values)
+    return f"{statistics.mean(values):{sign}.2f} ({each})"

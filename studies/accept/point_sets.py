@@ -6,6 +6,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from curvfed.tasks.points.point_spec import PointSpec
 Labelled = tuple[Floats, Integers]
 Draw = Callable[[int, np.random.Generator], Labelled]
 Split = Callable[[int], tuple[list[Labelled], Labelled]]
+"""(seed) -> the points of each client, and test points."""
 
 FARTHEST = 0.995
 """Largest norm of a made point."""
@@ -175,10 +177,12 @@ HELD_OUT = {
 """The sets that it is tried on afterwards, once."""
 
 
-def olsson_split(data: Path, seed: int, clients: int = 3) -> tuple[list[Labelled], Labelled]:
-    """As `PointSet.split`, of Olsson's cells."""
-    spec = PointSpec("olsson", data, seed=seed)
-    parts = [PointDataset(spec).client(number, clients) for number in range(clients)]
-    test = PointDataset(spec).test()
+def olsson_split(
+    data: Path, seed: int, clients: int = 3, **changes: Any
+) -> tuple[list[Labelled], Labelled]:
+    """As `PointSet.split`, of Olsson's cells; `changes` are fields of `PointSpec`."""
+    dataset = PointDataset(PointSpec("olsson", data, seed=seed, **changes))
+    parts = [dataset.client(number, clients) for number in range(clients)]
+    test = dataset.test()
     assert test is not None
     return [(part.train_points, part.train_labels) for part in parts], (test.points, test.labels)

@@ -15,8 +15,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from curvfed.tasks.links.hierarchy import hierarchies
-from curvfed.tasks.links.readers import read_links
+from curvfed.extensions.links.hierarchy import hierarchies
+from curvfed.extensions.links.readers import read_links
 from studies.hierarchies.cells import SETTINGS, Cell, cells, comparison_of
 from studies.hierarchies.files import write_links
 from studies.hierarchies.page import collect, write_page

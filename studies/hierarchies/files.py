@@ -178,7 +178,7 @@ def direct_links(name: str, folder: Path, data: Path) -> nx.DiGraph:
 
 
 def _mammals(data: Path) -> nx.DiGraph:
-    from curvfed.tasks.links.dataset import LinkDataset, LinkSpec
+    from curvfed.extensions.links.dataset import LinkDataset, LinkSpec
 
     raw: Any = LinkDataset(LinkSpec("mammals", data)).locate().read()
     graph = nx.DiGraph()

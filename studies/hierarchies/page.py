@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import linregress, spearmanr
 
-from curvfed.deployments.curvature_of_links import MEASURED
+from curvfed.extensions.links.commands.expectation import MEASURED
 from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically

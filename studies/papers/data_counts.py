@@ -10,7 +10,8 @@ import numpy as np
 
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
-from curvfed.strategies.base.figures import METRIC, Figure, register
+from curvfed.strategies.base.figure import METRIC, Figure
+from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults

@@ -22,7 +22,8 @@ from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.linear_classifiers import Log0Logistic, best_c
 
 # The figures have words and units in tables, as those of a plug-in.
-from curvfed.strategies.base.figures import METRIC, Figure, register
+from curvfed.strategies.base.figure import METRIC, Figure
+from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import dotted
 
 # The points of a data set and its split, which no public function gives.

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from curvfed.tasks.dataset import Dataset
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
 from curvfed.tasks.graphs.data import (
     PLANETOID_ENDINGS,
@@ -35,6 +35,7 @@ from curvfed.tasks.graphs.data.clients import (
 from curvfed.tasks.graphs.data.graph_spec import ROLES, GraphSpec
 from curvfed.tasks.graphs.data.ogb import read_nodes
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of
@@ -285,6 +286,31 @@ class GraphDataset(Dataset):
     ) -> GraphTask:
         """The client's graphs, with the share of the nodes that the method trains on."""
         return client_task(examples, class_names, device, run.batch_size, run.network.node_share)
+
+    @staticmethod
+    def model_spec(
+        run: Any,
+        facts: Any,
+        model: str,
+        options: Mapping[str, Any],
+        num_features: int,
+        num_classes: int,
+    ) -> ModelSpec:
+        """The graph network, whose width is `embedding-dim`."""
+        if run.embedding_dim == 0:
+            raise ModelError(
+                f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
+                key="embedding-dim-with-dataset",
+            )
+        return ModelSpec(
+            task=facts.task,
+            kind=model,
+            num_features=facts.num_features or num_features,
+            num_classes=len(facts.class_names) or num_classes,
+            width=run.embedding_dim,
+            dropout=run.dropout,
+            **options,
+        )
 
 
 DATASET = GraphDataset

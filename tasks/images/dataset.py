@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Integers
 from curvfed.tasks.dataset import Dataset
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.images import class_folders
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.clients import (
@@ -32,8 +32,10 @@ from curvfed.tasks.images.layout import (
     TRAIN,
     part_classes,
 )
+from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import has_batch_norm, torchvision_module
 from curvfed.tasks.images.raw import RawImages, raw_images
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.sources import TINY, Source
 
@@ -260,6 +262,43 @@ class ImageDataset(Dataset):
             mixed_precision=run.mixed_precision,
             has_batch_norm=has_batch_norm(model),
         )
+
+    @staticmethod
+    def model_spec(
+        run: Any,
+        facts: Any,
+        model: str,
+        options: Mapping[str, Any],
+        num_features: int,
+        num_classes: int,
+    ) -> ImageModelSpec:
+        """The convolutional network with the head of the method."""
+        channels, height, width = (int(size) for size in facts.shape.split("x"))
+        network = run.network
+        spec = ImageModelSpec(
+            kind=model,
+            shape=(channels, height, width),
+            embedding_dim=run.embedding_dim,
+            num_classes=len(facts.class_names),
+            head=network.head,
+            fixed=network.head_from != "training",
+            **{"norm": run.images.norm, **options},
+        )
+        try:
+            if model in KINDS[facts.task].models:
+                head_spec(spec)  # refuses an impossible head
+        except ValueError as error:
+            text = f'method = "{run.method}": {error}'
+            raise ModelError(text, key="head-with-method") from None
+        except ImportError as error:
+            raise ModelError(f'model = "{model}": {error}', key="missing-package") from None
+        if network.loss == "triplet" and spec.num_classes < 2:
+            raise ModelError(
+                f'method = "{run.method}" needs 2 classes or more; the federation has'
+                f" {spec.num_classes}",
+                key="too-few-classes",
+            )
+        return spec
 
 
 DATASET = ImageDataset

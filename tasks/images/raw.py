@@ -3,6 +3,7 @@ arrays whose shape and values are checked."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,6 +43,8 @@ class RawImages:
     content : callable, or None
         (index) -> bytes: what is stored of an image; None: its pixels, in colour.
     """
+
+    task: ClassVar[str] = "images"
 
     labels: Integers
     class_names: tuple[str, ...]

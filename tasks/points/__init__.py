@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -183,6 +183,8 @@ class RawPoints:
     notes : tuple of str
         What the run does not use of the file, in words for the log.
     """
+
+    task: ClassVar[str] = "points"
 
     points: Floats
     labels: Integers

@@ -1,14 +1,17 @@
-"""An `.h5ad` of AnnData, read entry by entry: what a run does not use need not be readable."""
+"""An `.h5ad` of AnnData, read and written entry by entry: what a run does not use need not be
+readable, and what it does not change stays as it is."""
 
 import contextlib
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from curvfed.tasks.errors import DataError
+from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.stored_files import replacing
 
 
 @contextlib.contextmanager
@@ -85,3 +88,64 @@ def row_names(file: Any, group: str) -> list[str]:
     table = file[group]
     index = table.attrs.get("_index", "index" if "index" in table else "_index")
     return list(map(str, entry(file, f"{group}/{index}")))
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The open file of cells, by `cell_file`.
+
+    Raises
+    ------
+    DataError
+        If it is absent or not an `.h5ad`.
+    """
+    if path.suffix.lower() != ".h5ad" or not path.is_file():
+        raise DataError(
+            f"no file {path}; allowed is an .h5ad file of cells with their expression",
+            key="no-file",
+        )
+    try:
+        with cell_file(path) as file:
+            yield file
+    except (OSError, KeyError) as error:
+        raise unreadable(path, error, ".h5ad file") from error
+
+
+def num_cells(path: Path) -> int:
+    """The number of cells in an `.h5ad`."""
+    with opened(path) as file:
+        return len(row_names(file, "obs"))
+
+
+def add_to_copy(source: Path, out: Path, added: Mapping[str, Any]) -> None:
+    """Write a copy of an `.h5ad` with added entries, atomically.
+
+    All other entries stay unchanged, also those that AnnData reads and does not write.
+
+    Parameters
+    ----------
+    source, out : Path
+    added : mapping
+        The new or replaced entries by their places, such as "obsm/X_poincare". A text column of obs
+        becomes categorical.
+    """
+    import h5py
+    from anndata.io import write_elem
+    from pandas import Categorical
+
+    with replacing(out) as new:
+        shutil.copyfile(source, new)
+        with h5py.File(source, "r") as file:
+            is_old = not isinstance(file["obs"], h5py.Group)
+        if is_old:
+            write_new(source, new)
+        with h5py.File(new, "r+") as file:
+            for place, value in added.items():
+                group, _, name = place.partition("/")
+                if group not in file:
+                    write_elem(file, group, {})
+                is_text = group == "obs" and value.dtype == object
+                write_elem(file[group], name, Categorical(value) if is_text else value)
+                if group == "obs":
+                    order = [*map(str, file[group].attrs["column-order"]), name]
+                    file[group].attrs["column-order"] = list(dict.fromkeys(order))

@@ -2,6 +2,7 @@
 the clients."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from curvfed.tasks.sources import CURVATURES
 from curvfed.tasks.stored_files import file_stamps
 
 if TYPE_CHECKING:
-    from curvfed.tasks.points.client_task import PointTask
+    from curvfed.tasks.points.client_task import PointModelSpec, PointTask
 
 TEST_STREAM = 15
 """Random stream for the test part of a node's own data."""
@@ -161,6 +162,20 @@ class PointDataset(Dataset):
         from curvfed.tasks.points.client_task import PointTask  # imports torch
 
         return PointTask(examples, class_names, device, run.batch_size)
+
+    @staticmethod
+    def model_spec(
+        run: Any,
+        facts: Any,
+        model: str,
+        options: Mapping[str, Any],
+        num_features: int,
+        num_classes: int,
+    ) -> "PointModelSpec":
+        """The logistic model of the points' disc."""
+        from curvfed.tasks.points.client_task import PointModelSpec
+
+        return PointModelSpec(len(facts.class_names), run.points.curvature)
 
 
 DATASET = PointDataset

@@ -12,6 +12,7 @@ import torch
 from app_runs import run
 from errors import refuses
 from graph_fixtures import user_fields
+from hull_nodes import decoded
 from hypothesis import given
 from hypothesis import strategies as st
 from image_fixtures import write_classes
@@ -32,7 +33,6 @@ from curvfed.strategies.config.run_config import open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.images.raw import raw_images
-from curvfed.tasks.links import raw_links
 from curvfed.tasks.record_split import RecordSplit
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -61,17 +61,16 @@ def points_nodes(folder: Path) -> list[dict[str, Any]]:
     return with_policy(folder, nodes, MANY)
 
 
-def test_no_test_size_gives_a_second_sum(tmp_path, observer):
-    """646 of 700 sums of `discriminant` were given, and gave 192 of 376 records."""
+def test_no_test_size_gives_a_second_sum(tmp_path):
+    """646 of 700 sums of moments were given, and gave 192 of 376 records."""
     nodes = points_nodes(tmp_path / "nodes")
-    discriminant = {"method": "discriminant", "dataset": "own", "secure_sum": True}
-    run(tmp_path, "first", nodes=nodes, test_size=0.2, **discriminant)
+    hulls = {"method": "hull", "dataset": "own", "hull__cap": 128}
+    first = run(tmp_path, "first", nodes=nodes, test_size=0.2, **hulls)
     for number, test_size in enumerate((0.15, 0.21, 0.5)):
         with pytest.raises(FederationError, match=f"test-size = {test_size}: this node splits"):
-            run(tmp_path, f"{number}", nodes=nodes, test_size=test_size, **discriminant)
-    run(tmp_path, "auto", nodes=nodes, seed=4, **discriminant)
-    first, last = observer.sums[0], observer.sums[len(observer.sums) // 2]
-    assert all(np.array_equal(first[name], last[name]) for name in first)
+            run(tmp_path, f"{number}", nodes=nodes, test_size=test_size, **hulls)
+    last = run(tmp_path, "auto", nodes=nodes, seed=4, **hulls)
+    assert sorted(map(sorted, decoded(first))) == sorted(map(sorted, decoded(last)))
 
 
 def test_of_700_test_sizes_one_is_answered(tmp_path):
@@ -81,7 +80,7 @@ def test_of_700_test_sizes_one_is_answered(tmp_path):
     ledger = ledger_of(node)
     answered = set()
     for test_size in np.linspace(0.1, 0.8, 700).tolist():
-        config = parse({"method": "discriminant", "test-size": test_size})
+        config = parse({"method": "hull", "test-size": test_size})
         with suppress(ConfigError):
             answered.add(load_data(config, node, ledger).digest)
     assert len(answered) == 1
@@ -258,7 +257,7 @@ def test_a_record_less_changes_nothing_but_itself(
     split = None if is_private else SPLIT
     keys: dict[str, Any] = {}
     if is_private:
-        method = "discriminant" if make is points_of else "fedavg"
+        method = "hull" if make is points_of else "fedavg"
         keys = {"dp.unit": "record", "dp.epsilon": 1.0, "method": method, "secure-sum": True}
         keys |= {"fine-tune-epochs": 0}
         if make is nodes_of_graph:
@@ -286,23 +285,6 @@ def test_no_key_of_a_run_moves_a_record(make):
     shares = [float(np.mean(np.array(parts(data)) == part)) for part in (1, 0, 2)]
     expected = (0.7, 0, 0.3) if make is points_of else (0.5, 0.2, 0.3)
     assert np.allclose(shares, expected, atol=0.1)
-
-
-def test_both_directions_of_a_link_are_in_one_part():
-    names = [("a", "b"), ("b", "a"), ("c", "a"), ("b", "d"), ("d", "b"), ("a", "d")]
-    dataset = open_dataset(parse({"method": "links"}), "links", RecordSplit(b"x", 0.4, 0.4))
-    whole = dataset.in_memory(raw_links("test", names))
-    part_of = dict(zip(names, parts(whole), strict=True))
-    assert part_of["a", "b"] == part_of["b", "a"]
-    assert part_of["b", "d"] == part_of["d", "b"]
-    fewer = [names[index] for index in (0, 2, 5)]
-    rest = parts(dataset.in_memory(raw_links("test", fewer)))
-    assert rest == [part_of[name] for name in fewer]
-    every = open_dataset(
-        parse({"method": "links", "links.hold-out": False}), "links", RecordSplit(b"x", 0.4, 0.4)
-    ).in_memory(raw_links("test", names))
-    assert every.train.all()
-    assert every.split_digest == whole.split_digest
 
 
 def test_several_splits_of_a_file_are_not_chosen_by_the_seed(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from app_runs import Recorder, all_bytes, asked, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
-from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
+from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of, nodes_with_a_single_cell
 from policies import with_policy
 
 from curvfed.client_app.app import OF_ROUNDS, check_phase
@@ -28,7 +28,6 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.methods.discriminant import DiscriminantServer
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import MESSAGE_TYPES
 
@@ -189,54 +188,21 @@ def test_a_model_of_another_package_is_imported_only_if_it_is_listed(tmp_path):
     assert policy.check_run(config, owns_data=True) == config
 
 
-@pytest.fixture
-def of_one_cell(tmp_path):
-    """Nodes of which the second alone has class 5, with a single cell; and that cell."""
-    rare = blobs("02", seed=1)
-    cell = np.array([[0.31, -0.42]])
-    rare["x_train"] = np.concatenate([rare["x_train"], cell])
-    rare["y_train"] = np.append(rare["y_train"], "5")
-    nodes = nodes_of(tmp_path / "nodes", [blobs("02", seed=7), rare, blobs("02", seed=8)])
-    return nodes, cell[0]
-
-
 @pytest.mark.parametrize("line", ["", "hull-min-class-size = 1\n"], ids=["default", "one"])
-def test_a_class_of_one_cell_stays_at_home(line, of_one_cell, tmp_path):
+def test_a_class_of_one_cell_stays_at_home(line, tmp_path):
     """Without a least size the published model has the cell to the bin, as a corner of its class."""
-    nodes, cell = of_one_cell
+    nodes, cell = nodes_with_a_single_cell(tmp_path / "nodes")
     chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
     found = hull_run(tmp_path, nodes=chosen, hull__classifier="depth")
     distance = np.linalg.norm(found.model["corners"] - cell, axis=1).min()
     assert (distance < 3e-3) == bool(line)
 
 
-@pytest.mark.parametrize("line", ["", "hull-min-class-size = 1\n"], ids=["default", "one"])
-def test_moments_of_one_cell_stay_at_home(line, of_one_cell, tmp_path, monkeypatch):
-    """The sums of a class that one client has alone are that client's: of one cell, the cell."""
-    nodes, cell = of_one_cell
-    chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
-    sums = []
-    learn = DiscriminantServer.learn
-    monkeypatch.setattr(
-        DiscriminantServer,
-        "learn",
-        lambda half, total: sums.append(total.arrays["sums"]) or learn(half, total),
-    )
-    settings: dict[str, Any] = {"discriminant__kind": "lda", "secure__min_holders": 1}
-    run(tmp_path, nodes=chosen, method="discriminant", **settings)
-    count, *tangent = sums[0].reshape(3, 6)[2, :3]
-    norm = np.linalg.norm(cell)
-    expected = np.arctanh(norm) * cell / norm
-    assert round(count) == bool(line)
-    assert np.allclose(tangent, expected * bool(line), atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["hull", "discriminant"])
-def test_nodes_whose_classes_are_all_small_say_which_line_keeps_them(method, tmp_path):
+def test_nodes_whose_classes_are_all_small_say_which_line_keeps_them(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02", per_class=4, seed=seed) for seed in range(3)])
     recorder = Recorder()
     with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5") as refused:
-        run(tmp_path, nodes=nodes, method=method, intercept=recorder)
+        run(tmp_path, nodes=nodes, method="hull", intercept=recorder)
     assert "4" not in str(refused.value).partition("hull-min")[2]
     assert not [reply for reply in recorder.replies("hulls") if "arrays" in reply]
 

@@ -1,39 +1,26 @@
 """Curvature 0 is the limit of the curvatures below it: scores, gradients and steps of every curved
 part tend to those at 0 in first order of the curvature, and at 0 nothing curved runs."""
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
 import torch
 from app_runs import QUICK, run
+from curvature_limits import SIZES, a_round, orders, shaken, values
 from torch import Tensor, nn
 
 from curvfed.geometry import normal_coordinates
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.methods.links import mean_rows, mean_terms
 from curvfed.tasks.graphs import lorentz_layers, lorentz_modules
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.heads import HeadSpec, PrototypeHead
 from curvfed.tasks.images.client_task import objective
-from curvfed.tasks.links.models import LinkModelSpec, chart_of
-
-SIZES = [1e-2, 1e-3, 1e-4, 1e-5, 1e-6]
-"""Absolute curvatures."""
-
-STEPS = 4
-
-
-def values(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return scale * torch.randn(shape, generator=generator, dtype=torch.float64)
 
 
 def graph_inputs() -> GraphInputs:
@@ -44,15 +31,6 @@ def graph_inputs() -> GraphInputs:
     owner = torch.zeros(6, dtype=torch.int64)
     features = Constant.of(values(6, 3))
     return GraphInputs(features, edges[:, order], graph_of_node=owner, num_graphs=1)
-
-
-def shaken(model: nn.Module) -> nn.Module:
-    """In float64, with no parameter at 0."""
-    model = model.double().train()
-    with torch.no_grad():
-        for number, parameter in enumerate(model.parameters()):
-            parameter.add_(values(*parameter.shape, seed=number, scale=0.3))
-    return model
 
 
 def graph_network(task: str, kind: str, curvature: float) -> tuple[nn.Module, Callable[[], Tensor]]:
@@ -93,17 +71,6 @@ def prototypes(loss: str, curvature: float) -> tuple[nn.Module, Callable[[], Ten
     return model, outputs
 
 
-def embedding(
-    kind: str, score: str, bias: bool, curvature: float
-) -> tuple[nn.Module, Callable[[], Tensor]]:
-    spec = LinkModelSpec(kind, 5, 1, 4, curvature=curvature, score=score, bias=bias)
-    model = shaken(spec.build(0))
-    heads = torch.tensor([0, 1, 2])
-    tails = torch.tensor([[1, 2, 3], [0, 2, 4], [4, 3, 0]])
-    relations = torch.zeros(3, dtype=torch.int64)
-    return model, lambda: model(heads, relations, tails)
-
-
 CASES = {
     "flatland.curvature": {
         "nodes": partial(graph_network, "nodes", "lorentz"),
@@ -120,44 +87,16 @@ CASES = {
         "triplet loss": partial(prototypes, "triplet"),
         "geodesic loss": partial(prototypes, "geodesic"),
     },
-    "links.curvature": {
-        "normal coordinates": partial(embedding, "normal", "distance", False),
-        "normal coordinates, squares and biases": partial(embedding, "normal", "squared", True),
-        "hyperboloid": partial(embedding, "hyperboloid", "distance", True),
-        "hyperboloid, squares": partial(embedding, "hyperboloid", "squared", False),
-    },
 }
 """By the key of a family's curvature, its networks."""
 
 NETWORKS = [(key, name) for key, cases in CASES.items() for name in cases]
 
 
-def a_round(make: Callable[[float], tuple[nn.Module, Callable[[], Tensor]]], c: float) -> Tensor:
-    """Outputs, gradients, and the parameters after some steps, as one vector."""
-    model, outputs = make(c)
-    parts = []
-    for step in range(STEPS):
-        model.zero_grad()
-        out = outputs()
-        weights = values(*out.shape, seed=11)
-        (weights * out).sum().backward()
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        if step == 0:
-            parts += [out.detach().flatten(), *(p.grad.flatten() for p in trained)]
-        with torch.no_grad():
-            for parameter in trained:
-                parameter.sub_(parameter.grad, alpha=0.01)
-    return torch.cat([*parts, *(p.detach().flatten() for p in model.parameters())])
-
-
-def orders(errors: list[float]) -> list[float]:
-    """The exponents by which errors fall with the curvature, between neighbours of `SIZES`."""
-    return [math.log10(first / second) for first, second in pairwise(errors)]
-
-
-@pytest.mark.parametrize("key", sorted({row.curvature_key for row in METHODS.values()} - {""}))
-def test_every_family_has_cases_for_the_tasks_of_its_methods(key):
-    assert CASES[key]
+def test_every_family_of_graphs_and_images_has_cases():
+    """An extension with data of its own has them in its tests."""
+    of_core = [row for row in METHODS.values() if set(row.tasks) & {"nodes", "graphs", "images"}]
+    assert {row.curvature_key for row in of_core} - {""} <= CASES.keys()
 
 
 @pytest.mark.parametrize(("key", "name"), NETWORKS)
@@ -167,27 +106,6 @@ def test_outputs_gradients_and_steps_tend_to_those_at_0_in_first_order(key, name
     errors = [float((a_round(make, -size) - flat).norm() / flat.norm()) for size in SIZES]
     assert errors[-1] < 1e-5
     assert all(0.9 < order < 1.1 for order in orders(errors)[1:]), errors
-
-
-@pytest.mark.parametrize("average", ["centroid", "tangent", "flat"])
-@pytest.mark.parametrize("kind", ["normal", "hyperboloid"])
-def test_means_of_rows_tend_to_those_of_their_coordinates(kind, average):
-    old = values(6, 3)
-    ends = [old + values(6, 3, seed=seed) for seed in (1, 2)]
-    shares = (0.25, 0.75)
-
-    def mean(curvature: float) -> Tensor:
-        chart = chart_of(kind, curvature)
-        terms = [mean_terms(average, chart, old, end) for end in ends]
-        total = sum(share * term for share, term in zip(shares, terms, strict=True))
-        return mean_rows(average, chart, old, total)
-
-    flat = sum(share * end for share, end in zip(shares, ends, strict=True))
-    torch.testing.assert_close(mean(0.0), flat)
-    errors = [float((mean(-size) - flat).norm()) for size in SIZES]
-    assert errors[-1] < 1e-4
-    if average != "flat":
-        assert all(0.9 < order < 1.1 for order in orders(errors)[1:]), errors
 
 
 def refuse(*arguments: object, **keywords: object) -> None:

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from errors import refuses
+from hull_cases import HullCase, hull_case
 from tiers import only
 
 from curvfed.strategies.errors import HullError
 from curvfed.strategies.hull.codec import MAX_LENGTH, PublicParameters, decode_hulls, encode_hulls
 from curvfed.strategies.hull.symbols import SPARE
-from studies.accept.hull_cases import HullCase, hull_case
 
 CASES = range(200)
 FIRST = 2

@@ -7,7 +7,7 @@ import pytest
 from app_runs import run
 from graph_fixtures import write_tu
 
-from curvfed.deployments.curvature import GraphCurvature
+from curvfed.extensions.curvature.commands.graphs import GraphCurvature
 from curvfed.geometry.distortion import Fit
 from studies.flatland_theorems import DIM, isotropic, mutual_information, pairs_of
 from studies.papers.data_counts import COUNTS, counts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr, ttest_rel
 
-from curvfed.deployments.curvature_of_links import measured_gain
+from curvfed.extensions.links.commands.expectation import measured_gain
 from studies.hierarchies import page
 from studies.hierarchies.cells import PREDICTIONS, Cell, cells
 

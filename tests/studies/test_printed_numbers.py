@@ -1,15 +1,19 @@
 """The papers' numbers: all tables are there, settings and methods are the app's, cells are read as
-printed."""
+printed, and a number stands beside the run with its settings."""
 
 import itertools
 import tomllib
+from typing import Any
 
 import pytest
 
+from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
 from studies.papers import PAPERS, printed_numbers
+from studies.papers.comparison import Pair, compare, markdown, match
+from studies.papers.figures.page import read_study
 from studies.papers.printed_numbers import Printed, read, tables
 
 TABLES = {
@@ -42,6 +46,21 @@ scale = 100
 settings = {{dataset = "cora", seed = 1}}
 columns = [{{seed = 2}}, {{flatland.gate = false, seed = 3, figure = "metrics.roc_auc", scale = 1}}]
 rows = [{row}]
+"""
+
+SWEEP = """
+title = "Clients and labels"
+source = "flatland, Table 1"
+about = "In words."
+[scales.smoke.settings]
+method = ["fedavg", "local"]
+dataset = "cora"
+num-supernodes = 10
+seed = [0, 1]
+[[tables]]
+rows = "method"
+columns = "num-supernodes"
+figures = "best_validation.personal_accuracy_mean"
 """
 
 
@@ -143,3 +162,47 @@ def test_a_bad_row_is_named(typed, row, words):
     with pytest.raises(ValueError, match=r"hull\.toml, Table 1") as caught:
         typed(row)
     assert words in str(caught.value)
+
+
+def printed_value(table: str, keys: list[str], figure: str, **settings: Any) -> float | None:
+    """The paper's number beside a cell of one run."""
+    printed = read(*table.split(", "))
+    run = Planned({key.replace("_", "-"): value for key, value in settings.items()}, "run")
+    number = match(printed, run, keys, figure)
+    return None if number is None else printed[number].value
+
+
+def test_a_number_of_the_data_is_that_of_any_method_and_one_of_other_clients_is_none():
+    table = ("flatland, Table 6", ["dataset"], "metrics.heterogeneity")
+    assert printed_value(*table, method="fedavg", num_supernodes=10, dataset="cora") == 0.606
+    assert printed_value(*table, method="flatland", num_supernodes=20, dataset="cora") == 0.665
+    assert printed_value(*table, method="fedavg", num_supernodes=5, dataset="cora") is None
+
+
+def test_a_cell_is_compared_with_the_number_of_its_own_settings():
+    table = ("spherefed, Table 2", ["model", "dataset", "method"], "global_accuracy")
+    cifar = {"method": "fedavg", "dataset": "cifar100", "num_supernodes": 10}
+    sphere = cifar | {"model": "mobilenetv2"}
+    assert printed_value(*table, **sphere, alpha=0.5) == 68.78
+    assert printed_value(*table, **sphere, alpha=0.1) == 63.9
+    assert printed_value(*table, **sphere, alpha=0.3) is None  # of two candidates none is taken
+    ways = ("spherefed, Table 1", ["dataset"])
+    assert printed_value(*ways, "global_accuracy", **cifar) == 68.78
+    assert printed_value(*ways, "bytes_up", **cifar) is None
+
+
+def test_differences_are_those_of_the_printed_digits(tmp_path):
+    file = tmp_path / "table-01.toml"
+    file.write_text(SWEEP)
+    plan = read_study(file, "smoke")
+    figure = "best_validation.personal_accuracy_mean"
+    rows = {
+        run.name: {figure: 0.692 if run.value("method") == "fedavg" else 0.5} for run in plan.runs
+    }
+    pairs = compare(read("flatland", "Table 1"), plan, rows)
+    assert "1 of 2 numbers differ by more than the spreads of both" in markdown(pairs)
+    assert "Local (E), cora, 10 clients: -29.9" in markdown(pairs)
+    equal = [pair for pair in pairs if pair.ours and not pair.is_far]
+    assert [pair.printed.row for pair in equal] == ["FedAvg"]
+    assert "None of the 1 numbers differs" in markdown(equal)
+    assert markdown([Pair(pair.printed, None) for pair in pairs]) == ""

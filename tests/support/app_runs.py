@@ -25,6 +25,7 @@ from curvfed.strategies.wire.codec import (
     encode_request,
 )
 from curvfed.strategies.wire.messages import Facts, Header, Reply, Request
+from curvfed.tasks.kinds import KINDS
 
 Handle = Callable[[Message], Message]
 
@@ -42,7 +43,7 @@ QUICK: dict[str, dict[str, Any]] = {
     },
     "nodes": {"dataset": "trees", "local_epochs": 2},
     "points": {"dataset": "uniform", "points__num": 300},
-    "links": {"dataset": "balanced-tree", "batch_size": 0},
+    **({"links": {"dataset": "balanced-tree", "batch_size": 0}} if "links" in KINDS else {}),
 }
 """Settings of a run of seconds, by task."""
 EVERY = [

@@ -141,6 +141,16 @@ def blobs(
     }
 
 
+def nodes_with_a_single_cell(folder: Path) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Three real nodes, of which the second alone has class 5, with a single cell; and that
+    cell."""
+    rare = blobs("02", seed=1)
+    cell = np.array([[0.31, -0.42]])
+    rare["x_train"] = np.concatenate([rare["x_train"], cell])
+    rare["y_train"] = np.append(rare["y_train"], "5")
+    return nodes_of(folder, [blobs("02", seed=7), rare, blobs("02", seed=8)]), cell[0]
+
+
 def training(part: Mapping[str, Any]) -> Points:
     """What `expected` wants of the arrays of an .npz."""
     return np.asarray(part["x_train"]), np.unique(part["y_train"], return_inverse=True)[1]

@@ -7,7 +7,8 @@ import numpy as np
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
-from curvfed.strategies.base.figures import ROUND, Figure, register
+from curvfed.strategies.base.figure import ROUND, Figure
+from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.statistics import Arrays, is_buffer

@@ -10,6 +10,7 @@ from errors import refuses
 from tiny_learning import assert_near, batches, copied, gradient, learner, softmax_loss, state
 
 from curvfed.extensions.baselines.methods.scaffold import Keys, ScaffoldServer
+from curvfed.strategies.base.deviations import update_lengths
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
@@ -353,3 +354,16 @@ def test_running_statistics_have_no_variate(tmp_path):
         f"variate/{n}" for n in running
     }
     assert found.summary["status"] == "completed"
+
+
+def test_large_arrays_beside_the_model_hide_no_long_update():
+    """Control variates are far longer than a round's steps."""
+    server = ScaffoldServer({"w": np.zeros(2, np.float32)}, clients=range(4))
+    server.load(server.state() | {"variate/w": np.full(2, 50, np.float32)})
+    replies = {
+        partition: Statistics(
+            {"w": np.array([step, 0], np.float32), "variate/w": np.ones(2, np.float32)}, 1
+        )
+        for partition, step in enumerate([1, 1, 1, -10])
+    }
+    assert update_lengths(server, replies) == pytest.approx({0: 1, 1: 1, 2: 1, 3: 10})

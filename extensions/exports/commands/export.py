@@ -66,11 +66,10 @@ def export(
         If there is no such model, if it cannot be exported, or if the program differs from it.
     """
     check_output(out, SUFFIXES)
-    with_export = [task for task in KINDS if task != "links"]
-    if run.facts.task not in with_export:
+    if run.facts.task not in KINDS:
         raise PredictError(
             f"the run is on {run.facts.task}, whose embedding is in model.safetensors; allowed are"
-            f" runs of {', '.join(with_export)}",
+            f" runs of {', '.join(KINDS)}",
             key="other-task",
         )
     write = _torch_program

@@ -24,8 +24,8 @@ RUNS = [
     ("fedavg", {"dataset": "uniform"}),
     *(("hull", {"dataset": "uniform", "hull": {"classifier": kind}}) for kind in ("depth", "svm")),
     *(
-        ("discriminant", {"dataset": "uniform", "discriminant": {"kind": k}})
-        for k in ("lda", "qda")
+        ("discriminant", {"dataset": "uniform", "discriminant": {"kind": kind}})
+        for kind in ("lda", "qda")
     ),
 ]
 

@@ -6,7 +6,8 @@ from pydantic import Field
 
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.figures import Figure, register
+from curvfed.strategies.base.figure import Figure
+from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method

@@ -11,7 +11,8 @@ from pydantic import Field
 
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
-from curvfed.strategies.base.figures import Figure, register
+from curvfed.strategies.base.figure import Figure
+from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method

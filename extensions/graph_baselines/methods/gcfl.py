@@ -10,7 +10,8 @@ from pydantic import Field
 
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
-from curvfed.strategies.base.figures import Figure, register
+from curvfed.strategies.base.figure import Figure
+from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method
 from curvfed.strategies.base.run_keys import RunKeys

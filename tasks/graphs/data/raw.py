@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -49,6 +50,8 @@ class RawGraph:
     notes : tuple of str
         What the run does not use of the file, in words for the log.
     """
+
+    task: ClassVar[str] = "nodes"
 
     features: Tensor
     edge_index: Tensor
@@ -103,6 +106,8 @@ class RawGraphs:
     metric : str
         "accuracy" or "roc_auc".
     """
+
+    task: ClassVar[str] = "graphs"
 
     attributes: Tensor
     codes: Tensor

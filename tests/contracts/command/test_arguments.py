@@ -10,13 +10,14 @@ from flwr.common.config import get_fused_config_from_dir, parse_config_args
 from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.package_files import package_files
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, aggregation_rows
 from curvfed.tasks.graphs.data import SOURCES
 
 ROOT = Path(__file__).parents[3]
-PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
+PRESETS = list(package_files("presets").values())
 DEFAULTS = defaults()
 
 
@@ -151,7 +152,7 @@ def test_every_table_is_of_use_to_a_method():
         for task in METHODS[name].tasks[:1]
     ] + [
         (resolve_defaults(parse({"method": "fedavg", "aggregation": base}), "nodes"), "nodes")
-        for base in ("flower:Krum", "krum")
+        for base in ("flower:Krum", *aggregation_rows())
     ]
     private = {"method": "fedavg", "dp.unit": "record", "dp.epsilon": 1}
     runs.append((resolve_defaults(parse(private), "images"), "images"))

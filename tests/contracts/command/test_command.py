@@ -33,6 +33,7 @@ COMMANDS = [
     "check",
     "compare",
     "curvature",
+    "embed",
     "predict",
     "sweep",
     "report",
@@ -140,10 +141,12 @@ def test_a_method_is_shown_with_its_keys(name, capsys, monkeypatch):
 def test_presets_are_listed_and_printed(capsys):
     assert main(["presets"]) == 0
     out = capsys.readouterr().out
-    files = sorted((ROOT / "presets").rglob("*.toml"))
-    assert {
-        str(path.relative_to(ROOT / "presets").with_suffix("")): path for path in files
-    } == package_files(PRESETS)
+    folders = [ROOT / "presets", *ROOT.glob("extensions/*/presets")]
+    files = {}
+    for folder in folders:
+        for path in folder.rglob("*.toml"):
+            files[str(path.relative_to(folder).with_suffix(""))] = path
+    assert files == package_files(PRESETS)
     about = (ROOT / "presets" / "quick.toml").read_text().splitlines()[0].removeprefix("# ")
     assert about in out
     assert "baselines/images/ditto" in out
@@ -161,7 +164,7 @@ def test_presets_are_listed_and_printed(capsys):
 def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
     every = defaults()
     monkeypatch.chdir(tmp_path)  # they are found from anywhere
-    ditto = read_pairs([str(ROOT / "presets" / "baselines" / "images" / "ditto.toml")], every)
+    ditto = read_pairs([str(package_files(PRESETS)["baselines/images/ditto"])], every)
     assert read_pairs(["baselines/images/ditto"], every) == ditto
     assert read_pairs(["baselines/images/ditto", "seed=7"], every) == ditto | {"seed": 7}
     assert read_pairs(["method=fedper", "quick"], every)["method"] == "flatland"

@@ -13,12 +13,13 @@ from pydantic import ValidationError
 from tiers import examples
 
 from curvfed.strategies.base.keys import value_type
+from curvfed.strategies.base.run_keys import AGGREGATION_METHODS
 from curvfed.strategies.config.build_method import model_spec
-from curvfed.strategies.config.checks import BASES, unread_keys
+from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse
 from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, aggregation_rows
 from curvfed.strategies.wire.messages import Facts
 
 FIELDS = dict(all_fields())
@@ -113,9 +114,8 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(raw):
     flat = flatten(config)
     built_in = {} if raw.get("dataset", "auto") != "auto" else {"dataset": config.dataset}
     given = {key: item for key, item in (raw | built_in).items() if key in flat}
-    others = {key for row in METHODS.values() for key in row.keys} - {
-        key.partition(".")[0] for key in flat
-    }
+    rows = (*METHODS.values(), *aggregation_rows().values())
+    others = {key for row in rows for key in row.keys} - {key.partition(".")[0] for key in flat}
     assert (
         flat
         == {key: item for key, item in defaults().items() if key.partition(".")[0] not in others}
@@ -337,7 +337,7 @@ def test_a_sum_is_enough_for_averages_and_hulls():
             assert parse(raw).secure_sum
         else:
             keys = ["secure-sum", "method"]
-            if row.aggregation in BASES:  # another aggregation would do
+            if row.aggregation in AGGREGATION_METHODS:  # another aggregation would do
                 keys.append("aggregation")
             conflict("-with-".join(keys), raw, method)
 
@@ -423,7 +423,7 @@ def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
     ("method", "key", "value", "readers"),
     [
         ("hull", "num-rounds", 5, "methods with rounds"),
-        ("pca", "learning-rate", 0.1, "methods with rounds"),
+        ("hull", "learning-rate", 0.1, "methods with rounds"),
         ("hyperfed-averaged", "hyperfed.solver", "frank-wolfe", "hyperfed, hyperfed-fixed"),
         ("hyperfed-averaged", "hyperfed.steps", 9, "hyperfed, hyperfed-fixed"),
         ("links-rotate", "links.average", "flat", "links, links-tailored:"),

@@ -5,21 +5,18 @@ from curvfed.tasks.graphs.model_spec import MODELS as GRAPH_MODELS
 from curvfed.tasks.images.label_partition import PARTITIONS as IMAGE_PARTITIONS
 from curvfed.tasks.images.label_partition import USERS
 from curvfed.tasks.images.nets import NETS
-from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links.models import MODELS as LINK_MODELS
+from curvfed.tasks.kinds import CORE
 from curvfed.tasks.points.point_spec import PARTITIONS as POINT_PARTITIONS
 
 
 def test_every_name_is_a_model_and_every_model_is_named():
-    assert {task: set(kind.models) for task, kind in KINDS.items() if kind.models} == {
+    assert {task: set(kind.models) for task, kind in CORE.items() if kind.models} == {
         **{task: set(models) for task, models in GRAPH_MODELS.items()},
         "images": set(NETS),
-        "links": set(LINK_MODELS),
     }
 
 
 def test_every_partition_is_named():
     graphs, images, points = map(set, (GRAPH_PARTITIONS, IMAGE_PARTITIONS, POINT_PARTITIONS))
     names = {"nodes": graphs, "graphs": graphs, "images": images | {USERS}, "points": points}
-    names["links"] = {"branches", "random"}
-    assert {task: set(kind.partitions) for task, kind in KINDS.items()} == names
+    assert {task: set(kind.partitions) for task, kind in CORE.items()} == names

@@ -139,3 +139,21 @@ def test_names_without_torch_and_flwr(tmp_path):
         " ('torch', 'flwr') if one in sys.modules])"
     )
     assert python(program, tmp_path / "home", tmp_path / "site") == "True [] []\n"
+
+
+def test_broken_commands_and_kinds_cost_nothing_else(tmp_path):
+    groups = {
+        "curvfed.commands": {"absent": "not_there:COMMAND"},
+        "curvfed.tasks": {"odd": "brings:MINE", "gone": "not_there:KIND"},
+    }
+    package(tmp_path / "site", "brings", ROW, groups)
+    program = (
+        "import logging\nlogging.basicConfig(format='%(message)s')\n"
+        "from curvfed.deployments.commands.command import main\n"
+        "from curvfed.tasks.kinds import KINDS\n"
+        "print(main(['--help']), {'odd', 'gone'} & set(KINDS), main(['absent', '--any', 'word']))"
+    )
+    out = python(program, tmp_path / "home", tmp_path / "site")
+    assert "Cannot be used" in out
+    assert "0 set() 2" in out.splitlines()
+    assert "error: command absent:" in out

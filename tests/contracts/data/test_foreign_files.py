@@ -2,11 +2,8 @@
 place.
 """
 
-import json
-import pathlib
 import pickle
 
-import networkx
 import numpy as np
 import pytest
 from errors import refuses
@@ -85,26 +82,3 @@ def test_names_of_data_that_are_read_by_path(name):
     with pytest.raises(ValueError, match=NAMES[name]) as error:
         tasks_of(name)
     assert "did you mean" not in str(error.value)
-
-
-def test_graphs_of_networkx_are_told_how_to_become_links(tmp_path, monkeypatch):
-    graph = networkx.DiGraph([("a", "b"), ("c", "b")])
-    networkx.write_graphml(graph, tmp_path / "a.graphml")
-    networkx.write_gml(graph, tmp_path / "a.gml")
-    networkx.write_edgelist(graph, tmp_path / "a.edgelist")
-    (tmp_path / "a.json").write_text(json.dumps(networkx.node_link_data(graph)))
-    monkeypatch.chdir(tmp_path)
-    for name in ("a.graphml", "a.gml", "a.edgelist", "a.json"):
-        with refuses("foreign-format", name, "networkx") as caught:
-            tasks_of(f"./{name}")
-        code = str(caught.value).partition("links: ")[2].replace(", then ", "\n")
-        names = {"networkx": networkx, "json": json, "pathlib": pathlib, "PATH": tmp_path / name}
-        exec(code, names)
-        assert (tmp_path / "links.tsv").read_text() == "a\tb\nc\tb\n"
-        assert tasks_of("./links.tsv") == ("links",)
-
-
-def test_triples_of_rdf_are_told_how_to_become_links(tmp_path):
-    (tmp_path / "a.nt").write_text("<http://x/a> <http://x/is> <http://x/b> .\n")
-    with refuses("foreign-format", "RDF", "rdflib"):
-        tasks_of(str(tmp_path / "a.nt"))

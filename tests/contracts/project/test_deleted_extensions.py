@@ -12,6 +12,7 @@ import pytest
 
 from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.methods import files
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import SHIPPED, TESTS, extension_files, of_extensions
 
 ROOT = Path(__file__).parents[3]
@@ -19,9 +20,12 @@ TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
 """The extension that the quick tier deletes beside the case without any."""
 
 CODE = """
-import json, sys
+import json, sys, tomllib
 import curvfed
 from curvfed.deployments.commands.command import app
+from curvfed.strategies.base.keys import dotted
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS, files
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
@@ -29,15 +33,20 @@ from curvfed.tasks.plugins import additions
 from typer.main import get_command
 
 folder = sys.argv[1]
+with open(sys.argv[2], "rb") as file:
+    passed_by_flower = dotted(tomllib.load(file)["tool"]["flwr"]["app"]["config"])
+parse(passed_by_flower)
+lost_keys = [f"{key}=changed" for key in passed_by_flower if key not in defaults()]
 keys = {"num_supernodes": 2, "num_rounds": 1, "results_dir": folder, "quiet": True}
 run = curvfed.simulate("flatland", report=True, **keys)
 has_report = (run.path / "report.html").exists()
 refusals = {}
-for method in sys.argv[2:]:
+for setting in sys.argv[3:] + lost_keys[:1]:
+    key, _, value = setting.partition("=")
     try:
-        curvfed.simulate(method, **keys)
+        parse({key: value})
     except ConfigError as error:
-        refusals[method] = str(error)
+        refusals[setting] = str(error)
 one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True)
 assert len(one_shot.predict("uniform"))
 programs = {"export": lambda: run.export(folder + "/model.pt2"), "classifier": one_shot.model}
@@ -50,8 +59,8 @@ commands = get_command(app).list_commands(None)
 card = run.path / "model-card.md"
 if card.exists():
     assert ("curvfed export" in card.read_text(encoding="utf-8")) == ("export" in commands)
-status = run.summary["status"]
-print(json.dumps([list(files()), list(METHODS), commands, status, has_report, refusals]))
+lists = [list(files()), list(METHODS), commands, lost_keys]
+print(json.dumps([*lists, run.summary["status"], has_report, refusals]))
 """
 
 
@@ -93,29 +102,35 @@ def test_the_rest_runs(deleted, tmp_path):
     copy_without(deleted, copy)
     of_deleted = tuple(f"curvfed.extensions.{name}." for name in deleted)
     lost = [name for name, module in files().items() if module.startswith(of_deleted)]
-    lost_commands = {
-        name for name, place in of_extensions("commands").items() if place.startswith(of_deleted)
-    }
-    lost_programs = {
-        name for name, place in of_extensions("programs").items() if place.startswith(of_deleted)
-    }
-    a_method = min(lost, default="").replace("_", "-")
-    refused = [a_method] if a_method else []
 
-    done = run_in(copy, "-c", CODE, str(tmp_path / "results"), *refused)
+    def lost_of(kind: str) -> list[str]:
+        places = of_extensions(kind).items()
+        return [name for name, place in places if place.startswith(of_deleted)]
+
+    refused = [f"method={name.replace('_', '-')}" for name in lost[:1]]
+    refused += [f"aggregation={name}" for name in lost_of("aggregations")[:1]]
+    refused += [f"aggregation={name}" for name in lost_of("aggregation-choices")]
+    refused += [f"dataset={KINDS[name].built_in}" for name in lost_of("tasks")]
+
+    done = run_in(
+        copy, "-c", CODE, str(tmp_path / "results"), str(copy / "pyproject.toml"), *refused
+    )
     assert done.returncode == 0, done.stderr
-    left, methods, commands, status, has_report, refusals = json.loads(done.stdout.splitlines()[-1])
+    lists = json.loads(done.stdout.splitlines()[-1])
+    left, methods, commands, lost_keys, status, has_report, refusals = lists
     assert left == [name for name in files() if name not in lost]
     assert status == "completed"
     assert has_report
-    assert lost_commands.isdisjoint(commands)
+    assert set(lost_of("commands")).isdisjoint(commands)
     assert {"simulate", "run", "predict", "check"} <= set(commands)
-    assert set(refused).isdisjoint(methods)
-    assert refusals.keys() == lost_programs | set(refused)
-    for name, text in refusals.items():
-        assert f'"{name}"' in text
-        assert f"lacks the extensions {', '.join(deleted)}" in text
-    for command in lost_commands:
+    assert ("robust.share=changed" in lost_keys) == ("robust" in deleted)
+    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs")}
+    for setting, refusal in refusals.items():
+        key, _, value = setting.partition("=")
+        assert value not in methods
+        assert value in refusal or key in refusal
+        assert f"lacks the extensions {', '.join(deleted)}" in refusal
+    for command in lost_of("commands"):
         unknown = run_in(copy, "-m", "curvfed", command)
         assert unknown.returncode == 2
         assert f"lacks the extensions {', '.join(deleted)}" in " ".join(

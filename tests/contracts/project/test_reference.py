@@ -5,6 +5,9 @@ import sys
 from pathlib import Path
 from runpy import run_path
 
+from curvfed.deployments.package_files import ROOMS
+from curvfed.tasks.plugins import SHIPPED
+
 ROOT = Path(__file__).parents[3]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
 PAGE, PROJECT = REFERENCE["PAGE"], REFERENCE["PROJECT"]
@@ -47,3 +50,9 @@ def test_the_commands_are_as_help_tells_them():
     assert commands["PAGE"].read_text(encoding="utf-8") == commands["page"](), (
         "write it anew: make reference"
     )
+
+
+def test_the_picture_of_the_rooms_names_them_all():
+    drawn = (ROOT / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
+    for name in (*SHIPPED, *(set(ROOMS) - {"extensions"}), "deployments"):
+        assert f">{name}<" in drawn

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 TESTS = Path(__file__).parents[2]
-ALONE = {"accept", "hosts", "long"}
+ALONE = {"hosts", "long"}
 """Folders of tests that run alone, against hosts and connections that take their time."""
 WAIT = re.compile(r"\b(?:round_)?timeout=(\d+(?:\.\d*)?)\b")
 LEAST = 60

@@ -78,5 +78,5 @@ def test_a_path_whose_bytes_are_not_utf8_is_refused_before_anything_is_made(tmp_
     results = tmp_path / "results"
     for data in ({"dataset": str(tmp_path / name)}, {"data": [tmp_path / name] * 3}):
         with pytest.raises(ConfigError, match="its bytes are not UTF-8; rename it"):
-            curvfed.simulate("discriminant", results_dir=results, quiet=True, **data)
+            curvfed.simulate("hull", results_dir=results, quiet=True, **data)
     assert not results.exists()

@@ -25,9 +25,11 @@ CASES = {
     "nodes": {"method": "flatland", **QUICK["nodes"]},
     "images": {"method": "hyperfed", **QUICK["images"], "hyperfed__mixup": 0.5},
     "sage": {"method": "fedsage+", **QUICK["nodes"]},
-    "links": {"method": "links", **QUICK["links"]},
     "points": {"method": "fedavg", **QUICK["points"]},
 }
+
+if "links" in QUICK:
+    CASES["links"] = {"method": "links", **QUICK["links"]}
 
 DISTURBED = (
     (optimizer.Adam, "step"),

@@ -8,20 +8,12 @@ from errors import refuses
 from tiers import only
 
 from curvfed.server_app.directory import KEYS, TABLES, TEXTS
-from curvfed.strategies.base.figures import (
-    FIGURES,
-    HULL_COUNTS,
-    RUN,
-    SENT,
-    Figure,
-    check_sent,
-    find,
-    names,
-)
+from curvfed.strategies.base.figure import RUN, Figure
+from curvfed.strategies.base.figures import FIGURES, HULL_COUNTS, SENT, check_sent, find, names
 from curvfed.strategies.methods.hull.client import check_hull_counts
 from curvfed.strategies.wire.checks import MessageError
 
-METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull", "discriminant")
+METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull")
 
 
 @pytest.mark.parametrize("method", only(METHODS, {"flatland", "spherefed", "hull"}.__contains__))

@@ -249,6 +249,19 @@ def test_a_calibration_without_a_shared_linear_classifier_is_refused(settings, a
         parse({"dataset": "digits", "calibration": "ffc"} | settings)
 
 
+@pytest.mark.parametrize("aggregation", ["auto", "average", "fednova", "consistent"])
+def test_repeated_calibrations_go_with_an_aggregation_without_a_memory(aggregation):
+    raw = {"method": "fedavg", "dataset": "digits", "calibration": "ffc", "calibration-every": 2}
+    assert parse(raw | {"aggregation": aggregation}).calibration_every == 2
+
+
+@pytest.mark.parametrize("aggregation", ["fedopt", "flower:FedAvgM"])
+def test_repeated_calibrations_are_refused_with_a_memory_of_the_classifier(aggregation):
+    raw = {"method": "fedavg", "dataset": "digits", "calibration": "ffc", "calibration-every": 2}
+    with pytest.raises(ConfigError, match="keeps nothing of the classifier"):
+        parse(raw | {"aggregation": aggregation})
+
+
 @pytest.mark.parametrize("method", ["spherefed", "fedavg"])
 def test_training_goes_on_with_the_classifier_of_a_calibration(method, tmp_path):
     settings = {"method": method, "calibration": "ffc", "fine_tune_epochs": 0}

@@ -41,7 +41,6 @@ def test_groups_decode_to_what_one_sum_decodes_to(tmp_path):
     [
         ({"method": "hull"}, "one group of 12 clients"),
         ({"method": "hull", "hull.groups": 3}, "3 groups of 4 clients"),
-        ({"method": "discriminant"}, "2 groups of 6 clients"),
     ],
 )
 def test_the_groups_that_check_states_are_those_of_the_run(keys, words, tmp_path):
@@ -185,8 +184,8 @@ def test_a_vote_is_for_a_group_with_points_and_a_public_name():
     assert elect_names(np.zeros((2, 2))).tolist() == [NONE, NONE]
 
 
-@pytest.mark.parametrize("own_tests", [0, 4])
-def test_a_model_below_the_most_frequent_class_is_told(own_tests, tmp_path):
+@pytest.mark.parametrize(("method", "own_tests"), [("hull", 4), ("fedavg", 0)])
+def test_a_model_below_the_most_frequent_class_is_told(method, own_tests, tmp_path):
     """All points at which the clients learn a class have the other one where they are scored."""
     parts = [blobs("02", seed=seed, test=own_tests) for seed in range(3)]
     test = blobs("02", seed=9)
@@ -199,7 +198,8 @@ def test_a_model_below_the_most_frequent_class_is_told(own_tests, tmp_path):
         tmp_path,
         nodes=nodes_of(tmp_path / "nodes", parts),
         test_data="none" if own_tests else str(tmp_path / "test.npz"),
-        method="discriminant",
+        method=method,
+        num_rounds=20,
         share_statistics=True,
     )
     (sentence,) = [text for text in run.summary["warnings"] if "trivial answer" in text]

@@ -23,7 +23,8 @@ from curvfed.strategies.wire.messages import MESSAGE_TYPES
 pytestmark = pytest.mark.usefixtures("own_home")
 
 SUMS = {
-    "method": "discriminant",
+    "method": "hull",
+    "hull__cell": 2.0,
     "dataset": "uniform",
     "points__num": 300,
     "secure_sum": True,
@@ -52,13 +53,11 @@ def nodes_in(folder, policy):
     return with_policy(folder, nodes, policy)
 
 
-@pytest.mark.parametrize("method", ["discriminant", "hull"])
-def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(method, tmp_path):
-    settings = SUMS | {"method": method, "hull__cell": 2.0}
+def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path):
     policy = "[privacy]\nmax-epsilon = 5\n[sums]\nothers-examples = 1000\n"
     nodes = nodes_in(tmp_path, policy)  # which state no numbers of examples to each other
     recorder = Recorder()
-    made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **settings)
+    made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **SUMS)
     for reply in recorder.replies("hulls"):
         assert {name.partition(".")[0] for name in value_names(reply)} <= {
             "header",
@@ -73,7 +72,7 @@ def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(method, 
     assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
     assert "points_summed" not in made.summary["metrics"]
     with pytest.raises(FederationError, match=r"max-epsilon = 5"):
-        run(tmp_path, "second", nodes=nodes, clients=3, **settings)
+        run(tmp_path, "second", nodes=nodes, clients=3, **SUMS)
     assert len(costs(tmp_path)) == 1
 
 
@@ -173,14 +172,13 @@ REFUSED = [
     ({"secure-sum": False}, "adds a share of the noise"),
     ({"method": "hull", "hull.groups": 2}, "hull.groups = 1"),
     ({"method": "hull", "hull.num-classes": 3}, "classes are summed by name"),
-    ({"method": "pca", "dataset": "own"}, "hull, discriminant, or spherefed and ccvr"),
     ({"method": "ccvr", "dataset": "digits", "num-rounds": 3, "dp.clip": 17.0}, "dp.clip <= 16"),
     ({"method": "ccvr", "dataset": "digits", "num-rounds": 0, "dp.clip": 17.0}, "dp.clip <= 16"),
     ({"share-statistics": True}, "share-statistics = false"),
 ]
 REFUSED_CLIENTS = [
     ({"secure-sum": False}, "adds a share of the noise"),
-    ({"method": "discriminant", "dataset": "uniform"}, "trains in rounds"),
+    ({"method": "hull", "dataset": "uniform"}, "trains in rounds"),
     ({"method": "spherefed", "dataset": "digits"}, "without a calibration"),
     ({"method": "scaffold"}, "share parameters and nothing else"),
     ({"weights": "examples"}, "weights = uniform"),
@@ -194,7 +192,7 @@ REFUSED_CLIENTS = [
     [("record", *case) for case in REFUSED] + [("client", *case) for case in REFUSED_CLIENTS],
 )
 def test_what_no_noise_hides_is_refused_with_the_reason(unit, keys, reason):
-    method = {"method": "discriminant" if unit == "record" else "fedavg"}
+    method = {"method": "hull" if unit == "record" else "fedavg"}
     private = {"dp.unit": unit, "dp.epsilon": 1.0, "secure-sum": True}
     with pytest.raises(ConfigError, match=reason):
         parse(defaults() | method | private | keys)

@@ -1,5 +1,5 @@
 """Stress against mpmath, distortion and best curvature against distances of points whose space is
-known, and δ against its definition."""
+known."""
 
 import itertools
 import math
@@ -9,8 +9,6 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from mpmath import mpf
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist, squareform
@@ -22,7 +20,6 @@ from curvfed.geometry.distortion import (
     curvature_range,
     distortion,
     fit,
-    hyperbolicity,
     stress,
 )
 
@@ -226,26 +223,3 @@ def test_no_curvature_is_fitted_where_no_space_has_room():
     assert [*best.curve] == sorted(best.curve)
     assert (min(best.curve), max(best.curve)) == (low, high)
     assert all(0 <= error <= 1 for error in best.curve.values())
-
-
-@given(st.integers(0, 1000))
-def test_delta_is_that_of_the_four_point_condition(seed):
-    points = np.random.default_rng(seed).normal(size=(5, 2))
-    distances = squareform(pdist(points))
-    deltas = []
-    for a, b, c, d in itertools.product(range(5), repeat=4):
-        sums = sorted(
-            [
-                distances[a, b] + distances[c, d],
-                distances[a, c] + distances[b, d],
-                distances[a, d] + distances[b, c],
-            ]
-        )
-        deltas.append((sums[2] - sums[1]) / 2)
-    mean, largest = hyperbolicity(distances, 20_000)
-    assert largest == pytest.approx(max(deltas), abs=1e-12)
-    assert mean == pytest.approx(np.mean(deltas), rel=0.1)
-
-
-def test_delta_of_a_tree_is_0():
-    assert hyperbolicity(paths(nx.balanced_tree(2, 4)), 1000) == (0, 0)

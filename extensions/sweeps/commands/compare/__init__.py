@@ -7,6 +7,7 @@ from typing import Any
 
 from curvfed.deployments.arguments import Value
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY, VALIDATION
+from curvfed.tasks.kinds import ADDED
 
 OWN_KEYS: dict[str, Value] = {
     "methods": "auto",
@@ -31,7 +32,16 @@ TRIVIAL: dict[str, float | str] = {
 """By compared figure, that of the answer for which no model is needed."""
 
 METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
-    "nodes": ("local", "fedavg", "fedavg-mean", "fedper", "fedavg-bias", "fed-pub", "flatland"),
+    "nodes": (
+        "local",
+        "fedavg",
+        "fedavg-mean",
+        "fedper",
+        "fedavg-bias",
+        "fed-pub",
+        "flatland-euclidean",
+        "flatland",
+    ),
     "graphs": ("local", "fedavg", "fedper", "gcfl", "fed-pub", "flatland"),
     "images": (
         "local",
@@ -45,7 +55,7 @@ METHODS_BY_TASK: dict[str, tuple[str, ...]] = {
         "hyperfed",
     ),
     "points": ("fedavg", "discriminant", "hull-flat", "hull"),
-    "links": ("local", "links", "links-inner", "links-squared"),
+    **{name: kind.compared for name, kind in ADDED.items()},
 }
 """The methods of `methods=auto`, by task."""
 
@@ -53,20 +63,7 @@ RIVALS: dict[str, dict[str, Mapping[str, Any]]] = {
     "nodes": {"fedavg-mean": {"method": "fedavg", "model": "mean"}},
     "images": {"fedavg-calibrated": {"method": "fedavg", "calibration": "ffc"}},
     "points": {"hull-flat": {"method": "hull", "hull.classifier": "multinomial"}},
-    "links": {
-        "links-inner": {
-            "method": "links",
-            "links.curvature": 0.0,
-            "links.score": "inner",
-            "links.bias": True,
-        },
-        "links-squared": {
-            "method": "links",
-            "links.curvature": 0.0,
-            "links.score": "squared",
-            "links.bias": True,
-        },
-    },
+    **{name: dict(kind.rivals) for name, kind in ADDED.items()},
 }
 """By task, names that `methods` can hold beside those of methods: a method with some of its keys,
 which somebody would use in place of a curved method."""

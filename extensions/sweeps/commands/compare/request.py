@@ -26,7 +26,6 @@ from curvfed.extensions.sweeps.commands.compare import (
 from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES
 from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, combinations, data_places, plan_run
-from curvfed.server_app.run_warnings import UNSCORED_LINKS
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import curvature_key
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
@@ -36,7 +35,6 @@ from curvfed.strategies.run_log import log
 from curvfed.tasks.class_names import row_of
 from curvfed.tasks.errors import near_names
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.links import NUM_UNRANKED
 
 COMMAND = Path("compare")
 """The source of the runs in error texts; relative paths are relative to the working folder."""
@@ -195,14 +193,15 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         names = [name for name in METHODS if task in METHODS[name].tasks]
         names += RIVALS.get(task, {})
     fixed = {key: value for key, value in settings.items() if key not in alternatives}
-    if score == "reconstruction":
-        fixed.setdefault("links.hold-out", False)
-    elif fixed.get("links.hold-out") is False:
-        raise UsageError(
-            f'links.hold-out = false: allowed with score=reconstruction; score = "{score}" ranks'
-            " held-out links",
-            key="no-held-out-links",
-        )
+    for key, value in KINDS[task].recall.items():
+        if score == "reconstruction":
+            fixed.setdefault(key, value)
+        elif fixed.get(key) == value:
+            raise UsageError(
+                f"{key} = {str(value).lower()}: allowed with score=reconstruction; score ="
+                f' "{score}" ranks held-out {task}',
+                key="no-held-out-links",
+            )
     reader = _Reader(task, fixed, alternatives, num_supernodes, score)
     entrants: dict[str, Entrant] = {}
     for name in names:
@@ -226,24 +225,24 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         score=score,
         entrants=entrants,
     )
-    if task == "links" and score == "personal":
-        _check_scored(comparison.first_config, num_supernodes)
+    if not KINDS[task].has_classes and score == "personal":
+        _check_scored(task, comparison.first_config, num_supernodes)
     return comparison
 
 
-def _check_scored(config: RunConfig, num_clients: int) -> None:
-    """Refuse links of which no run would score a test link.
+def _check_scored(task: str, config: RunConfig, num_clients: int) -> None:
+    """Refuse data of which no run would score a test example.
 
     Raises
     ------
     ConfigError
     """
+    kind = KINDS[task]
     for client in range(num_clients):
-        links: Any = load_data(config, Node(partition=client, num_partitions=num_clients))
-        figures = links.statistics()
-        if figures["num_test"] > figures[NUM_UNRANKED]:
+        data: Any = load_data(config, Node(partition=client, num_partitions=num_clients))
+        if kind.num_scored(data.statistics()):
             return
-    raise ConfigError(f'dataset = "{config.dataset}": {UNSCORED_LINKS}', key="unscored-links")
+    raise ConfigError(f'dataset = "{config.dataset}": {kind.unscored}', key="unscored-links")
 
 
 FIRST: Mapping[str, Value] = {"method": "local"}
@@ -267,7 +266,7 @@ def _known_score(score: str, task: str, config: RunConfig) -> str:
             " data",
             key="score",
         )
-    if score == "reconstruction" and kind.has_classes:
+    if score == "reconstruction" and not kind.recall:
         raise UsageError('score = "reconstruction": allowed for links', key="score")
     if score == "personal" and not kind.has_validation:
         raise UsageError('score = "personal": allowed for data of clients', key="score")

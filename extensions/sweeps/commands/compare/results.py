@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as PrintedTable
 
-from curvfed.deployments.curvature_of_links import expectation, shapes_of
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
 from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
@@ -268,10 +267,7 @@ def write_results(
     scored = [row for row in rows if not row["error"]]
     add_differences(scored)
     sentences = answers(scored, comparison.data)
-    if comparison.task == "links" and comparison.score == "personal":
-        shapes = shapes_of(comparison.first_config)
-        gains = [100 * row["use"] for row in scored if row["method"] == "links" and "use" in row]
-        sentences += [expectation(shapes, next(iter(gains), None))] if shapes else []
+    sentences += _expected(comparison, scored)
     failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     pictures = [_differences(scored, folder / "comparison")] if len(scored) > 1 else []
     table = _table(comparison, rows, scored, failures)
@@ -292,6 +288,17 @@ def write_results(
     for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", *sentences):
         console.print(escape(line), highlight=False)
     return int(len(scored) < len(rows))
+
+
+def _expected(comparison: Comparison, scored: Sequence[Row]) -> list[str]:
+    """The gain that the shape of the data let expect of curvature, beside the measured one."""
+    kind = KINDS[comparison.task]
+    expectation = kind.part("expectation")
+    if expectation is None or comparison.score != "personal":
+        return []
+    expected = expectation(comparison.first_config)
+    gains = [100 * row["use"] for row in scored if row["method"] == kind.method and "use" in row]
+    return [] if expected is None else [expected.sentence(next(iter(gains), None))]
 
 
 def _table(

@@ -1,0 +1,1 @@
+"""The command `embed`, and all that it does."""

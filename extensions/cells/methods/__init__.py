@@ -1,0 +1,1 @@
+"""One file for each method, as in `curvfed.strategies.methods`."""

@@ -1,0 +1,228 @@
+"""Discriminant analysis through a run's secure sum, against scikit-learn on all points in one
+place."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from app_runs import run
+from hull_nodes import blobs, nodes_of
+from predictions import ask
+from safetensors.numpy import load_file
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+
+from curvfed.deployments.inprocess import simulate
+from curvfed.extensions.cells.methods.discriminant import (
+    class_moments,
+    discriminant,
+    length,
+    scores,
+)
+from curvfed.geometry import poincare
+from curvfed.strategies.hull.classifier import Classifier
+
+ORACLES = {
+    "lda": LinearDiscriminantAnalysis,
+    "qda": lambda: QuadraticDiscriminantAnalysis(store_covariance=True),
+}
+
+
+def points_of(seed, classes, num=60, curvature=-1.0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, classes, num * classes)
+    tangents = rng.normal(0, 2, (classes, 2))[labels] + rng.normal(0, 0.5, (len(labels), 2))
+    points = poincare.exp0(torch.from_numpy(tangents), curvature).numpy()
+    return points, labels
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("curvature", [-1.0, -0.3])
+def test_equals_the_classifier_of_all_points(kind, classes, curvature):
+    points, labels = points_of(0, classes, curvature=curvature)
+    tangents = poincare.log0(torch.from_numpy(points), curvature).numpy()
+    unit = tangents * np.sqrt(-curvature)
+    parts = [class_moments(unit[one::3], labels[one::3], classes) for one in range(3)]
+    assert parts[0].shape == (length(2, classes),)
+    found, _ = discriminant(sum(parts), kind, curvature)
+    wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
+    np.testing.assert_allclose(found.probabilities(points), wanted, atol=1e-8)
+    again = Classifier.from_arrays(found.arrays())
+    np.testing.assert_array_equal(again.probabilities(points), found.probabilities(points))
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_in_more_dimensions(kind):
+    rng = np.random.default_rng(1)
+    labels = np.repeat(np.arange(4), 40)
+    tangents = rng.normal(0, 1, (4, 6))[labels] + rng.normal(0, 1, (160, 6))
+    _, q, w, b, _ = scores(class_moments(tangents, labels, 4), 6, kind)
+    logs = np.einsum("ni,jik,nk->nj", tangents, q, tangents) + tangents @ w.T + b
+    shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+    wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
+    np.testing.assert_allclose(shares / shares.sum(axis=1, keepdims=True), wanted, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
+    path = tmp_path / "points.npz"
+    points, labels = points_of(2, 4)
+    tested = np.arange(len(points)) % 5 == 0
+    np.savez(
+        path,
+        x_train=points[~tested],
+        y_train=labels[~tested],
+        x_test=points[tested],
+        y_test=labels[tested],
+    )
+    keys = {
+        "method": "discriminant",
+        "dataset": str(path),
+        "discriminant.kind": kind,
+        "results-dir": str(tmp_path),
+    }
+    summary = json.loads((simulate(keys | {"run-name": "run"}, 4) / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["metrics"]["sum_error"] < 1e-8
+    from curvfed.tasks.points.dataset import PointDataset
+    from curvfed.tasks.points.point_spec import PointSpec
+
+    pooled = PointDataset(PointSpec(str(path), tmp_path)).pooled()
+    assert summary["metrics"]["points_summed"] == pooled.train.sum()
+    tangents = poincare.log0(torch.from_numpy(pooled.points), -1.0).numpy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
+    found = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
+    np.testing.assert_allclose(
+        found.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8
+    )
+    names = found.predict(pooled.test_points)
+    assert summary["global_accuracy"] == pytest.approx(np.mean(names == pooled.test_labels))
+
+
+def test_a_resumed_run_sums_nothing_anew(tmp_path):
+    np.savez(tmp_path / "points.npz", x_train=points_of(2, 4)[0], y_train=points_of(2, 4)[1])
+    keys = {
+        "method": "discriminant",
+        "dataset": str(tmp_path / "points.npz"),
+        "results-dir": str(tmp_path),
+        "run-name": "run",
+    }
+    first = load_file(simulate(keys, 3) / "model.safetensors")
+    (tmp_path / "run" / "model.safetensors").unlink()
+    (tmp_path / "run" / "summary.json").unlink()
+    again = simulate(keys | {"resume": True}, 3)
+    assert {
+        name: array.tolist() for name, array in load_file(again / "model.safetensors").items()
+    } == {name: array.tolist() for name, array in first.items()}
+    phases = [line.split(",") for line in (again / "rounds.csv").read_text().splitlines()]
+    column = phases[0].index("phase")
+    assert [row[column] for row in phases[1:]].count("hulls") == 1
+
+
+def test_too_few_classes_for_a_classifier():
+    tangents = np.arange(10.0).reshape(5, 2)
+    with pytest.raises(ValueError, match="points of 1 classes"):
+        scores(class_moments(tangents, np.zeros(5, int), 3), 2, "lda")
+
+
+def points_with_rare_classes():
+    """Three classes of 40 points; one of two points, and one of ten on a line."""
+    rng = np.random.default_rng(4)
+    centres = rng.normal(0, 2, (3, 2))
+    labels = np.repeat(np.arange(5), [40, 40, 40, 2, 10])
+    tangents = np.concatenate(
+        [
+            centres[labels[:120]] + rng.normal(0, 0.5, (120, 2)),
+            [[1.0, 1.5], [1.2, 1.4]],
+            np.linspace(0, 1, 10)[:, None] * [0.3, -0.7] - 1,
+        ]
+    )
+    return tangents, labels
+
+
+def test_a_rare_class_has_the_covariance_of_all():
+    tangents, labels = points_with_rare_classes()
+    _, q, w, b, is_pooled = scores(class_moments(tangents, labels, 5), 2, "qda")
+    shared = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True)
+    shared.fit(tangents, labels)
+    covariances = [np.cov(tangents[labels == label].T, bias=True) for label in range(3)]
+    covariances += 2 * [shared.covariance_]
+    assert is_pooled.tolist() == [False] * 3 + [True] * 2
+    for label, covariance in enumerate(covariances):
+        members = tangents[labels == label]
+        away = tangents - members.mean(axis=0)
+        wanted = -0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away)
+        wanted += np.log(len(members) / len(labels)) - 0.5 * np.log(np.linalg.det(covariance))
+        logs = np.einsum("ni,ik,nk->n", tangents, q[label], tangents)
+        logs += tangents @ w[label] + b[label]
+        np.testing.assert_allclose(logs, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+@pytest.mark.parametrize("scale", [0.0, 0.2374])
+def test_equal_points_have_the_largest_class(kind, scale):
+    tangents = np.full((600, 2), scale) * [1, 0.3333]
+    classifier, _ = discriminant(class_moments(tangents, np.arange(600) % 3 // 2, 2), kind, -1.0)
+    elsewhere = np.random.default_rng(0).uniform(-0.6, 0.6, (20, 2))
+    np.testing.assert_allclose(classifier.probabilities(elsewhere)[:, 0], 2 / 3, atol=0.02)
+
+
+@pytest.mark.parametrize("kind", ORACLES)
+def test_classes_on_parallel_lines_are_told_apart(kind):
+    labels = np.arange(60) % 2
+    tangents = np.stack([np.linspace(-1, 1, 60), 0.1 * labels], axis=1)
+    classifier, _ = discriminant(class_moments(tangents, labels, 2), kind, -1.0)
+    points = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
+    assert classifier.predict(points).tolist() == labels.tolist()
+
+
+def test_a_variance_below_the_error_of_the_sum_is_none():
+    tangents, labels = points_of(0, 2)
+    total = class_moments(poincare.log0(torch.from_numpy(tangents), -1.0).numpy(), labels, 2)
+    assert not scores(total, 2, "qda", error=1e-8)[-1].any()
+    assert scores(total, 2, "qda", error=1e3)[-1].all()
+
+
+def test_a_run_with_a_rare_class_completes_and_warns(tmp_path):
+    tangents, labels = points_with_rare_classes()
+    points = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
+    np.savez(tmp_path / "points.npz", x_train=points, y_train=labels)
+    keys = {
+        "method": "discriminant",
+        "dataset": str(tmp_path / "points.npz"),
+        "results-dir": str(tmp_path),
+        "run-name": "run",
+    }
+    summary = json.loads((simulate(keys, 3) / "summary.json").read_text())
+    assert summary["status"] == "completed"
+    assert summary["metrics"]["classes_pooled"] == 2
+    assert "2 classes have fewer than 3 points" in " ".join(summary["warnings"])
+
+
+def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
+    """All points of a class have the other one where the server scores."""
+    test = blobs("02", seed=9)
+    for name in ("y_train", "y_test"):
+        test[name] = np.where(test[name] == "0", "2", "0")
+    np.savez(tmp_path / "test.npz", **test)
+    made = run(
+        tmp_path,
+        nodes=nodes_of(tmp_path / "nodes", [blobs("02", seed=seed, test=0) for seed in range(3)]),
+        method="discriminant",
+        test_data=str(tmp_path / "test.npz"),
+        secure__min_holders=1,
+        share_statistics=True,
+    )
+    (sentence,) = [text for text in made.summary["warnings"] if "trivial answer" in text]
+    assert sentence.startswith("the global accuracy, 0.0%, is below that of the trivial answer (")
+
+
+def test_a_prediction_names_the_model(capsys, tmp_path):
+    made = run(tmp_path, method="discriminant", dataset="uniform", points__num=300)
+    assert "C = inf" not in "".join(capsys.readouterr())
+    told = ask(capsys, made.path, "uniform")[1]
+    assert told["model"] == "global, quadratic in tangent vectors, by the clients' moments"

@@ -1,0 +1,57 @@
+"""What one record changes in moments of classes, and what the server makes of noisy ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from record_changes import CLASSES, check_bound, features_on_grid, largest_change
+from tiers import examples
+
+from curvfed.extensions.cells.methods import discriminant
+from curvfed.strategies.base.calibration import (
+    moment_variances,
+    on_grid,
+    plausible_moments,
+    pool_products,
+)
+
+REACH = 4.0
+
+
+def moments(is_pooled):
+    def sums(features, labels):
+        total = discriminant.class_moments(on_grid(features, REACH), labels, CLASSES)
+        rows = total.reshape(CLASSES, -1)
+        return (pool_products(rows, features.shape[1]) if is_pooled else rows).ravel()
+
+    return sums, lambda size: moment_variances(size, CLASSES, REACH).ravel()
+
+
+KINDS = {"qda": moments(is_pooled=False), "lda": moments(is_pooled=True)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@examples(45)
+@given(st.integers(1, 6), st.integers(1, 5), st.data())
+def test_a_record_changes_the_sums_by_no_more_than_the_noise_is_for(kind, num, size, data):
+    check_bound(*KINDS[kind], num, size, data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_record_changes_them_by_nearly_as_much(kind):
+    assert largest_change(*KINDS[kind]) > 0.99
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_without_noise_moments_are_what_they_were(is_pooled):
+    features, labels = features_on_grid(60, 2)
+    rows = discriminant.class_moments(features, labels, CLASSES).reshape(CLASSES, -1)
+    kind = "lda" if is_pooled else "qda"
+    noisy = pool_products(rows, 2) if is_pooled else rows
+    plausible = plausible_moments(noisy, 2, 0.0, REACH, is_pooled)
+    for now, before in zip(
+        discriminant.scores(plausible.ravel(), 2, kind),
+        discriminant.scores(rows.ravel(), 2, kind),
+        strict=True,
+    ):
+        np.testing.assert_allclose(now, before, rtol=1e-9, atol=1e-9)

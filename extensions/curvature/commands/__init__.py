@@ -1,0 +1,1 @@
+"""The command `curvature`, and all that it does."""

@@ -1,0 +1,176 @@
+"""`curvfed curvature`: whether the clients' graphs are curved, and the gain that the shape of a
+hierarchy lets expect, before any run."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table
+
+from curvfed.deployments.application import Pairs, expanded, failing
+from curvfed.deployments.arguments import Request, UsageError, read_request
+from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import is_file_name
+
+if TYPE_CHECKING:
+    from curvfed.server_app.report.page import Table as PageTable
+
+
+def curvature(
+    pairs: Pairs = None,
+    dimensions: Annotated[
+        str, typer.Option(metavar="D,D", help="Dimensions of the spaces, with commas between.")
+    ] = "2,5,10",
+    nodes: Annotated[
+        int,
+        typer.Option(min=10, metavar="N", help="Nodes of a client whose distances are fitted."),
+    ] = 300,
+    to: Annotated[
+        Path | None,
+        typer.Option(parser=expanded, metavar="DIR", help="Folder of the page with figures."),
+    ] = None,
+) -> None:
+    """Measure whether the clients' graphs are curved, and differently; or what the shape of a
+    hierarchy lets expect of curvature, before any run.
+
+    curvfed curvature dataset=cora data-dir=~/data num-supernodes=10 --to curvature
+    curvfed curvature dataset=graph.pt num-supernodes=4
+    curvfed curvature tree.tsv
+
+    For each client's graph it finds the constant curvature, negative, zero or
+    positive, whose space distorts the distances between nodes least, in 2, 5 and 10
+    dimensions, beside the mean Forman and Ollivier curvatures of its edges and
+    Gromov's delta. It ends with the mean distortion with each client's own curvature,
+    with the best common one, and in flat space, and the number of graphs that are curved:
+    their curvature lowers the distortion, Kruskal's stress, by more than 1 point. Less
+    distortion need not mean better predictions: curvfed compare tells that.
+    Of links it counts, for each relation, the entities with several direct parents,
+    and gives the gain that was measured on hierarchies with such a share.
+    Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data.
+    """
+    sizes = read_dimensions(dimensions)
+    request = _curvature_request(pairs or [])
+    expectation = KINDS[request.task].part("expectation")
+    if expectation is not None:
+        _print_expectation(request, expectation)
+        return
+    # These imports take seconds, and a wrong key is reported at once.
+    from curvfed.deployments.preflight import look_at_data
+    from curvfed.extensions.curvature.commands import graphs as curvatures
+
+    look_at_data(request)
+    console = Console()
+    clients = track(
+        range(request.num_supernodes),
+        "clients",
+        console=Console(stderr=True),
+        transient=True,
+    )
+    measured = [curvatures.measure(request, client, sizes, nodes) for client in clients]
+    graphs = [graph for graph in measured if graph is not None]
+    if not graphs:
+        raise typer.BadParameter(
+            f"no client has a connected graph with more than {max(sizes)} nodes"
+        )
+    for table in curvatures.tables(graphs, sizes):
+        _print(table, console)
+    if len(graphs) < len(measured):
+        console.print(f"{len(measured) - len(graphs)} clients have too few connected nodes")
+    for size in sizes:
+        for sentence in curvatures.sentences(graphs, size):
+            console.print(escape(sentence), highlight=False)
+    if to is not None:
+        with failing(1, OSError):
+            path = curvatures.write_page(graphs, sizes, request.config.dataset, to)
+        console.print(escape(f"page: {path}"), soft_wrap=True, highlight=False)
+
+
+def _curvature_request(words: Sequence[str]) -> Request:
+    """The request of `curvfed curvature`, whose words may be the path of a file or folder of data.
+
+    Raises
+    ------
+    UsageError, ConfigError
+        If several paths are named, or the data are neither graphs of nodes nor links.
+    """
+    paths = [word for word in words if _is_data(word)]
+    if len(paths) > 1:
+        raise UsageError(f"{', '.join(paths)}: allowed is one data set", key="several-data-sets")
+    pairs = [f"dataset={_as_path(word)}" if _is_data(word) else word for word in words]
+    try:
+        return read_request(pairs)
+    except ConfigError as error:
+        if error.kind != "dataset-with-method":
+            raise
+        # Whatever the method could do with other data, the command needs a graph or links.
+        data = str(error).partition(", but ")[0]
+    for kind in KINDS.values():
+        if kind.method:
+            with contextlib.suppress(ConfigError):
+                return read_request([*pairs, f"method={kind.method}"])
+    raise UsageError(
+        f"{data}, but curvfed curvature measures graphs and links: allowed is a data set of nodes,"
+        " such as cora or trees, a .pt file with a graph, or a file of links",
+        key="not-a-graph",
+    )
+
+
+def _is_data(word: str) -> bool:
+    is_path = Path(word).expanduser().exists() or is_file_name(word)
+    return "=" not in word and not word.endswith(".toml") and is_path
+
+
+def _as_path(word: str) -> str:
+    """The path so that it is not read as a data set's name."""
+    return word if Path(word).suffix or "/" in word else f"./{word}"
+
+
+def _print_expectation(request: Request, expectation: Any) -> None:
+    """Print what the data of a run let expect of curvature."""
+    from curvfed.deployments.preflight import look_at_data
+
+    _, first_data = look_at_data(request)
+    console = Console()
+    expected = expectation(request.resolved)
+    if expected is None:
+        raise UsageError(
+            f'dataset = "{request.config.dataset}" holds graphs, whose edges are no hierarchy;'
+            " leave out method=, and the curvature of the graphs is measured",
+            key="not-a-hierarchy",
+        )
+    _print(expected.table, console)
+    for note in getattr(first_data, "notes", []):
+        console.print(escape(f"note: {note}"), highlight=False, soft_wrap=True)
+    console.print(escape(expected.sentence()), highlight=False, soft_wrap=True)
+    console.print(escape(expected.advice), highlight=False)
+
+
+def _print(table: "PageTable", console: Console) -> None:
+    printed = Table(*table.heads, *table.columns)
+    for names, cells in table.rows:
+        printed.add_row(*map(escape, [*names, *(cell.text for cell in cells)]))
+    console.print(printed)
+
+
+def read_dimensions(text: str) -> list[int]:
+    """The numbers of dimensions.
+
+    Raises
+    ------
+    typer.BadParameter
+    """
+    try:
+        sizes = [int(word) for word in text.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise typer.BadParameter(
+            f"--dimensions is {text!r}; allowed are whole numbers, 1 or more, with commas between"
+        )
+    return list(dict.fromkeys(sizes))

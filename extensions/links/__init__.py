@@ -1,0 +1,1 @@
+"""Links between entities, such as taxonomies and knowledge graphs."""

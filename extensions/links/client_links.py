@@ -1,0 +1,143 @@
+"""The links of one client, of a whole data set, or those that a server scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from curvfed.extensions.links.names import RELATION, split_names
+from curvfed.extensions.links.ranking import frequent_mrr
+from curvfed.extensions.links.unranked import UNFIT, unfit_tests
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import Examples, sha256
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ClientLinks(Examples):
+    """Links of a client, of a whole data set, or those that a server scores; see `Examples`, whose
+    labels are the tails.
+
+    Attributes
+    ----------
+    heads, relations : Tensor, (n,), int64
+        Rows of the entities and relations in `class_names`.
+    history : str
+        How the links were read, in words for the log.
+    doubts : tuple of str
+        What may be wrong with their file, in words.
+    """
+
+    heads: Tensor
+    relations: Tensor
+    history: str = ""
+    doubts: tuple[str, ...] = ()
+
+    task: ClassVar[str] = "links"
+    shape: ClassVar[str] = ""
+    num_features: ClassVar[int] = 1
+
+    def describe(self) -> str:
+        """The number of links, of relations if there are several, and of entities."""
+        held = len(torch.unique(torch.cat([self.heads, self.labels])))
+        number = len(torch.unique(self.relations))
+        kinds = f" of {number} relations" if number > 1 else ""
+        return f"{len(self.labels)} links{kinds} between {held} entities"
+
+    @property
+    def notes(self) -> list[str]:
+        """What may be wrong with the links, in words; see also `unfit_tests`."""
+        number = len(torch.unique(self.relations))
+        num_tails = len(torch.unique(self.labels))
+        texts = list(self.doubts)
+        texts += unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
+        entities, relations = map(set, split_names(self.class_names))
+        doubled = [name for name in relations & entities if not name.isdecimal()]
+        if number > num_tails or 2 * len(doubled) > len(relations):
+            texts.append(
+                f"there are {number} relations and {num_tails} tails, and {len(doubled)} relations"
+                " have names of entities: columns without names in the first line, such as source,"
+                " target, type, are read as head, relation, tail"
+            )
+        return texts
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """The numbers of links, and the score of the most frequent tails; names of entities have no
+        counts."""
+        sizes = {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
+        return {**sizes, **self._unfit_tests(), **self.trivial_scores()}
+
+    def _unfit_tests(self) -> dict[str, int]:
+        """See `UNFIT`."""
+        ends = torch.stack([self.heads, self.labels], dim=1)
+        train = ends[self.train]
+        test = ends[self.test]
+        factors = torch.tensor([1, len(self.class_names)])
+        is_ranked = torch.isin(test, train).all(dim=1)
+        is_reverse = torch.isin((test * factors).sum(1), (train.flip(1) * factors).sum(1))
+        counts = [int((~is_ranked).sum()), int(is_reverse.sum())]
+        return dict(zip(UNFIT, counts, strict=True))
+
+    def trivial_scores(self) -> dict[str, float | None]:
+        """See `Examples`: the mean reciprocal rank of always answering with the most frequent tails
+        of the relation, among entities of training links."""
+        triples = torch.stack([self.heads, self.relations, self.labels], dim=1)
+        sizes = [len(names) for names in split_names(self.class_names)]
+        return {"frequent_mrr": frequent_mrr(triples, self.train, self.test, *sizes)}
+
+    def numbered(self, class_names: Sequence[str]) -> Tensor:
+        """Head, relation and tail (n, 3) as rows of a federation's entities and relations; −1 for
+        those that it does not name.
+
+        Raises
+        ------
+        DataError
+            If there are links, and it names none of them.
+        """
+        entities, relations = split_names(class_names)
+        own_entities, own_relations = split_names(self.class_names)
+        rows = _rows(own_entities, entities)
+        numbers = _rows(own_relations, relations)[self.relations]
+        triples = torch.stack([rows[self.heads], numbers, rows[self.labels]], dim=1)
+        if len(triples) and not (triples >= 0).all(dim=1).any():
+            raise DataError(
+                f"none of the {len(triples)} links has two entities and a relation that the clients"
+                " of this run name; allowed are their names, and links without a relation only if"
+                " no client names one",
+                key="unknown-links",
+            )
+        return triples
+
+    def check_test(self, shape: str, class_names: Sequence[str]) -> None:
+        """Accept links of which a client has some; others are not scored.
+
+        Raises
+        ------
+        DataError
+            If no client has any of the links.
+        """
+        self.numbered(class_names)
+
+    def held(self, minimum: int) -> set[str]:
+        """The names of the entities and relations of the training links, whatever their number."""
+        entities, relations = split_names(self.class_names)
+        ends = torch.unique(torch.cat([self.heads[self.train], self.labels[self.train]]))
+        numbers = torch.unique(self.relations[self.train])
+        return {entities[row] for row in ends.tolist()} | {
+            f"{RELATION}{relations[row]}" for row in numbers.tolist()
+        }
+
+    def bytes_on(self, device: torch.device) -> int:
+        """Bytes of the numbers."""
+        return 6 * self.labels.nbytes
+
+    def computed_digest(self) -> str:
+        """SHA-256 of the data."""
+        return sha256("\n".join(self.class_names), self.tensors())
+
+
+def _rows(names: list[str], all_names: list[str]) -> Tensor:
+    """The row of each name; −1 for a name that the federation does not have."""
+    numbers = {name: row for row, name in enumerate(all_names)}
+    return torch.tensor([numbers.get(name, -1) for name in names])

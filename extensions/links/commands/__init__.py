@@ -1,0 +1,1 @@
+"""What only a command line needs of links."""

@@ -1,0 +1,185 @@
+"""What the shape of a hierarchy lets expect of curvature where links are learned: the share of
+entities with several direct parents, and the gain that was measured on hierarchies."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scipy.stats import t
+
+from curvfed.extensions.links.dataset import GraphLinks, LinkDataset
+from curvfed.extensions.links.hierarchy import Hierarchy, hierarchies
+from curvfed.server_app.report.page import Cell, Table, number, percent
+from curvfed.strategies.config.run_config import RunConfig, open_dataset
+
+LEVEL = 0.95
+"""Probability of the interval of an expected gain."""
+
+MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
+"""A line through measured gains. `python -m studies.hierarchies` writes it."""
+
+
+MEASURE = "curvfed compare methods=links,links-inner,links-squared measures it on these links"
+
+
+@dataclass(frozen=True)
+class MeasuredGain:
+    """A line through the gains of curvature −1 over the best flat score on several hierarchies, in
+    points of the mean reciprocal rank of held-out links among a client's own entities, by the
+    percentage of entities with several direct parents: 10 dimensions, 10 clients that hold
+    branches.
+
+    Attributes
+    ----------
+    hierarchies : int
+    at_zero, per_point : float
+        The line.
+    deviation : float
+        Standard deviation of the gains from it.
+    mean_share, spread, largest_share : float
+        Mean of the percentages, the sum of their squared deviations from it, and the largest.
+    fewest_entities : int
+        Of any of the hierarchies.
+    """
+
+    hierarchies: int
+    at_zero: float
+    per_point: float
+    deviation: float
+    mean_share: float
+    spread: float
+    largest_share: float
+    fewest_entities: int
+
+    def expected(self, share: float) -> tuple[float, float, float]:
+        """The gain that is expected on another hierarchy of this percentage, and its prediction
+        interval of `LEVEL`."""
+        mean = self.at_zero + self.per_point * share
+        away = (share - self.mean_share) ** 2 / self.spread
+        quantile = float(t.ppf((1 + LEVEL) / 2, self.hierarchies - 2))
+        half = quantile * self.deviation * math.sqrt(1 + 1 / self.hierarchies + away)
+        return mean, mean - half, mean + half
+
+
+def measured_gain() -> MeasuredGain:
+    """The line of `MEASURED`."""
+    return MeasuredGain(**json.loads(MEASURED.read_text(encoding="utf-8")))
+
+
+class Expectation:
+    """What the shapes of the relations let expect of curvature.
+
+    Parameters
+    ----------
+    shapes : sequence of Hierarchy
+
+    Attributes
+    ----------
+    table : Table
+        A row per relation.
+    advice : str
+        How the gain is measured.
+    """
+
+    advice = MEASURE
+
+    def __init__(self, shapes: Sequence[Hierarchy]) -> None:
+        self.table = table(shapes)
+        self._shapes = shapes
+
+    def sentence(self, measured: float | None = None) -> str:
+        """See `sentence`."""
+        return sentence(self._shapes, measured)
+
+
+def expectation(run: RunConfig) -> Expectation | None:
+    """What the links of a run let expect; None for the edges of a graph, which have no direction.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read.
+    """
+    shapes = shapes_of(run)
+    return Expectation(shapes) if shapes else None
+
+
+def shapes_of(config: RunConfig) -> list[Hierarchy]:
+    """The shape of each relation in the links of a run; none for the edges of a graph, which have
+    no direction.
+
+    Raises
+    ------
+    DataError
+        If they cannot be read.
+    """
+    dataset = open_dataset(config, "links")
+    assert isinstance(dataset, LinkDataset)
+    if isinstance(dataset, GraphLinks):
+        return []
+    return list(hierarchies(dataset.locate().read()))
+
+
+def table(shapes: Sequence[Hierarchy]) -> Table:
+    """A row per relation."""
+    rows = []
+    for shape in shapes:
+        texts = [
+            number(shape.entities),
+            number(shape.links),
+            number(shape.direct),
+            percent(shape.several_parents),
+            number(shape.ancestors, 1),
+            number(shape.in_cycles),
+        ]
+        rows.append(([shape.relation or "links"], [Cell(text) for text in texts]))
+    heads = [
+        "entities",
+        "links",
+        "direct links",
+        "several parents",
+        "ancestors",
+        "in cycles",
+    ]
+    return Table("", ["relation"], heads, rows)
+
+
+def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
+    """The gain to expect by the shape of the relation with the most links, and whether a measured
+    gain, in points, is within its interval."""
+    largest = max(shapes, key=lambda shape: shape.links)
+    share = 100 * largest.several_parents
+    relation = f" by {largest.relation}" if largest.relation else ""
+    if largest.in_cycles:
+        return (
+            f"{largest.in_cycles} of {largest.entities} entities are above themselves{relation}:"
+            " these links are no hierarchy, and gains were measured on hierarchies alone."
+        )
+    gain = measured_gain()
+    expected = gain.expected(share)
+    mean, low, high = map(_points, expected)
+    comment = ""
+    if share > gain.largest_share:
+        comment = f" No hierarchy with more than {gain.largest_share:.0f}% was measured."
+    if largest.entities < gain.fewest_entities:
+        comment += (
+            f" None of these hierarchies had fewer than {gain.fewest_entities} entities; of so few"
+            " as here the gain is not known."
+        )
+    if measured is not None:
+        is_within = expected[1] <= measured <= expected[2]
+        place = "within" if is_within else "outside"
+        comment += f" Measured here: {_points(measured)}, {place} this interval."
+    return (
+        f"{share:.0f}% of the entities have several direct parents{relation}. Expected gain of"
+        f" curvature −1 over the best flat score: {mean} points of mean reciprocal rank among a"
+        f" client's own entities ({LEVEL:.0%} interval {low} to {high}), as on {gain.hierarchies}"
+        " hierarchies that people made, in 10 dimensions with 10 clients"
+        f" (docs/findings.md#hierarchies).{comment}"
+    )
+
+
+def _points(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")

@@ -1,0 +1,331 @@
+"""Links: their files, their partition by branches, the edges of client graphs as links, and the
+tasks of the clients."""
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csgraph
+
+from curvfed.extensions.links.client_links import ClientLinks
+from curvfed.extensions.links.models import COORDINATES, LinkModelSpec
+from curvfed.extensions.links.names import SPACE_MODELS, split_names, stated_names
+from curvfed.extensions.links.raw import RawLinks, balanced_tree, random_tree, raw_links
+from curvfed.extensions.links.readers import locate
+from curvfed.extensions.links.sources import LINK_SOURCES
+from curvfed.extensions.links.wordnet import ROOTS, read_part
+from curvfed.tasks.dataset import Dataset, Spec
+from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.record_split import RecordSplit
+from curvfed.tasks.registry import partitioned_kind
+from curvfed.tasks.stored_files import file_stamps
+
+log = logging.getLogger("curvfed")
+
+PARTITION_STREAM = 16
+SPLIT_STREAM = 17
+"""Random streams of the seed."""
+
+MAMMALS = Path("taxonomy", "mammal_closure.csv")
+"""The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LinkSpec(Spec):
+    """The settings of links.
+
+    Attributes
+    ----------
+    partition : str
+        "branches" or "random"; for links made of a graph that of its nodes.
+    seed : int
+    train_size, test_size : float
+        Shares of the links.
+    """
+
+    partition: str = "branches"
+    seed: int = 0
+    train_size: float = 0.8
+    test_size: float = 0.1
+
+
+class LinkDataset(Dataset):
+    """Links, each held by one client; all clients share the entities by their names."""
+
+    examples = ClientLinks
+    raw = (RawLinks,)
+    tasks = ("links",)
+    place_words = "links in "
+    spec: LinkSpec
+
+    @classmethod
+    def configured(cls, run: Any, cache: Path | None = None) -> Self:
+        """The links of a run's configuration, which are read anew by each process, or the edges of
+        its graphs."""
+        keys = run.table("links")
+        train_size = run.train_size if keys.hold_out else 1.0
+        test_size = run.test_size if keys.hold_out else 0.0
+        spec = LinkSpec(run.dataset, run.data_path, run.partition, run.seed, train_size, test_size)
+        if partitioned_kind("links", run.dataset, run.data_path) == "links":
+            return cls(spec)
+        return GraphLinks(spec, run, cache)  # type: ignore[return-value]
+
+    def find(self, source: PublicData) -> Located[RawLinks] | None:
+        """The files of a public data set, or None if they are absent."""
+        if source is LINK_SOURCES["balanced-tree"]:
+            return Located((), lambda: balanced_tree(3, 5))
+        if source is LINK_SOURCES["random-tree"]:
+            return Located((), lambda: random_tree(1200, 8, self.spec.seed))
+        name = self.spec.dataset.lower()
+        closure = self.spec.data_dir.expanduser() / MAMMALS
+        if name == "mammals" and closure.is_file():
+            return locate(closure)
+        folder = source.folder(self.spec.data_dir)
+        if folder is None:
+            return None
+        if name in ROOTS:
+            archive = folder / source.files[0]
+            return Located((archive,), partial(read_part, archive, name))
+        return locate(folder / source.files[0] if len(source.files) == 1 else folder)
+
+    def locate_files(self, path: Path) -> Located[RawLinks]:
+        """A user's file or folder."""
+        return locate(path)
+
+    def part(self, partition_id: int, num_partitions: int) -> ClientLinks:
+        """The links of one client; their entities are numbered as in the whole data set."""
+        raw = self._read()
+        owners, digest = _owners(self.spec, num_partitions, self._stamps())
+        return self._links(raw, owners == partition_id, digest)
+
+    def test(self, path: Path | None = None) -> ClientLinks | None:
+        """All links, whose test part no client trains on; those of a path are all known."""
+        if path is None:
+            return self._links(self._read())
+        raw = self.locate_own(path.expanduser()).read()
+        return self._links(replace(raw, parts=np.zeros(len(raw.triples), np.int64)))
+
+    def own_data(self, raw: RawLinks) -> ClientLinks:
+        """A node's own links, split as the files are, or else by their names or at random."""
+        links = self._links(raw)
+        if self.record_split is None:
+            return links
+        parts = own_parts(raw, self.record_split)
+        digest = self.record_split.digest(raw.records, parts, raw.context())
+        return replace(links, split_digest=digest)
+
+    def _stamps(self) -> tuple[Any, ...]:
+        return tuple(file_stamps(self.locate().files))
+
+    def _read(self) -> RawLinks:
+        return _whole(self.spec, self._stamps())
+
+    def _links(
+        self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
+    ) -> ClientLinks:
+        """Those of the links that are held, or all."""
+        parts = split_links(raw, self.spec, self.record_split)
+        chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
+        heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
+        return ClientLinks.split(
+            torch.from_numpy(masks_of(parts[chosen])),
+            heads=heads,
+            relations=relations,
+            labels=tails,
+            class_names=stated_names(raw.entities, raw.relations),
+            partition_digest=digest,
+            metric="mrr",
+            history="; ".join(raw.history),
+            doubts=raw.notes,
+        )
+
+    @staticmethod
+    def task(
+        run: Any, examples: ClientLinks, class_names: tuple[str, ...], device: Any, model: Any
+    ) -> Any:
+        """The client's links, with the loss of a choice among negatives."""
+        from curvfed.extensions.links.client_task import LinkTask
+
+        negatives = run.table("links").negatives
+        return LinkTask(examples, class_names, device, run.batch_size, negatives, run.seed)
+
+    @staticmethod
+    def model_spec(
+        run: Any,
+        facts: Any,
+        model: str,
+        options: Mapping[str, Any],
+        num_features: int,
+        num_classes: int,
+    ) -> LinkModelSpec:
+        """The embedding, with `embedding-dim` numbers for each entity."""
+        entities, relations = split_names(facts.class_names)
+        keys = run.table("links")
+        space = {}
+        if model in COORDINATES:
+            space = {"curvature": keys.space, "score": keys.score, "bias": keys.bias}
+        return LinkModelSpec(
+            kind=model,
+            num_entities=len(entities),
+            num_relations=len(relations),
+            dim=run.embedding_dim,
+            **space,
+            **options,
+        )
+
+    @staticmethod
+    def unused(run: Any, examples: ClientLinks, model: str) -> list[str]:
+        """The relations, if there are several, whose scores do not depend on them."""
+        _, relations = split_names(examples.class_names)
+        if model not in SPACE_MODELS or len(relations) == 1:
+            return []
+        return [
+            f"the links have {len(relations)} relations, and the scores of method = {run.method} do"
+            " not depend on them; those of links-complex and links-rotate do"
+        ]
+
+
+class GraphLinks(LinkDataset):
+    """The edges of the graphs that the classification of nodes gives the clients.
+
+    Parameters
+    ----------
+    spec : LinkSpec
+    run : RunConfig
+        With its defaults resolved.
+    cache : Path or None
+        As for `Dataset`.
+    """
+
+    def __init__(self, spec: LinkSpec, run: Any, cache: Path | None = None) -> None:
+        from curvfed.tasks.graphs.dataset import GraphDataset
+
+        super().__init__(spec, cache)
+        defaults = KINDS["nodes"].defaults
+        settings = {name: defaults[name] for name in ("train_size", "test_size", "batch_size")}
+        self._graphs = GraphDataset.of_run(run.model_copy(update=settings), cache)
+
+    def part(self, partition_id: int, num_partitions: int) -> ClientLinks:
+        """Each edge in both directions, which are in one part of the split."""
+        graph = self._graphs.client(partition_id, num_partitions)
+        names = [f"{partition_id}.{node}" for node in range(len(graph.features))]
+        if graph.numbers is not None:
+            names = list(map(str, graph.numbers.tolist()))
+        edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]].T.tolist()
+        raw = raw_links(
+            f"this part of {self.spec.dataset}",
+            [(names[head], names[tail]) for head, tail in edges],
+        )
+        parts = split_links(raw, self.spec)
+        triples = np.concatenate([raw.triples, raw.triples[:, ::-1]])
+        both = replace(raw, triples=triples, parts=np.concatenate([parts, parts]))
+        return self._links(both, digest=graph.partition_digest)
+
+    def test(self, path: Path | None = None) -> ClientLinks | None:
+        """Those of a path; the server does not know the clients' graphs."""
+        return None if path is None else super().test(path)
+
+
+DATASET = LinkDataset
+
+
+@lru_cache(maxsize=2)
+def _whole(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
+    raw: RawLinks = LinkDataset(spec).locate().read()
+    return raw
+
+
+@lru_cache(maxsize=2)
+def _owners(spec: LinkSpec, num_partitions: int, stamps: tuple[Any, ...]) -> tuple[Integers, str]:
+    """The client of each link, and a hash of these numbers."""
+    triples = _whole(spec, stamps).triples
+    rng = np.random.default_rng([spec.seed, PARTITION_STREAM])
+    order = rng.permutation(len(triples))
+    if spec.partition == "branches":
+        order = order[np.argsort(branch_order(triples, rng)[triples[order, 0]], kind="stable")]
+    owners = np.empty(len(triples), np.int64)
+    for client, held in enumerate(np.array_split(order, num_partitions)):
+        owners[held] = client
+    return owners, membership_digest(owners)
+
+
+def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
+    """The position of each entity in a walk through the branches of a taxonomy, in random order.
+
+    The parent of an entity is the tail of its links that is the tail of the fewest links; with
+    links to all ancestors that is the nearest one.
+
+    Examples
+    --------
+    >>> below = np.array([[1, 0, 0], [2, 0, 0], [3, 0, 1], [4, 0, 2], [3, 0, 0], [4, 0, 0]])
+    >>> branch_order(below, np.random.default_rng(0)).tolist()
+    [0, 3, 1, 4, 2]
+    """
+    heads, _, tails = triples.T
+    number = int(triples[:, ::2].max()) + 1
+    rank = rng.permutation(number)
+    sizes = np.bincount(tails)
+    order = np.lexsort((rank[tails], sizes[tails], heads))
+    below, first = np.unique(heads[order], return_index=True)
+    parents = np.full(number, number)  # the top, above all
+    parents[below] = tails[order[first]]
+    shape = (number + 1, number + 1)
+    graph = coo_array((np.ones(number), (parents, np.arange(number))), shape=shape)
+    _, part = csgraph.connected_components(graph, connection="strong")
+    in_cycles = (np.bincount(part) > 1)[part[:number]]
+    # The walk enters a cycle at each of its entities, in the order of those below them.
+    sources = np.where(in_cycles, number, parents)
+    targets = np.where(in_cycles, parents, np.arange(number))
+    children = defaultdict(list)
+    for edge in np.argsort(-rank):
+        children[sources[edge]].append(targets[edge])
+    ahead = [number]
+    walk = []
+    while ahead:
+        walk.append(ahead.pop())
+        ahead += children[walk[-1]]
+    return np.argsort(walk[1:])
+
+
+def own_parts(raw: RawLinks, record_split: RecordSplit) -> Integers:
+    """The part of each link of a node, whether or not a run holds links out: that of the files, or
+    by the names."""
+    if raw.parts is not None:
+        return np.asarray(raw.parts)
+    records = raw.records
+    distinct = list(dict.fromkeys(records))
+    part_of = dict(zip(distinct, record_split.parts(distinct).tolist(), strict=True))
+    return np.array([part_of[record] for record in records])
+
+
+def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None = None) -> Integers:
+    """The part of each link: 0 training, 1 validation, 2 test. The two directions of a link are in
+    one part."""
+    if spec.train_size == 1:
+        return np.zeros(len(raw.triples), np.int64)
+    if record_split is not None:
+        return own_parts(raw, record_split)
+    if raw.parts is not None:
+        return np.asarray(raw.parts)
+    low, high = np.sort(raw.triples[:, ::2], axis=1).T
+    keys = (low * len(raw.entities) + high) * len(raw.relations) + raw.triples[:, 1]
+    _, first, pairs = np.unique(keys, return_index=True, return_inverse=True)
+    number = len(first)
+    order = np.random.default_rng([spec.seed, SPLIT_STREAM]).permutation(number)
+    parts = np.ones(number, np.int64)
+    num_train = round(spec.train_size * number)
+    parts[order[:num_train]] = 0
+    parts[order[num_train : num_train + round(spec.test_size * number)]] = 2
+    # A pair has the place of the first of its links.
+    return parts[np.argsort(np.argsort(first))[pairs]]

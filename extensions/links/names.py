@@ -1,0 +1,30 @@
+"""The names of entities and relations that a client states, and of embeddings."""
+
+from collections.abc import Sequence
+
+RELATION = "→ "
+"""Beginning of the name of a relation among the names that a client states."""
+
+SPACE_MODELS = ("normal", "hyperboloid")
+"""The embeddings whose rows are points of a space, by the names of their coordinates. Their scores
+do not depend on the relation."""
+
+
+def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:
+    """The names that a client states: entities, then relations, unless no link has a name of its
+    relation."""
+    named = relations if any(relations) else ()
+    return (*entities, *(f"{RELATION}{name}" for name in named))
+
+
+def split_names(names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The entities and the relations of stated names; without a relation, the only one is "".
+
+    Examples
+    --------
+    >>> split_names(["cat", "→ is a", "mammal", "→ eats"])
+    (['cat', 'mammal'], ['is a', 'eats'])
+    """
+    entities = [name for name in names if not name.startswith(RELATION)]
+    relations = [name.removeprefix(RELATION) for name in names if name.startswith(RELATION)]
+    return entities, relations or [""]

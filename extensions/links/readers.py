@@ -1,0 +1,138 @@
+"""Readers of links: tables, folders with a split, OBO files, and the edges of stored graphs."""
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from curvfed.extensions.links.raw import RawLinks, raw_links
+from curvfed.extensions.links.sources import EDGES
+from curvfed.extensions.links.tables import split_files, table
+from curvfed.geometry.arrays import Array
+from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.graphs.data.raw import unused
+from curvfed.tasks.graphs.data.stored_objects import read_objects
+from curvfed.tasks.graphs.data.user_file import graph_fields
+from curvfed.tasks.public_data import Located
+from curvfed.tasks.sources import STORED
+from curvfed.tasks.tables import ending, is_number, read_text, table_lines
+
+GRAPH = "a graph with edge_index, and edge_type for several relations"
+
+
+def locate(path: Path) -> Located[RawLinks]:
+    """The files of links."""
+    files = tuple(split_files(path)) if path.is_dir() else (path,)
+    return Located(files, lambda: read_links(path))
+
+
+def read_links(path: Path) -> RawLinks:
+    """Read links: a `.pt`, `.obo` or `.npz` file, a table, or a folder with the tables of a split.
+
+    Raises
+    ------
+    DataError
+        If a file cannot be read, a line has another number of names, edges are no whole numbers, or
+        there is no link.
+    """
+    kind = ending(path)
+    if kind in STORED:
+        return edge_links(str(path), graph_fields(str(path), read_objects(path, GRAPH)))
+    if kind == ".obo":
+        return raw_links(str(path), list(_obo_links(read_text(path))))
+    if kind == ".npz":
+        return edge_links(str(path), _edge_arrays(path))
+    return _read_tables(path, split_files(path) or {path: None})
+
+
+def _edge_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of `EDGES` that an `.npz` holds."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in EDGES if name in file}
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise unreadable(path, error, ".npz file of edges") from error
+
+
+def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:
+    """A table, or the tables of a split by their parts."""
+    rows: list[list[str]] = []
+    parts: list[Any] = []
+    history: list[str] = []
+    first_rows: list[list[str]] = []
+    for file, part in files.items():
+        links, columns = table(str(file), table_lines(file))
+        rows += links
+        parts += [part] * len(links)
+        history += [f"{file.name}, {text}" for text in columns]
+        first_rows += [] if columns else links[:1]
+    raw = raw_links(str(path), rows, None if path in files else parts, history)
+    return replace(raw, notes=_possible_headers(first_rows, rows))
+
+
+def _possible_headers(
+    first_rows: Sequence[Sequence[str]], rows: Sequence[Sequence[str]]
+) -> tuple[str, ...]:
+    """A note about a first line of names that no other link has."""
+    counts = Counter(name for row in rows for name in row)
+    for row in first_rows:
+        is_alone = all(counts[name] == first_rows.count(row) for name in row)
+        if is_alone and not any(map(is_number, row)):
+            return (
+                f"the first line, {', '.join(row)}, is read as a link, and no other line has these"
+                " names: if they name the columns, remove the line, or write source, target and"
+                " type",
+            )
+    return ()
+
+
+def edge_links(where: str, fields: Mapping[str, Any]) -> RawLinks:
+    """The edges of a graph, whose nodes and relations are named by their numbers: `edge_index` (2,
+    E); `edge_type` or `edge_reltype` (E,) if there are several relations; and, without features of
+    nodes, three masks (E,) of a split. The history names all other fields.
+
+    Raises
+    ------
+    DataError
+        If they have other shapes, or are no whole numbers from 0 on.
+    """
+    present = [name for name, value in fields.items() if value is not None and name != "num_nodes"]
+    arrays = {name: np.asarray(fields[name]) for name in EDGES if name in present}
+    names = [name for name in EDGES[:3] if name in arrays][:2]
+    tables = [arrays[name].squeeze() if name == "edge_reltype" else arrays[name] for name in names]
+    count = tables[0].shape[-1:] if tables else ()
+    shapes = [array.shape for array in tables]
+    is_whole = all(array.dtype.kind in "iu" and array.min(initial=0) >= 0 for array in tables)
+    if not is_whole or shapes not in ([(2, *count)], [(2, *count), count]):
+        held = ", ".join(f"{name} {arrays[name].dtype}{list(arrays[name].shape)}" for name in names)
+        raise DataError(
+            f"{where} has {held or 'no edge_index'}; allowed are edge_index [2, E] and edge_type"
+            " [E], or none, of whole numbers from 0 on",
+            key="edges",
+        )
+    order = [0, 2, 1] if len(tables) == 2 else [0, 1]
+    rows = [list(map(str, row)) for row in np.vstack(tables)[order].T.tolist()]
+    masks = [array for name, array in arrays.items() if name in EDGES[3:] and array.shape == count]
+    is_split = len(masks) == 3 and "x" not in present and bool((np.sum(masks, axis=0) == 1).all())
+    used = EDGES if is_split else names
+    parts = np.argmax(masks, axis=0).tolist() if is_split else None
+    return raw_links(where, rows, parts, unused([name for name in present if name not in used]))
+
+
+def _obo_links(text: str) -> Iterator[tuple[str, str, str]]:
+    """Each `is_a` and `relationship` of the terms that are not obsolete (OBO 1.4)."""
+    for stanza in re.split(r"^[ \t]*\[", text, flags=re.MULTILINE):
+        lines = re.findall(r"^[ \t]*(\w+):([^!{\n]*)", stanza, re.MULTILINE)
+        tags = [(tag, value.split()) for tag, value in lines]
+        if not stanza.startswith("Term]") or ("is_obsolete", ["true"]) in tags:
+            continue
+        term = "".join(dict(tags).get("id", [])[:1])
+        for tag, words in tags:
+            link = [tag, *words] if tag == "is_a" else words
+            if tag in ("is_a", "relationship") and len(link) > 1:
+                yield term, link[0], link[1]

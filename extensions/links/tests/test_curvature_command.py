@@ -1,0 +1,62 @@
+"""What `curvfed curvature` says of hierarchies."""
+
+import pytest
+
+from curvfed.deployments.commands.command import main
+from curvfed.extensions.links.commands.expectation import measured_gain
+from curvfed.tasks.plugins import additions
+
+pytestmark = pytest.mark.skipif(
+    "curvature" not in additions("commands"), reason="the command is an extension of its own"
+)
+
+
+@pytest.fixture(autouse=True)
+def alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def write_links(path, links):
+    path.write_text("".join(f"{head}\t{tail}\n" for head, tail in links))
+
+
+def test_the_expected_gain_of_a_hierarchy_is_printed(tmp_path, capsys):
+    links = [
+        ("cat", "mammal"),
+        ("cat", "pet"),
+        ("dog", "pet"),
+        ("dog", "mammal"),
+        ("pet", "animal"),
+    ]
+    write_links(tmp_path / "animals.tsv", [*links, ("mammal", "animal"), ("cat", "animal")])
+    assert main(["curvature", "animals.tsv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "│ links │ 5 │ 7 │ 6 │ 40.0% │" in printed
+    expected = f"{measured_gain().expected(40.0)[0]:+.1f}".replace("-", "−")
+    assert "40% of the entities have several direct parents. Expected gain" in printed
+    assert f"the best flat score: {expected} points" in printed
+
+
+def test_a_hierarchy_smaller_than_the_measured_ones_is_named(tmp_path, capsys):
+    write_links(tmp_path / "pair.tsv", [("cat", "mammal")])
+    assert main(["curvature", "pair.tsv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    fewest = measured_gain().fewest_entities
+    assert f"None of these hierarchies had fewer than {fewest} entities" in printed
+
+
+def test_columns_in_another_order_are_noted(tmp_path, capsys):
+    names = [f"n{number}" for number in range(40)]
+    lines = [f"{head}\t{tail}\tis\n" for head, tail in zip(names[1:], names, strict=False)]
+    (tmp_path / "turned.tsv").write_text("".join(lines))
+    assert main(["curvature", "turned.tsv"]) == 0
+    assert "relations have names of entities" in " ".join(capsys.readouterr().out.split())
+
+
+def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
+    write_links(tmp_path / "ring.tsv", [("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")])
+    assert main(["curvature", "ring.tsv"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "3 of 4 entities are above themselves" in printed
+    assert "Expected gain" not in printed

@@ -1,0 +1,63 @@
+"""The gain of curvature that the shape of links lets expect, against a regression by least
+squares."""
+
+import numpy as np
+import pytest
+from scipy.stats import linregress, t
+
+from curvfed.extensions.links.commands.expectation import MeasuredGain, measured_gain, sentence
+from curvfed.extensions.links.hierarchy import Hierarchy
+
+
+def test_a_measured_gain_is_set_beside_the_expected_one():
+    shape = Hierarchy(
+        "", entities=10, links=9, direct=9, several_parents=0.1, ancestors=2.0, in_cycles=0
+    )
+    _, low, high = measured_gain().expected(10.0)
+    for gain, place in ((low - 0.1, "outside"), (low + 0.1, "within"), (high + 0.1, "outside")):
+        assert f", {place} this interval." in sentence([shape], gain)
+    assert "this interval" not in sentence([shape])
+
+
+def test_a_share_beyond_the_measured_ones_is_named():
+    shape = Hierarchy(
+        "", entities=10, links=9, direct=9, several_parents=0.95, ancestors=2.0, in_cycles=0
+    )
+    largest = f"{measured_gain().largest_share:.0f}%"
+    assert f"No hierarchy with more than {largest} was measured." in sentence([shape])
+
+
+def test_only_a_hierarchy_smaller_than_the_measured_ones_is_named():
+    fewest = measured_gain().fewest_entities
+    for entities, is_small in ((fewest - 1, True), (fewest, False)):
+        shape = Hierarchy(
+            "", entities, links=600, direct=9, several_parents=0.1, ancestors=2, in_cycles=0
+        )
+        assert ("fewer than" in sentence([shape])) == is_small
+
+
+def test_the_expected_gain_is_the_prediction_of_a_regression():
+    rng = np.random.default_rng(3)
+    shares = rng.uniform(0, 60, 9)
+    gains = 7 - 0.2 * shares + rng.normal(0, 2, 9)
+    line = linregress(shares, gains)
+    rest = gains - line.intercept - line.slope * shares
+    gain = MeasuredGain(
+        hierarchies=9,
+        at_zero=line.intercept,
+        per_point=line.slope,
+        deviation=float(np.sqrt(np.sum(rest**2) / 7)),
+        mean_share=float(shares.mean()),
+        largest_share=60.0,
+        fewest_entities=500,
+        spread=float(np.sum((shares - shares.mean()) ** 2)),
+    )
+    # The oracle: least squares with the design matrix.
+    design = np.column_stack([np.ones(9), shares])
+    point = np.array([1.0, 35.0])
+    coefficients = np.linalg.lstsq(design, gains)[0]
+    variance = np.sum((gains - design @ coefficients) ** 2) / 7
+    error = np.sqrt(variance * (1 + point @ np.linalg.inv(design.T @ design) @ point))
+    half = t.ppf(0.975, 7) * error
+    mean = point @ coefficients
+    assert gain.expected(35.0) == pytest.approx((mean, mean - half, mean + half))

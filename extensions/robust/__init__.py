@@ -1,0 +1,1 @@
+"""Aggregations that a minority of false updates moves only a little."""

@@ -1,0 +1,136 @@
+"""A figure: what a run measures, with its words, unit, digits and range."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+CLIENT = "client"
+ROUND = "round"
+RUN = "run"
+METRIC = "metric"
+DETAIL = "detail"
+"""Levels: columns of `clients.csv` and of `rounds.csv`, keys of `summary.json`, names among its
+`metrics`, and those of them that only the report of a run lists."""
+
+LARGEST = 1e30
+"""Largest absolute value of any figure in a message; sums and squares of a few such values are
+finite."""
+
+LARGEST_COUNT = 2.0**53 - 1
+"""Largest count that a float holds exactly."""
+
+SCALES = {"%": 100.0, "kB": 1e-3}
+"""Printed value over stored value, by the printed unit."""
+
+
+Better = Literal["more", "less", ""]
+"""Which values of a figure are better; "" for neither."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A row of the registry.
+
+    Attributes
+    ----------
+    name : str
+        In messages and files.
+    words : str
+        In tables and pages.
+    levels : tuple of str
+        Where it stands: `CLIENT`, `ROUND`, `RUN`, `METRIC`, `DETAIL`.
+    unit : str
+        Of the printed value: "%" of a fraction, "kB" of bytes, "s"; "" for a pure number; "text".
+    digits : int
+        Decimals of the printed value.
+    low, high : float
+        The range of the stored value, ends included.
+    is_count : bool
+        Whether it is a whole number.
+    better : {"more", "less", ""}
+    is_sent : bool
+        Whether a client's reply may have it.
+    is_open : bool
+        Whether it is left out of a secure sum.
+
+    Examples
+    --------
+    >>> accuracy = share("accuracy", "test accuracy")
+    >>> accuracy.label, accuracy.text(0.8125)
+    ('test accuracy (%)', '81.2%')
+    """
+
+    name: str
+    words: str
+    levels: tuple[str, ...] = (METRIC,)
+    unit: str = ""
+    digits: int = 3
+    low: float = -LARGEST
+    high: float = LARGEST
+    is_count: bool = False
+    better: Better = ""
+    is_sent: bool = False
+    is_open: bool = False
+
+    @property
+    def label(self) -> str:
+        """Words and unit, for an axis or the head of a table."""
+        return f"{self.words} ({self.unit})" if self.unit else self.words
+
+    @property
+    def scale(self) -> float:
+        """Printed value over stored value."""
+        return SCALES.get(self.unit, 1.0)
+
+    def number(self, printed: float) -> str:
+        """Write a value that is in the printed unit already, with a true minus sign."""
+        return f"{printed:.{self.digits}f}".replace("-", "−")
+
+    def text(self, value: Any) -> str:
+        """Write a stored value with its unit; a text as it is, a bool as "yes" or "no", None as
+        ""."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if not isinstance(value, int | float):
+            return "" if value is None else str(value)
+        if self.is_count or (isinstance(value, int) and not self.unit):
+            return f"{value:,.0f}"
+        number = f"{self.scale * value:,.{self.digits}f}".replace("-", "−")
+        return f"{number}{self.unit}" if self.unit == "%" else f"{number} {self.unit}".rstrip()
+
+    def check(self, value: float) -> None:
+        """Refuse a value outside the range, one that is not finite, and a count that is not whole.
+
+        Raises
+        ------
+        MessageError
+        """
+        is_allowed = self.low <= value <= self.high
+        if is_allowed and self.is_count:
+            is_allowed = value == int(value)
+        if not is_allowed:
+            # Commands read the registry, and refuse wrong usage before they import Flower.
+            from curvfed.strategies.wire.checks import MessageError
+
+            kind = "a whole number" if self.is_count else "a number"
+            raise MessageError(
+                f"{self.name} is {value}; allowed is {kind} from {self.low:g} to {self.high:g}",
+                key="figure-out-of-range",
+            )
+
+
+def share(name: str, words: str, *levels: str, better: Better = "more", **options: Any) -> Figure:
+    """A fraction from 0 to 1, printed in percent."""
+    options |= {"unit": "%", "digits": 1, "low": 0.0, "high": 1.0, "better": better}
+    return Figure(name, words, levels or (METRIC,), **options)
+
+
+def count(name: str, words: str, *levels: str, **options: Any) -> Figure:
+    """A whole number, 0 or more; means have a decimal."""
+    options |= {"digits": 1, "low": 0.0, "high": LARGEST_COUNT, "is_count": True}
+    return Figure(name, words, levels or (METRIC,), **options)
+
+
+def cost(name: str, words: str, unit: str, *levels: str, **options: Any) -> Figure:
+    """Seconds or bytes; less is better."""
+    options |= {"unit": unit, "digits": 1, "low": 0.0, "better": "less"}
+    return Figure(name, words, levels or (METRIC,), **options)

@@ -1,0 +1,27 @@
+"""Lengths of updates, in medians of their round, and the bound on them."""
+
+import numpy as np
+
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.deviations import FEWEST, update_lengths, within_bound
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Statistics
+
+
+def test_lengths_are_in_medians_of_those_that_moved():
+    server = Average({"w": np.zeros(2, np.float32), "n.running_mean": np.zeros(1, np.float32)})
+
+    def reply(length, running=0.0):
+        arrays = {"w": np.array([length, 0]), "n.running_mean": np.array([running])}
+        return Statistics({name: array.astype(np.float32) for name, array in arrays.items()}, 1)
+
+    replies = dict(enumerate([reply(0), reply(1), reply(2, 1e3), reply(4), reply(1e25)]))
+    with np.errstate(over="ignore"):
+        lengths = update_lengths(server, replies)
+    assert lengths == {0: 0, 1: 1 / 3, 2: 1, 3: 4 / 3, 4: np.inf}
+    assert within_bound(server, replies, lengths).keys() == {0, 1, 2, 3}
+    server.run = RunKeys(update_bound=1.2)
+    assert within_bound(server, replies, lengths).keys() == {0, 1, 2}
+    server.run = RunKeys(update_bound=0)
+    assert within_bound(server, replies, lengths).keys() == replies.keys()
+    assert update_lengths(server, dict(list(replies.items())[: FEWEST - 1])) == {}
