@@ -31,7 +31,7 @@ def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Fa
 
 
 def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
-    """Remove the clients whose data differ in kind from those of the majority; the reasons by
+    """Remove the clients with data of another kind than the majority's; return the reasons by
     partition."""
     if not descriptions:
         return {}

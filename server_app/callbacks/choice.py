@@ -55,7 +55,8 @@ def callback_classes(config: RunConfig) -> list[type[Callback]]:
     Raises
     ------
     ConfigError
-        If no installed package has one of the names, or one cannot be imported or is no Callback.
+        If no installed package has one of the names, or one cannot be imported or is not a
+        Callback.
     """
     key = f'callbacks = "{config.callbacks}"'
     installed = plugins.registered("callbacks")
@@ -185,7 +186,7 @@ class EarlyStopping(Callback):
     """
 
     def after_round(self, completed: Round) -> None:
-        """Compare the last round whose validation scores are known with the best one."""
+        """Compare the last round that has validation scores with the best one."""
         run = self.run
         state = run.state
         number = completed.number

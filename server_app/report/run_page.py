@@ -20,7 +20,7 @@ from curvfed.tasks.stored_files import write_atomically
 CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"
 
 PATHS = ("dataset", "data-dir", "test-data", "results-dir", "init-from")
-"""Keys whose values may be paths."""
+"""Keys with values that may be paths."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -52,7 +52,7 @@ def write_report(run_dir: Path) -> Path:
 
 
 def run_page(run: RunFiles) -> Page:
-    """The content of the page: what ran, how it ended, what it reached; warnings; pictures; tables;
+    """The content of the page: method, status and scores; warnings; pictures; tables;
     configuration."""
     summary = run.summary
     name = summary.get("method") or ""
@@ -90,7 +90,7 @@ def _about(run: RunFiles) -> list[tuple[str, str]]:
 
 
 def _configuration(run: RunFiles) -> Table:
-    """All keys, with their values, what the run chose, and what they mean."""
+    """All keys, with their values, the run's choices, and their descriptions."""
     changed = _changed(run)
     meanings = _meanings(run)
     settled = run.summary.get("settled") or {}
@@ -104,8 +104,8 @@ def _configuration(run: RunFiles) -> Table:
 
 
 def _commands(run: RunFiles) -> dict[str, str]:
-    """Commands that repeat the run, with the keys that differ from the defaults, by what they
-    do."""
+    """Commands that repeat the run, with the keys that differ from the defaults, by their
+    effect."""
     keys = dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
     values = {
         key: _absolute(key, run.config[key])
@@ -140,7 +140,7 @@ def _absolute(key: str, value: Any) -> Any:
 
 
 def _changed(run: RunFiles) -> list[str]:
-    """Keys whose values are not the defaults."""
+    """Keys with values other than the defaults."""
     keys = defaults()
     return [key for key, value in run.config.items() if key not in keys or keys[key] != value]
 
@@ -153,7 +153,7 @@ def _toml(value: Any) -> str:
 
 
 def _meanings(run: RunFiles) -> dict[str, str]:
-    """What each key of the run's configuration means."""
+    """The description of each key of the run's configuration."""
     method = METHODS.get(str(run.config.get("method")))
     keys = fields()
     if method:

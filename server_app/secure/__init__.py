@@ -32,9 +32,9 @@ def group_size(config: RunConfig, number: int) -> int:
 def complete_groups(
     clients: Collection[int], stated: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[list[int]], list[str]]:
-    """The groups of real nodes that are complete, and for the others what is missing.
+    """The complete groups of real nodes, and the reasons for leaving out the others.
 
-    Nodes in no group, which have no roster and are summed for the first time, are divided as a
+    Nodes without a group, which lack a roster and are summed for the first time, are divided as a
     roster would be.
     """
     complete = []
