@@ -124,7 +124,7 @@ def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, 
         client.ledger.note_run(
             client.run, {"method": client.config.method, "secure-sum": client.config.is_masked}
         )
-    # It bounds what may be claimed in a round.
+    # The upper bound on the number of examples in later replies.
     num_examples = int(client.data.train.sum()) if client.config.sends_examples else 0
     return {"description": describe(client), "num_examples": num_examples}
 

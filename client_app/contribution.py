@@ -18,7 +18,7 @@ class Contribution(Statistics):
     Attributes
     ----------
     received : dict of str to array, optional
-        The parameters that it was computed from; None for sums over the data alone.
+        The parameters that it was computed from; None for sums only over the data.
     bound : float
         Bound on the contribution of an example to an entry; 0 for `secure.clip`.
     scored : Module, optional

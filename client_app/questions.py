@@ -32,8 +32,8 @@ HARMLESS = OF_THE_SERVER | {
     "train-size",
     "test-size",
 }
-"""Keys of a run that shape no vector of a client. So are the method's own `resumable` keys, which
-its server alone reads. Every other key makes another configuration."""
+"""Keys of a run that do not shape a client's vectors. The method's own `resumable` keys, which only
+its server reads, are such keys too. Every other key makes another configuration."""
 
 
 def admit(client: Client, request: Request) -> None:

@@ -74,7 +74,7 @@ def app_folder(method: str) -> Iterator[Path]:
         defaults of this installation, since a SuperLink refuses keys without a default.
     """
     package = Path(str(files("curvfed")))
-    # A wheel has all in `curvfed/`; a checkout has its rooms beside it.
+    # A wheel has all in `curvfed/`; a checkout has its rooms next to it.
     home = package if (package / "pyproject.toml").is_file() else package.parent
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]

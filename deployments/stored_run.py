@@ -189,7 +189,7 @@ class Run:
     def model(self, client: int | None = None) -> "nn.Module":
         """The trained model, a torch module in evaluation mode.
 
-        It takes data as the run prepared them, as `export`'s program does not.
+        It takes data as the run prepared them, unlike `export`'s program.
 
         Parameters
         ----------

@@ -77,7 +77,7 @@ def print_data(text: str) -> None:
     """
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
-    if buffer is None:  # a stream of text alone, as of a notebook
+    if buffer is None:  # only a stream of text, as of a notebook
         sys.stdout.write(text)
     else:
         buffer.write(text.encode())

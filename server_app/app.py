@@ -81,7 +81,7 @@ def _signals_later() -> Iterator[None]:
     `flwr stop` makes Flower send one to this process, and Flower's handler kills the process after
     five seconds, in which no report can be made.
     """
-    # Flower's simulation, whose signals are its own
+    # Flower's simulation, which handles its signals itself
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -125,8 +125,8 @@ class Cohort(ABC):
         parts: Mapping[int, Parts],
         template: Template | None,
     ) -> Answer:
-        """Send each client the current model and the further values `parts`, or without a template
-        these alone, and collect the valid replies.
+        """Send each client the current model and the further values `parts`, or only these without
+        a template, and collect the valid replies.
 
         A reply is dropped, with the reason, if it is late, belongs to another phase, or has
         unexpected arrays or values that are not finite.
@@ -214,7 +214,7 @@ class Cohort(ABC):
         parts: Mapping[int, Parts],
         has_model: bool,
     ) -> dict[int, Request]:
-        """The request to each client; without a model, of further values alone."""
+        """The request to each client; without a model it has only further values."""
         run = self.run
         request = Request(header, facts=run.federation.facts)
         if not has_model:

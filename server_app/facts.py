@@ -101,8 +101,8 @@ def check_task(task: str, config: RunConfig) -> None:
 
 
 def _facts(described: dict[int, Description]) -> Facts:
-    """Number of features, and the union of the classes in the order of the partitions; neither of
-    them where the feature spaces differ."""
+    """Number of features, and the union of the classes in the order of the partitions; neither if
+    the feature spaces differ."""
     first = next(iter(described.values()))
     spaces = {(description.space, description.num_features) for description in described.values()}
     if KINDS[first.task].has_spaces and len(spaces) > 1:

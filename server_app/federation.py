@@ -85,7 +85,8 @@ class Federation:
         distributions.
 
         None if fewer than two clients with examples share their class counts, and if the clients'
-        classes differ. Of more than `MANY_CLIENTS` clients, an evenly spaced selection is compared.
+        classes differ. With more than `MANY_CLIENTS` clients, an evenly spaced selection is
+        compared.
         """
         from scipy.spatial.distance import pdist
 

@@ -1,5 +1,5 @@
-"""A one-shot run, which lacks rounds: one secure sum, a model that the server learns from it, and
-the clients' scores of the model."""
+"""A one-shot run, without rounds: one secure sum, a model that the server learns from it, and the
+clients' scores of the model."""
 
 import time
 from collections.abc import Mapping, Sequence

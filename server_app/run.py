@@ -53,7 +53,7 @@ class RoundError(KeyedError, RuntimeError):
 
 
 def check_enough(answer: Answer, min_replies: int) -> None:
-    """Refuse an answer with too few good replies.
+    """Refuse an answer with too few valid replies.
 
     Raises
     ------

@@ -82,7 +82,7 @@ def _of_one_client(federation: Federation) -> str:
 
 
 def _unlabelled(classes: Sequence[str]) -> str:
-    """The classes with a placeholder for a missing label as name."""
+    """The classes named by a placeholder for a missing label."""
     names = placeholders(classes)
     if not names:
         return ""
@@ -93,7 +93,7 @@ def _unlabelled(classes: Sequence[str]) -> str:
 
 
 def _crowded(num_classes: int, sizes: Collection[int | None]) -> str:
-    """More than half as many classes as training examples: probably names of examples or
+    """A warning about more classes than half the training examples: probably names of examples or
     measurements."""
     shared = [size for size in sizes if size is not None]
     count = sum(shared)

@@ -380,8 +380,8 @@ class Ledger(LedgerFile):
         """Record the points that the node's hulls reveal, as keyed hashes, if all runs together
         reveal at most a share of `limit` of the node's own points.
 
-        Other splits reveal other points. So all points count that the node has now, those to test
-        on, too, whichever run revealed them.
+        Other splits reveal other points. So all present points of the node count, test points
+        included, whichever run revealed them.
 
         Raises
         ------
@@ -412,7 +412,7 @@ class Ledger(LedgerFile):
         rules : Privacy
             The policy's budget.
         unit : str
-            What the run hides, `dp.unit`.
+            The unit that the run hides, `dp.unit`.
 
         Raises
         ------
@@ -451,7 +451,7 @@ class Ledger(LedgerFile):
         reply : str
             Digest of the reply.
         unit : str
-            What the run hides, `dp.unit`.
+            The unit that the run hides, `dp.unit`.
         **fields
             Further fields of the line.
 

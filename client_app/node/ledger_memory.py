@@ -171,7 +171,8 @@ class Memory:
         return self.numbers.get(kind, 0) if time[:_DAY] == self.day else 0
 
     def num_answered(self, run: str, phase: str) -> int:
-        """Number of private replies of a run in a phase; a line that names no phase is of any."""
+        """Number of private replies of a run in a phase; a line without a phase counts for every
+        phase."""
         costs = [cost for cost in self.costs if cost["run"] == run]
         return sum(cost.get("phase", phase) == phase for cost in costs)
 

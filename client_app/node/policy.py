@@ -122,9 +122,9 @@ class Policy(Table):
     ----------
     data : Data
         `path`: the node's `data-path`. Keys of `READING`: a run with another value is refused; a
-        run with the key at its default gets the node's value. `train_size`, `test_size`: how the
-        node splits its own data, see `curvfed.client_app.node.own_split`. `public`: the public data
-        sets of which the node has a part.
+        run with the key at its default gets the node's value. `train_size`, `test_size`: the split
+        of the node's own data, see `curvfed.client_app.node.own_split`. `public`: the public data
+        sets that the node has a part of.
     runs : Runs
         `methods`: the allowed methods, each with its own calibration. `calibrations`: further ones;
         without a line none if `methods` is set, else all. `keys`: by key of a run, a list of
@@ -138,8 +138,8 @@ class Policy(Table):
     sums : Sums
         `group_size`: the smallest size of the groups into which the roster is divided.
         `contributors`: the minimum number of nodes in a sum. `regroups_per_quarter`: how often the
-        node's group may change in 90 days. `weight_share`: the largest share of the examples of a
-        sum that this node's may be. `others_examples`: the minimum number of the others' together.
+        node's group may change in 90 days. `weight_share`: the largest allowed share of this node's
+        examples in a sum. `others_examples`: the minimum number of examples of the others together.
         `min_holders`: results of a class or an entity that fewer members have stay at the node;
         without a line 3, or all members of a smaller group.
     privacy : Privacy

@@ -64,8 +64,8 @@ def predict(
       TinyImageNet, Hugging Face). With the run's data set --client names the part;
       without it these are the global test images;
     - points in the disc: an .npz, .csv or .h5ad file, with or without classes, or a
-      folder saved by Hugging Face's datasets. The run's data set stands for its global
-      test points. There is no --client;
+      folder saved by Hugging Face's datasets. The run's data set stands for its global test points.
+      --client does not apply;
     - links: a .tsv or .csv file of heads, or of heads and relations. The run's data set stands
       for all entities. --show neighbours gives the nearest entities of each, --show hierarchy its
       distance from the origin and the nearest entity that is nearer to the origin.

@@ -231,7 +231,7 @@ class Evaluation(Callback):
         config = run.config
         number = completed.number
         clients = list(run.federation.nodes)
-        # Where nothing is shared, fine-tuning would be more of the same training.
+        # Without shared parameters, fine-tuning would only repeat the training.
         fine_tunes = config.fine_tunes and bool(run.model.sent_to(0))
         if fine_tunes and run.is_due(number, config.fine_tune_every):
             self._score(FINE_TUNE, number, clients)

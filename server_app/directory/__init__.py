@@ -168,7 +168,7 @@ def _round(line: str) -> int:
 
 
 def _cell(value: Any) -> Any:
-    """Empty for None; anything but a number as text on one line."""
+    """A value as a cell: empty for None; any value but a number as text on one line."""
     if value is None:
         return ""
     return value if isinstance(value, int | float) else text_cell(" ".join(str(value).split()))

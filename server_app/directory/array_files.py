@@ -1,4 +1,4 @@
-"""The .npz files in a run directory; the comment at the end of each zip file is its digest.
+"""The .npz files in a run directory; the comment at the end of each zip file has its digest.
 `hulls.npz` of a one-shot run has decoded hulls, the classifier, and in a simulation the clients'
 points; `classifier.npz` lacks hulls. `global_test.npz` has predictions and features of the global
 model on the server's test images.

@@ -27,7 +27,7 @@ BY_PARTITION = (
     "lost",
     "long_updates",
 )
-"""Fields of the state with partitions as keys; JSON has texts."""
+"""Fields of the state with partitions as keys, which JSON stores as text."""
 
 
 @dataclass

@@ -1,5 +1,4 @@
-"""`report.html`: one self-contained page about a run, made from the files of its directory
-alone."""
+"""`report.html`: one self-contained page about a run, made only from the files of its directory."""
 
 import os
 import shlex
@@ -46,7 +45,7 @@ def write_report(run_dir: Path) -> Path:
     """
     text = html_page(run_page(RunFiles.read(run_dir)))
     path = run_dir / "report.html"
-    # Names from other machines may hold what UTF-8 cannot encode.
+    # Names from other machines may hold characters that UTF-8 cannot encode.
     write_atomically(path, text.encode("utf-8", "replace"), private=True)
     return path
 

@@ -221,7 +221,7 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""Metadata to leave out or fix, so that files do not depend on time and program, by format."""
+"""Metadata to leave out, by format: the time and the program that made the file."""
 
 
 def save(figure: Any, stem: Path, pdf: bool = False) -> list[Path]:

@@ -22,8 +22,9 @@ UNSIGNED = (
 
 
 def group_size(config: RunConfig, number: int) -> int:
-    """The least size of the groups in which this number of simulated clients is summed. Noise that
-    hides single clients or records is added to each sum, so that private runs have one."""
+    """The minimum size of the groups in which this number of simulated clients is summed. Noise
+    that hides single clients or records is added to each sum, so private runs have one group by
+    default."""
     if config.secure.group_size is None and config.dp.unit != "none":
         return number
     return config.secure.group_size or GROUP_SIZE

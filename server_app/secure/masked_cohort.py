@@ -72,7 +72,7 @@ class MaskedCohort(Cohort):
         super().__init__(run)
         described = run.federation.descriptions
         self._stated: dict[int, Group] = {}
-        # By the groups whose holders could not be counted, the reason.
+        # The reason by group, for groups without a count of holders.
         self._uncounted: dict[Group, str] = {}
         if any(client.group for client in described.values()):
             check_groups(run.config)
