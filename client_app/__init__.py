@@ -1,1 +1,1 @@
-"""Runs in the ClientApp alone."""
+"""Code that runs only in the ClientApp."""

@@ -1,5 +1,5 @@
-"""The ClientApp: it calls the handler of each message, and sends what the handler returns. Here are
-the replies before the first round; other files of this folder have those of the other phases."""
+"""The ClientApp: it calls the handler of each message and sends the reply. This file makes the
+replies before the first round; other files of this folder make those of the other phases."""
 
 import contextlib
 import errno
@@ -54,7 +54,7 @@ from curvfed.tasks.errors import SafeError
 
 
 def describe(client: Client) -> Description:
-    """What the server must know before the first round.
+    """The description of the client that the server needs before the first round.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, 
         client.ledger.note_run(
             client.run, {"method": client.config.method, "secure-sum": client.config.is_masked}
         )
-    # It bounds what may be claimed in a round.
+    # The upper bound on the number of examples in later replies.
     num_examples = int(client.data.train.sum()) if client.config.sends_examples else 0
     return {"description": describe(client), "num_examples": num_examples}
 
@@ -191,7 +191,7 @@ INTERVALS = {
     FINE_TUNE: "fine_tune_every",
     EVALUATE: "evaluate_every",
 }
-"""Phases after the last round, and the key of the interval in rounds at which they come besides."""
+"""Phases after the last round, with the key of the interval, in rounds, at which they also come."""
 
 
 def _is_due(config: RunConfig, phase: str, round: int) -> bool:
@@ -213,14 +213,14 @@ def check_phase(
         The phase that the message names, and Flower's message type, which selected the handler.
     client : Client
     phases : collection of str
-        Those that the client's method has.
+        The phases of the client's method.
     round : int
 
     Raises
     ------
     ConfigError
-        If the phase does not belong to the run or to the round, or a node that takes part in secure
-        sums alone would send an unmasked reply.
+        If the phase does not belong to the run or to the round, or a node that takes part only in
+        secure sums would send an unmasked reply.
     """
     if (
         MESSAGE_TYPES.get(phase) != message_type
@@ -309,7 +309,7 @@ def refuse(message: Message, context: Context, error: SafeError) -> Message:
 def _note_error(
     error: SafeError, header: Header, partition: int, node_config: dict[str, Any]
 ) -> str:
-    """Log a foreseen error, note it in a real node's ledger, and return what may be sent of it."""
+    """Log a foreseen error, note it in a real node's ledger, and return its public text."""
     # In a simulation the server writes the error into the same log.
     level = logging.WARNING if is_real(node_config) else logging.DEBUG
     log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
@@ -322,7 +322,7 @@ def _note_error(
 def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:
     """Write a refusal into the node's ledger, if there is space: a refusal reveals nothing.
 
-    Whatever else is wrong with the configuration, its `state-path` says where the ledger is.
+    The `state-path` locates the ledger, even in a configuration with other errors.
     """
     from curvfed.client_app.node.ledger import ledger_of
 

@@ -58,7 +58,7 @@ class Client:
     run : str
         Name of the run, written in the files of the personal state.
     node : Node
-        What the node's owner decided.
+        The settings and the policy of the node's owner.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Client:
     requested : RunConfig
         The run's configuration, before the node's own decisions.
     holders : Holders or None
-        Of the last message.
+        The holders in the last message.
     fixed_arrays : dict of str to array
         The fixed parameters, as they were received last.
     digest : str
@@ -177,7 +177,7 @@ class Client:
 
     @property
     def leaving(self) -> Leaving:
-        """The classes whose figures may leave this client, by the holders that were counted."""
+        """The classes with figures that may leave this client, by the counted holders."""
         minimum = self.node.min_class_size
         if self.holders is None:
             return Leaving(minimum)
@@ -187,14 +187,14 @@ class Client:
         return Leaving(minimum, np.array(self.holders.counts, np.int64) < needed)
 
     def learn_holders(self, request: Request) -> None:
-        """Keep what a message says of the holders of classes or entities.
+        """Store the holders of classes or entities in a message.
 
         Raises
         ------
         ConfigError
             If the run's sums need them, and the members have not been counted.
         MessageError
-            If there is not one number for each name.
+            If the number of counts differs from the number of names.
         """
         phase = request.header.phase
         holders = request.holders
@@ -217,9 +217,9 @@ class Client:
         Raises
         ------
         StoreError
-            If there is no state of that round, and the node's `lost-state` is "refuse".
+            If the state of that round is missing, and the node's `lost-state` is "refuse".
         DataError
-            If the data's features or classes are not the federation's.
+            If the data's features or classes differ from the federation's.
         """
         if self._ready_for != (facts, self.holders):
             self._set_up(facts)
@@ -403,8 +403,8 @@ class Client:
         self._stamp = round_number
 
     def scores(self) -> dict[str, float]:
-        """Validation and test scores of the model that this client uses; none of a private run,
-        since nothing else hides the examples in them."""
+        """Validation and test scores of the model that this client uses; empty in a private run,
+        because nothing hides the examples in scores."""
         if self.is_private:
             return {}
         return self.task.scores(self.learner.scored)

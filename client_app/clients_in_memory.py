@@ -17,7 +17,7 @@ MAX_BYTES = 3 * 2**29
 below 2 GB."""
 
 _limits = {"clients": MIN_CLIENTS, "bytes": MAX_BYTES}
-"""What this process may keep; less if it is one of several."""
+"""Limits of the clients in this process; lower if it is one of several."""
 
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
@@ -40,8 +40,8 @@ def get_client(config: RunConfig, run: str, node: Node) -> Client:
 
 
 def share_memory(processes: int) -> None:
-    """Let this process keep its share of the clients of a run that has just been forked into some
-    processes. What they have in common counts once."""
+    """Let this process keep its share of the clients of a run that was just forked into several
+    processes. Their common memory counts once."""
     common = _used_bytes()
     _limits["clients"] = max(1, MIN_CLIENTS // processes)
     _limits["bytes"] = common + max(0, MAX_BYTES - common) // processes

@@ -13,18 +13,18 @@ from curvfed.strategies.wire.messages import Request
 
 @dataclass(frozen=True, eq=False)
 class Contribution(Statistics):
-    """What a client contributes to a phase, and what it was made of.
+    """A client's contribution to a phase, with the inputs of its computation.
 
     Attributes
     ----------
     received : dict of str to array, optional
-        The parameters that it was computed from; None for sums over the data alone.
+        The parameters that it was computed from; None for sums only over the data.
     bound : float
-        Bound on what an example adds to an entry; 0 for `secure.clip`.
+        Bound on the contribution of an example to an entry; 0 for `secure.clip`.
     scored : Module, optional
         The model of the scores, for the confusion matrix after the last round.
     variances : array, optional
-        Of the noise on differentially private sums; see `Vectors`.
+        Variances of the noise on differentially private sums; see `Vectors`.
     """
 
     received: Arrays | None = None
@@ -34,4 +34,4 @@ class Contribution(Statistics):
 
 
 Work = Callable[[Client, Request], Contribution]
-"""What a client does in a phase."""
+"""The work of a client in a phase."""

@@ -126,7 +126,7 @@ def _hides_classes(data: Data, config: RunConfig) -> bool:
 
 
 def check_fits(data: Data, facts: Facts) -> None:
-    """Refuse data whose number of features or image shape is not the run's.
+    """Refuse data if their number of features or image shape differs from the run's.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def check_class_sizes(data: Data, node: Node) -> None:
     Raises
     ------
     ConfigError
-        Names the policy's line, and no size of a class.
+        Names the policy's line, but not the size of any class.
     """
     labels = np.asarray(data.labels)[np.asarray(data.train)]
     minimum = node.min_class_size

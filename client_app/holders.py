@@ -1,5 +1,6 @@
-"""A client's part in the count of the members that contribute to each class or entity: what fewer
-members have than `min-holders` stays at these, since the sum would show whose it is."""
+"""A client's part in the count of the members that contribute to each class or entity. The results
+of a class or an entity with fewer members than `min-holders` stay at these, because the sum would
+identify them."""
 
 import numpy as np
 from flwr.app import RecordDict

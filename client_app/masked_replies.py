@@ -33,8 +33,8 @@ from curvfed.strategies.wire.messages import TRAIN, WITHOUT_KEYS, Request
 def masked_contribution(work: Work, client: Client, request: Request, state: RecordDict) -> Answer:
     """Do the work of a phase, and contribute the result under masks.
 
-    Without the keys of its peers the client does no work and says so; in a sum that it has answered
-    before it gives the same answer.
+    A client without the keys of its peers only reports that, and does not work. In a sum that it
+    has answered before it repeats its answer.
     """
     opened = open_sum(client, request, state)
     if opened is None:
@@ -111,7 +111,7 @@ def _with_noise(
             key="coarse-grid",
         )
     else:
-        # A simulation's noise is everybody's: equal runs give equal bits.
+        # The noise of a simulation is public: equal runs give equal bits.
         name = f"{config.seed} {client.partition} {session.phase} {session.round}"
         generator = SystemRandom() if client.node.is_real else Random(name)
         noisy = privacy_noise.add_exact(values, scaled, session.modulus, generator)
@@ -121,8 +121,8 @@ def _with_noise(
 def _update_vector(
     client: Client, contribution: Statistics, received: Arrays, num_values: int, limit: float
 ) -> Floats:
-    """The weighted change of the shared parameters with the figures of the round; zeros with the
-    figures alone without training examples."""
+    """The weighted change of the shared parameters, zeros without training examples, with the
+    figures of the round."""
     if client.config.dp.unit == "client":
         # A client without data adds nothing but noise; who it is stays hidden.
         arrays = contribution.arrays

@@ -1,5 +1,5 @@
-"""A client's replies in a one-shot run: what it would reveal, its masked vector, its scores of the
-model."""
+"""A client's replies in a one-shot run: figures of its contribution, its masked vector, its scores
+of the model."""
 
 from hashlib import blake2b
 from typing import Any
@@ -26,7 +26,7 @@ from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Figures about what the client would contribute."""
+    """Figures of the client's future contribution."""
     clients = request.parts.get("clients")
     if type(clients) is not int:
         raise MessageError('"clients" is not a whole number', key="clients")

@@ -115,7 +115,7 @@ class FixedFile:
         Raises
         ------
         StoreError
-            If there are none of this run; the server then sends them again.
+            If those of this run are missing; the server then sends them again.
         """
         if not self._arrays:
             try:
@@ -132,7 +132,7 @@ class FixedFile:
 
 
 class Notes:
-    """What a client must remember of a run beside its personal state, as lists by name.
+    """A client's notes about a run, apart from its personal state, as lists by name.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
-"""What private rounds and private sums cost a client, and its replies in rounds, so that a repeated
-request costs nothing more."""
+"""The cost of private rounds and private sums for a client, and its stored replies in rounds: a
+repeated request adds no cost."""
 
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ class PrivateRounds:
     run : str
         Name of the run.
     replies : Store
-        Where a real node keeps its last replies.
+        The last replies of a real node.
     ledger : Ledger or None
         None in a simulation, which stores nothing: its replies leave nobody.
     policy : Policy or None
@@ -53,7 +53,7 @@ class PrivateRounds:
     Raises
     ------
     ConfigError
-        If the data are no images or graphs, or the accountant's package is missing.
+        If the data are neither images nor graphs, or the accountant's package is missing.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class PrivateRounds:
         return PrivateSteps(self.release.rate, self._config.dp.clip, self.release.noise)
 
     def basis(self, request: Request) -> str:
-        """What a round is trained from: requests with one basis have one reply."""
+        """The digest of a round's inputs: requests with one basis have one reply."""
         arrays = decode_arrays(request.arrays)
         basis = basis_of(arrays, {}, request.required_facts, self._config, request.stamp)
         stamp = str(request.stamp).encode()
@@ -158,7 +158,7 @@ class PrivateRounds:
 def check_budget(
     config: RunConfig, run: str, node: Node, ledger: Ledger | None, num_examples: int
 ) -> None:
-    """Refuse a run whose replies would cost more than the policy leaves.
+    """Refuse a run if its replies would cost more than the policy leaves.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def pay_for_sum(config: RunConfig, node: Node, ledger: Ledger | None, session: "
 
 
 def _check_small_classes(node: Node, rules: Policy) -> None:
-    """Refuse private sums, which have small classes too, of a node that bounds no epsilon.
+    """Refuse private sums, which include small classes, at a node without a bound on epsilon.
 
     Raises
     ------

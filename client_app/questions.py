@@ -1,5 +1,5 @@
-"""One configuration per question: a node gives masked sums of its own data from one start, and
-one-shot sums of one state of its data, under as many configurations as its policy allows."""
+"""The limit on configurations per question. A question is a masked sum of a node's own data from
+one start, or a one-shot sum of one state of its data; the node's policy has the limit."""
 
 import json
 from hashlib import sha256
@@ -11,8 +11,8 @@ from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Request
 
 HARMLESS = OF_THE_SERVER | {
-    # The name of the run, its data folder, and when it goes on and ends. What the number of rounds
-    # decides earlier is counted apart.
+    # The run's name, data folder, and end. Earlier effects of the number of rounds are in
+    # `fixed_by_num_rounds`.
     "run-name",
     "data-dir",
     "global-every",
@@ -32,8 +32,8 @@ HARMLESS = OF_THE_SERVER | {
     "train-size",
     "test-size",
 }
-"""Keys of a run that shape no vector of a client. So are the method's own `resumable` keys, which
-its server alone reads. Every other key makes another configuration."""
+"""Keys of a run that do not shape a client's vectors. The method's own `resumable` keys, which only
+its server reads, are such keys too. Every other key makes another configuration."""
 
 
 def admit(client: Client, request: Request) -> None:
@@ -66,11 +66,11 @@ def admit(client: Client, request: Request) -> None:
 
 
 def _configuration(client: Client) -> str:
-    """The digest of all that shapes a client's vectors, apart from the start, which has the
+    """The digest of everything that shapes a client's vectors, except the start, which has the
     seed."""
     harmless = HARMLESS | client.config.resumable_keys
     values = {key: value for key, value in flatten(client.config).items() if key not in harmless}
-    # All that the name of a data set decides for data of a node's own.
+    # The only effects of a data set's name on data of a node's own.
     names = ("mean", "std", "augments")
     pixels = [getattr(client.data, name, None) for name in names]
     if client.method.is_one_shot:

@@ -24,7 +24,7 @@ from curvfed.strategies.run_log import log
 REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
-"""Texts in errors about memory that have no class of their own."""
+"""Texts in errors about memory that lack a class of their own."""
 
 CLIENT_BYTES = 2 * 10**4
 """Minimum memory of a simulated client at the server: its messages, figures and context."""
@@ -39,7 +39,7 @@ def device_of(config: RunKeys, node: Node) -> torch.device:
     Raises
     ------
     ConfigError
-        If the machine has no such device.
+        If the machine lacks the device.
     """
     return pick_device(node.device or config.device)
 
@@ -124,7 +124,7 @@ def is_about_memory(error: Exception) -> bool:
 
 @contextlib.contextmanager
 def memory_errors(config: RunKeys, node: Node) -> Iterator[None]:
-    """Within the block, an error about memory becomes one whose text may be sent.
+    """Within the block, an error about memory becomes one with a public text.
 
     Raises
     ------

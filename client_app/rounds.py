@@ -1,4 +1,4 @@
-"""What a client does in the phases of a round: it trains, is scored, fine-tunes, or sums over its
+"""A client's work in the phases of a round: it trains, scores, fine-tunes, or sums over its
 examples, and contributes the result, in the open or masked."""
 
 import time
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Do the work of a phase, and contribute the result.
 
-    In a secure sum the client first reads what its peers wrote to it, and works only if it has the
-    keys of the group and has not answered before. The personal state of a round is stored before
-    its reply is made.
+    In a secure sum the client first reads its peers' texts, and works only if it has the keys of
+    the group and has not answered before. The personal state of a round is stored before its reply
+    is made.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ def class_sums(client: Client, phase: str) -> tuple[Floats, int]:
     Raises
     ------
     ConfigError
-        If the method has no such phase, or the sums would reveal class sizes that must not
-        leave the node.
+        If the method lacks the phase, or the sums would reveal class sizes that must not leave the
+        node.
     """
     calibration = client.config.calibrator
     if calibration is None or phase != calibration.phase:

@@ -67,8 +67,8 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def agree(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Agree on a secret with each peer, and write to it: a real node its number of examples and
-    what its ledger has, and for hulls every client an order number."""
+    """Agree on a secret with each peer, and write to it: a real node writes its number of examples
+    and heads of ledgers; every client in a run of hulls writes an order number."""
     member = _stored(client, request, state)
     if member is None:
         return {"parts": {WITHOUT_KEYS: True}}
@@ -103,9 +103,9 @@ class OpenSum:
     order_numbers : dict of int to bytes
         By member, in a run of hulls.
     max_weight : float
-        The largest weight of this client beside the others.
+        The largest weight of this client, given the others' examples.
     heads : dict of int to bytes
-        What the peers stated about their ledgers.
+        The peers' statements about ledgers.
     """
 
     member: Member
@@ -121,7 +121,7 @@ class OpenSum:
 
 
 def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | None:
-    """Read the message of a masked phase, beside its model; None without keys of the peers.
+    """Read the message of a masked phase, apart from its model; None without keys of the peers.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
 
 
 def stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer | None:
-    """The answer that this client has given in this sum before; None if it has not.
+    """The earlier answer of this client in this sum; None without one.
 
     A real node stores its vectors, with the basis that they were computed from: a vector that is
     masked again under the same keys must be the same in every bit.
@@ -163,7 +163,7 @@ def stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer 
     Raises
     ------
     SecureSumError
-        If the sum lies before the last one under these keys, and its vector is no longer stored.
+        If the sum lies before the last one under these keys, and its vector is missing.
     """
     if client.ledger is None:
         return None
@@ -310,8 +310,8 @@ def _signing_key(client: Client) -> Ed25519PrivateKey | None:
 
 
 def _stored(client: Client, request: Request, state: RecordDict) -> Member | None:
-    """This client's keys for the run; None if it has none, or its data were changed since: then
-    its peers would hide another vector than they agreed to."""
+    """This client's keys for the run; None if they are missing, or if its data have changed since:
+    its peers have agreed to hide another vector."""
     stored = state.get(STATE)
     if not isinstance(stored, ConfigRecord):
         return None

@@ -1,4 +1,5 @@
-"""Which parameters a real node computes with: crafted ones can be made to reveal single records."""
+"""Limits on the parameters that a real node computes with: crafted ones can reveal single
+records."""
 
 import numpy as np
 
@@ -28,9 +29,9 @@ from its sum."""
 
 
 def check_start(client: Client, request: Request, received: Arrays) -> None:
-    """Refuse parameters that cannot come from training here: before the node has trained in a run,
-    they must be those that the run's seed yields, or that the policy allows. Parameters that have
-    been trained cannot be checked.
+    """Refuse parameters that cannot come from training here. Until the node has trained in a run,
+    it accepts only those that the run's seed yields or the policy allows. Trained parameters cannot
+    be checked.
 
     Parameters
     ----------
@@ -112,8 +113,8 @@ def _is_seeded(client: Client, facts: Facts, received: Arrays) -> bool:
 
 
 def _is_close(received: Array, seeded: Array, may_be_scaled: bool) -> bool:
-    """Whether an array is the seeded one, or a multiple: what a method sends beside the model, such
-    as a coupling of models, can depend on the number of clients."""
+    """Whether an array is the seeded one, or a multiple: arrays that a method sends with the model,
+    such as a coupling of models, can depend on the number of clients."""
     if received.shape != seeded.shape:
         return False
     actual = received.astype(np.float64).ravel()

@@ -1,7 +1,7 @@
 """Federated learning in curved spaces, a Flower app.
 
 In a checkout, and in the bundle that Flower ships, the rooms of this package (`strategies`,
-`geometry`, …) are folders beside this one, and become its modules here. In an installed wheel they
+`geometry`, …) are folders next to this one, and become its modules here. In an installed wheel they
 lie below it, and nothing is added.
 
 >>> import curvfed

@@ -311,7 +311,7 @@ class AggregationStrategy(FedAvg):
 
 
 def _common_metrics(contents: list[RecordDict]) -> list[RecordDict]:
-    """The replies with the metrics that all have in the same form; others have no average."""
+    """The replies with the metrics that all have in the same form; others cannot be averaged."""
     records = [next(iter(content.metric_records.values())) for content in contents]
     common = {key for key, _ in set.intersection(*map(_forms, records))}
     left_out = sorted(set().union(*records) - common)

@@ -110,7 +110,7 @@ def strategy(
     Raises
     ------
     ConfigError
-        If there is no such method, key or value, or for a `precision` below float32.
+        If the method, a key or a value is invalid, or for a `precision` below float32.
 
     Notes
     -----

@@ -136,7 +136,7 @@ def expanded(text: str) -> Path:
     Raises
     ------
     typer.BadParameter
-        If there is no such user.
+        If the user is unknown.
     """
     try:
         return Path(text).expanduser()

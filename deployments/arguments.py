@@ -2,8 +2,8 @@
 the configuration of a run.
 
 `read_request` reads the words of a command, `read_keywords` those of Python; both end in
-`check_request`, which parses the configuration and refuses what can run on no machine. The imports
-of a method and of torch, which take seconds, wait until the words are read.
+`check_request`, which parses the configuration and refuses settings that cannot run on any machine.
+The imports of a method and of torch, which take seconds, wait until the words are read.
 """
 
 import os
@@ -173,15 +173,15 @@ def check_place(settings: dict[str, Value]) -> None:
         folder = folder_of(str(keys["data-dir"]), "data")
         try:
             find_path(dataset, folder)
-        except (DataError, RuntimeError) as error:  # or no such user
+        except (DataError, RuntimeError) as error:  # or an unknown user
             raise ConfigError(f'dataset = "{dataset}": {error}', key="data") from None
 
 
 def check_request(
     settings: dict[str, Value], number: int, origins: Mapping[str, str] | None = None
 ) -> Request:
-    """Parse the settings of a run whose server is in this process, and refuse what can run on no
-    machine.
+    """Parse the settings of a run with its server in this process, and refuse those that cannot run
+    on any machine.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def check_request(
 
 
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
-    """A hint at the pair for a word without `=`; "" if there is none."""
+    """A hint at the pair for a word without `=`; "" if none fits."""
     path = Path(word)
     if word in defaults:
         pair = f"{word}=VALUE, without spaces"
@@ -253,13 +253,13 @@ def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:
-    """Remove `num-supernodes`, the number of clients, from what was read: it is not a key of the
-    run config.
+    """Remove `num-supernodes`, the number of clients, from the settings: it is not a key of the run
+    config.
 
     Raises
     ------
     UsageError
-        If it is no whole number of at least 1.
+        If it is not a whole number of at least 1.
     """
     return pop_count(config, "num-supernodes", default)
 
@@ -270,7 +270,7 @@ def pop_count(config: dict[str, Value], key: str, default: Value, minimum: int =
     Raises
     ------
     UsageError
-        If it is no whole number of at least `minimum`.
+        If it is not a whole number of at least `minimum`.
     """
     number = python_value(config.pop(key, default), default)
     if type(number) is not int or number < minimum:
@@ -296,7 +296,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", key="unreadable") from None
-    except (RuntimeError, ConfigError) as error:  # no such user, or a format of another version
+    except (RuntimeError, ConfigError) as error:  # an unknown user, or a format of another version
         raise UsageError(f"{path} cannot be read: {error}", key="unreadable") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path} is not TOML: {error}", key="unreadable") from None

@@ -6,8 +6,8 @@ from curvfed.tasks.errors import KeyedError
 
 
 class MachineError(KeyedError, RuntimeError):
-    """A machine, its network or a program on it is not as the command needs it; the text names the
-    value, the place, and what is allowed or to be done.
+    """A machine, its network or a program on it does not meet the command's needs; the text names
+    the value, the place, and the allowed values or the remedy.
 
     Attributes
     ----------

@@ -82,7 +82,7 @@ class InProcessGrid(Grid):
 
     @property
     def run(self) -> Any:
-        """There is no run record in-process."""
+        """None: a run in this process lacks a run record."""
         return None
 
     def create_message(
@@ -123,7 +123,7 @@ class InProcessGrid(Grid):
         return []
 
     def close(self) -> None:
-        """End what answers; here nothing is left."""
+        """End the nodes; here none outlives its reply."""
 
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None

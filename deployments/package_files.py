@@ -1,7 +1,7 @@
 """The presets of the package, by name; and the folder of a Flower app for a run: the
 modules of a run, and the keys of installed plug-ins.
 
-Flower sends the files of a folder to the SuperLink and to each node. An installed wheel has no such
+Flower sends the files of a folder to the SuperLink and to each node. An installed wheel lacks this
 folder, and a checkout can contain data and old results. So a new folder is made from the imported
 modules.
 """
@@ -35,7 +35,7 @@ ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks", "extensi
 def package_files(kind: str) -> dict[str, Path]:
     """The files of a folder below `curvfed`, such as `PRESETS`, and of the folders of this name in
     extensions, by name: `quick`, or `baselines/images/moon` in folders."""
-    # The resource folder has no path, but its entries have.
+    # The resource folder lacks a path, but its entries have one.
     entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())
     folders = [Path(str(entry)).parent]
     folders += [file.parent / kind for file in extension_files().values()]
@@ -74,7 +74,7 @@ def app_folder(method: str) -> Iterator[Path]:
         defaults of this installation, since a SuperLink refuses keys without a default.
     """
     package = Path(str(files("curvfed")))
-    # A wheel has all in `curvfed/`; a checkout has its rooms beside it.
+    # A wheel has all in `curvfed/`; a checkout has its rooms next to it.
     home = package if (package / "pyproject.toml").is_file() else package.parent
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
@@ -113,7 +113,7 @@ def bundle_digest(folder: Path) -> str:
 def modules(package: Path, home: Path) -> dict[str, bytes]:
     """The modules of a run, and the templates of its page, by their paths in the wheel.
 
-    Files whose names are no module names are left out: a checkout can contain data and results.
+    Files without the name of a module are left out: a checkout can contain data and results.
     """
     paths = {Path("curvfed", path.name): path for path in package.glob("*.py")}
     patterns = [f"{room}/**/*.py" for room in ROOMS]

@@ -144,14 +144,14 @@ def look_at_data(
 
 
 def _trivial(data: Data) -> str:
-    """The scores of answers that no model is needed for, in words."""
+    """The scores of the trivial answers, which need no model, in words."""
     scores = data.trivial_scores().items()
     texts = [f"; {find(name).words} {find(name).text(score)}" for name, score in scores if score]
     return "".join(texts)
 
 
 def _notes_on_method(request: Request, data: Data) -> list[str]:
-    """What the method of the run does not use of these data."""
+    """The notes on the data that the method of the run does not use."""
     model = encoder(request.resolved, data.task)
     return dataset_class(data.task).unused(request.resolved, data, model)
 
@@ -246,8 +246,8 @@ def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
 
 
 def _check_model(config: RunConfig, facts: Facts) -> None:
-    """Make the model of the run, which must have what the method keeps at the clients; one-shot
-    methods have no model."""
+    """Make the model of the run, which must have the method's personal parameters; skip one-shot
+    methods, which lack a model."""
     if config.row.has_network:
         config = resolve_defaults(config, facts.task)
         with _naming("model", config.model or AUTO):

@@ -165,7 +165,7 @@ def is_open(host: str, port: int) -> bool:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process runs and is no zombie."""
+    """Whether a process runs and is not a zombie."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:

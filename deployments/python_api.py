@@ -43,7 +43,7 @@ def method_name(method: object) -> str:
     Raises
     ------
     UsageError
-        If it is no method, or has the name of a method of curvfed.
+        If it is not a method, or has the name of a method of curvfed.
     """
     if isinstance(method, str):
         return method
@@ -154,11 +154,11 @@ def simulate(
         (PyTorch Geometric's `Data`, or a dict, of x, edge_index, y and, optionally, train_mask,
         val_mask, test_mask, class_names), a list of graphs with one y each, (images, labels) with
         images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or (points, labels) with points (n,
-        2) in the disc, or links as a list of (head, tail) or (head, relation, tail), a DataFrame
-        of such columns, or a graph of networkx. The data are not written to disk; unlike for a real
+        2) in the disc, or links as a list of (head, tail) or (head, relation, tail), a DataFrame of
+        such columns, or a graph of networkx. The data are not written to disk; unlike for a real
         node, the run's files contain figures about them. Or a Dataset of Hugging Face's datasets
         for each client, or the path of its own file or folder; or instead of the sequence a
-        Partitioner of flwr-datasets, whose partitions are the clients.
+        Partitioner of flwr-datasets, with a partition per client.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool
@@ -221,7 +221,7 @@ def simulate(
         check_machine(request)
         assign_data(nodes, clients, config)
     log_to_stdout()
-    # By default in this process: what a caller's classes and data record stays visible.
+    # By default in this process: records of a caller's classes and data stay visible.
     make_run = run_simulation if config.workers else run_in_process
     try:
         with logged_from(logging.WARNING if quiet else logging.INFO):
@@ -295,7 +295,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     FileNotFoundError
-        If there is no run.
+        If the run does not exist.
 
     Examples
     --------

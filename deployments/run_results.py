@@ -66,7 +66,7 @@ class ExpectedSummary:
         self._before = {path: _file_state(path) for path in places}
 
     def read(self) -> tuple[Path, dict[str, Any]]:
-        """The run directory, and the summary of this run; empty if there is none."""
+        """The run directory, and the summary of this run; empty without one."""
         for path, before in self._before.items():
             if _file_state(path) not in (None, before):
                 with contextlib.suppress(ValueError):  # incomplete

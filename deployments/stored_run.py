@@ -1,4 +1,4 @@
-"""A run, read from its directory: its figures, its model, and what is done with them.
+"""A run, read from its directory: its figures and its model, with plots, predictions and exports.
 
 Runs of one process take turns: they share torch's settings, Flower's identity and the log.
 """
@@ -177,7 +177,7 @@ class Run:
 
     @property
     def data(self) -> "TrainedData":
-        """What the finished run was trained on: its task, features and classes.
+        """The data that the finished run was trained on: task, features and classes.
 
         Raises
         ------
@@ -189,7 +189,7 @@ class Run:
     def model(self, client: int | None = None) -> "nn.Module":
         """The trained model, a torch module in evaluation mode.
 
-        It takes data as the run prepared them, as `export`'s program does not.
+        It takes data as the run prepared them, unlike `export`'s program.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ class Run:
         Raises
         ------
         UsageError, PredictError, ConfigError, DataError, MessageError, StoreError
-            If there is no such model, the program's answers are not the model's, or no package
+            If the model does not exist, the program's answers are not the model's, or no package
             writes programs.
         """
         file = Path(out).expanduser()

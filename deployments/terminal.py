@@ -1,4 +1,5 @@
-"""What commands print: tables and lists, on streams whose errors do not stop a command's work."""
+"""Printed output of commands: tables and lists. An error of a stream does not stop a command's
+work."""
 
 import contextlib
 import errno
@@ -76,7 +77,7 @@ def print_data(text: str) -> None:
     """
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
-    if buffer is None:  # a stream of text alone, as of a notebook
+    if buffer is None:  # only a stream of text, as of a notebook
         sys.stdout.write(text)
     else:
         buffer.write(text.encode())
@@ -116,8 +117,8 @@ FIRST = ("status", "error", "error_key", "method", "dataset", "seed", "num_clien
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Lay out the figures of a run: the last round, and beside it the best validation round if
-    there is one."""
+    """Lay out the figures of a run: a column for the last round, and one for the best validation
+    round if there is one."""
     method = METHODS.get(summary.get("method") or "")  # which registers its figures
     columns = {"last round" if method is None else method.stage: summary}
     if summary.get(BEST):

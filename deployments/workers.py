@@ -75,7 +75,7 @@ class WorkerGrid(InProcessGrid):
         self._run_name = run_config["run-name"]
         self._parcel = Parcel()
         self._workers: list[_Worker] = []
-        # As in the workers, or the server's scores could differ from those beside its clients.
+        # As in the workers, or the server's scores could differ from those of a run in one process.
         torch.set_num_threads(1)
         # Pages with objects that the garbage collector visits would be copied in each worker.
         gc.collect()

@@ -1,1 +1,1 @@
-"""Runs in the ServerApp alone."""
+"""Code that runs only in the ServerApp."""

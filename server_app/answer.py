@@ -1,5 +1,5 @@
-"""What clients answered: their valid replies, why others were dropped, the figures of a round and
-of a run from their scores, and the rows in the run directory."""
+"""The clients' answers: valid replies, reasons for dropped ones, figures of a round and of a run
+from the scores, and rows in the run directory."""
 
 import math
 from collections.abc import Mapping
@@ -53,8 +53,8 @@ def personal_figures(
 
     Means are unweighted over the clients that have test data; "clients_left_out" counts the others.
     "pooled" is weighted by numbers of test examples, where all clients share them. The worst decile
-    is the mean over the tenth of the clients, rounded up, with the lowest accuracy. Where `cohort`
-    is given, it is all that is known.
+    is the mean over the tenth of the clients, rounded up, with the lowest accuracy. With `cohort`,
+    only its means and counts are known.
     """
     metric = next(iter(descriptions.values())).metric
     name = "score" if metric == "accuracy" else "accuracy"
@@ -93,8 +93,8 @@ def _figure(scores: Scores, name: str, cohort: CohortMeans | None) -> Figure:
 
 
 def trivial_scores(descriptions: Mapping[int, Description]) -> dict[str, float | None]:
-    """Means over the clients of the scores of answers that no model is needed for, by name: the
-    most frequent training class, or the most frequent tails."""
+    """Means over the clients of the scores of trivial answers, by name: the most frequent training
+    class, or the most frequent tails."""
     means = {}
     for name in TRIVIAL:
         shares = [item.statistics.get(name) for _, item in sorted(descriptions.items())]
@@ -118,7 +118,7 @@ def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) 
 
 @dataclass(frozen=True)
 class Answer:
-    """What some clients answered in a phase.
+    """The answer of some clients in a phase.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Answer:
     replies : dict of partition to Reply
         The valid replies, sorted by partition.
     reasons : dict of partition to str
-        Why each missing reply was dropped.
+        The reason for dropping each missing reply.
     seconds : dict of partition to float
         From request to reply, of each client asked; NaN without a reply.
     bytes_down, bytes_up : dict of partition to int
@@ -155,8 +155,8 @@ class Answer:
 
     @property
     def contributions(self) -> dict[int, Statistics]:
-        """What each client contributes, by partition; after a secure sum a single contribution, of
-        all clients together."""
+        """The contribution of each client, by partition; after a secure sum a single one, of all
+        clients together."""
         if self.total is not None:
             return {0: self.total}
         return {

@@ -81,7 +81,7 @@ def _signals_later() -> Iterator[None]:
     `flwr stop` makes Flower send one to this process, and Flower's handler kills the process after
     five seconds, in which no report can be made.
     """
-    # Flower's simulation, whose signals are its own
+    # Flower's simulation, which handles its signals itself
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -179,14 +179,15 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
 
 
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:
-    """Log why a run cannot begin, and write it beside the run directories."""
+    """Log why a run cannot begin, and write it next to the run directories."""
     place = write_failure(reason(error), error_key(error), raw, config)
     log.error("%s%s", reason(error), _more(error, config))
     log.error("summary of the failure: %s", place)
 
 
 def reason(error: BaseException) -> str:
-    """Why a run ended, in one line; errors that are not ours are named by their type too."""
+    """The reason for the end of a run, in one line; errors that are not ours are named by their
+    type too."""
     # After `flwr stop` a process hears by a signal or by an answer that its run is over.
     stopped = (
         isinstance(error, KeyboardInterrupt) or type(error).__name__ == "RunNotRunningException"
@@ -220,13 +221,13 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
 
 
 def _write_document(name: str, run: Run, figures: Mapping[str, Any]) -> None:
-    """Let an extension or another package write a file beside the results, by the group
+    """Let an extension or another package add a file to the results, by the group
     `curvfed.documents`."""
     plugins.addition("documents", name)(run, figures)
 
 
 def _report(directory: RunDirectory) -> bool:
-    """Draw the report; whether it succeeded."""
+    """Draw the report, and return whether it succeeded."""
 
     def write() -> None:
         from curvfed.server_app.report.run_page import write_report
@@ -237,8 +238,8 @@ def _report(directory: RunDirectory) -> bool:
 
 
 def _without_harm(directory: RunDirectory, product: str, make: Callable[[], None]) -> bool:
-    """Make something beside the results; whether it succeeded. A failure, such as a full disk, must
-    not cost the run its results."""
+    """Add a product to the results, and return whether it succeeded. A failure, such as a full
+    disk, must not cost the run its results."""
     try:
         make()
     except Exception as error:

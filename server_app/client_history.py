@@ -1,4 +1,4 @@
-"""What a run notes of its clients, round by round, for its warnings: steps, losses, falls, long
+"""A run's notes about its clients, round by round, for its warnings: steps, losses, falls, long
 updates, absences and lost state."""
 
 import math
@@ -117,8 +117,8 @@ def note_lost(state: State, answer: Answer) -> None:
 def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: str) -> None:
     """Record whether every model predicts a single class, by the clients' confusion counts.
 
-    With skewed labels this may be the best answer of some clients, so one client whose model
-    predicts two classes rules the warning out.
+    With skewed labels this may be the best answer of some clients, so one client with a model that
+    predicts two classes suppresses the warning.
     """
     answered = [counts for counts in confusions.values() if sum(counts[2::3]) >= FEW]
     answers = [set(counts[1::3]) for counts in answered]

@@ -1,7 +1,7 @@
 """The clients of a run as their server sees them: in the open, each client's contribution.
 
-In `curvfed.server_app.secure.masked_cohort` the server sees only sums. The loop chooses once; who
-uses the contributions does not know which it was.
+In `curvfed.server_app.secure.masked_cohort` the server sees only sums. The loop chooses once; users
+of the contributions do not see the choice.
 """
 
 import math
@@ -48,7 +48,7 @@ Check = Callable[[Reply], None]
 """Refuses a bad reply with a MessageError."""
 
 FIGURES_ALONE = (EVALUATE, FINE_TUNE, MEASURE)
-"""Phases of which a run needs no minimum number of replies."""
+"""Phases without a minimum number of replies."""
 
 Template = Callable[[int], Arrays]
 """The names, shapes and dtypes of the arrays that a client, by partition, must send."""
@@ -56,7 +56,7 @@ Template = Callable[[int], Arrays]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What some clients are asked, beside the model that they are sent.
+    """A question to some clients, sent with the model.
 
     Attributes
     ----------
@@ -105,11 +105,11 @@ class Cohort(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """Ask what the questions of a new run need to be asked."""
+        """Ask for the facts that a new run's questions need."""
 
     @abstractmethod
     def ask(self, question: Question) -> Answer:
-        """Send the model to some clients and collect what they contribute.
+        """Send the model to some clients and collect their contributions.
 
         Raises
         ------
@@ -125,8 +125,8 @@ class Cohort(ABC):
         parts: Mapping[int, Parts],
         template: Template | None,
     ) -> Answer:
-        """Send each client the current model and the further values `parts`, or without a template
-        these alone, and collect the valid replies.
+        """Send each client the current model and the further values `parts`, or only these without
+        a template, and collect the valid replies.
 
         A reply is dropped, with the reason, if it is late, belongs to another phase, or has
         unexpected arrays or values that are not finite.
@@ -214,7 +214,7 @@ class Cohort(ABC):
         parts: Mapping[int, Parts],
         has_model: bool,
     ) -> dict[int, Request]:
-        """The request to each client; without a model, of further values alone."""
+        """The request to each client; without a model it has only further values."""
         run = self.run
         request = Request(header, facts=run.federation.facts)
         if not has_model:
@@ -245,8 +245,7 @@ class Cohort(ABC):
         return self.run.precision.size(reply.arrays) + parts_size(parts)
 
     def record(self, answer: Answer, started: float, in_round: bool) -> None:
-        """Record an answer to a question that was asked at this time; there are no further
-        figures."""
+        """Record an answer to a question that was asked at this time, without further figures."""
         row = answer.row(self.run.federation) | {"seconds": time.monotonic() - started}
         self.run.record(answer, row, in_round=in_round)
 

@@ -31,7 +31,7 @@ def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Fa
 
 
 def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
-    """Remove the clients whose data differ in kind from those of the majority; the reasons by
+    """Remove the clients with data of another kind than the majority's; return the reasons by
     partition."""
     if not descriptions:
         return {}
@@ -101,8 +101,8 @@ def check_task(task: str, config: RunConfig) -> None:
 
 
 def _facts(described: dict[int, Description]) -> Facts:
-    """Number of features, and the union of the classes in the order of the partitions; neither of
-    them where the feature spaces differ."""
+    """Number of features, and the union of the classes in the order of the partitions; neither if
+    the feature spaces differ."""
     first = next(iter(described.values()))
     spaces = {(description.space, description.num_features) for description in described.values()}
     if KINDS[first.task].has_spaces and len(spaces) > 1:

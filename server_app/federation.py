@@ -28,7 +28,7 @@ from curvfed.tasks.errors import DataError
 _SELF = re.compile(r"(partition-id \d+): ")
 
 MANY_CLIENTS = 2000
-"""Largest number of clients whose pairwise distances are computed: 10,000 would take 800 MB."""
+"""Largest number of clients for pairwise distances: 10,000 would take 800 MB."""
 
 NODE_WAIT = 60.0
 """Seconds to wait for enough nodes, which connect one by one."""
@@ -85,7 +85,8 @@ class Federation:
         distributions.
 
         None if fewer than two clients with examples share their class counts, and if the clients'
-        classes differ. Of more than `MANY_CLIENTS` clients, an evenly spaced selection is compared.
+        classes differ. With more than `MANY_CLIENTS` clients, an evenly spaced selection is
+        compared.
         """
         from scipy.spatial.distance import pdist
 
@@ -274,8 +275,7 @@ def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
 
 
 def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
-    """Ask the clients for figures from which a parameter of theirs starts, if the method has
-    one."""
+    """Ask the clients for figures from which a personal parameter starts, if the method has one."""
     name = learner_class(config.row).asked_for(config.own_keys)
     if not name:
         return federation
@@ -295,7 +295,7 @@ def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federati
 
 
 def read_test(config: RunConfig, federation: Federation) -> Any:
-    """The server's test examples; None if it has none.
+    """The server's test examples; None if it lacks them.
 
     Raises
     ------

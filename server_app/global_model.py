@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 SHOWN_FEATURES = 2000
-"""Number of test images whose features the report draws."""
+"""Number of test images with features in the report."""
 
 SHOWN_CLASSES = 20
 """Maximum number of classes with an image of the user's own in the report."""

@@ -131,7 +131,7 @@ def set_starting_model(run: Run) -> int:
     Returns
     -------
     int
-        The round of the checkpoint; -1 if there is none.
+        The round of the checkpoint; -1 without one.
 
     Raises
     ------
@@ -166,7 +166,7 @@ def _log_digests(run: Run) -> None:
 
 
 def _resume(run: Run) -> int:
-    """Load the checkpoint; returns its round, or -1 if there is none."""
+    """Load the checkpoint; returns its round, or -1 without one."""
     stored = checkpoints.load(run.directory.checkpoints, run.federation)
     if stored is None:
         log.info("no checkpoint yet: starting anew")

@@ -1,5 +1,5 @@
-"""A one-shot run: one secure sum, a model that the server learns from it, and the clients' scores
-of the model. It has no rounds."""
+"""A one-shot run, without rounds: one secure sum, a model that the server learns from it, and the
+clients' scores of the model."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -133,8 +133,8 @@ class OneShotRun(Run):
         return cohort.groups(clients, self.half.num_groups(len(clients)))
 
     def _measure(self, client_groups: Sequence[Sequence[int]]) -> list[int]:
-        """Ask the clients what they would reveal; the clients that can take part, or none if this
-        method asks for nothing."""
+        """Ask the clients for figures of their contributions; return the clients that can take
+        part, or none if this method asks for nothing."""
         parts: dict[int, Parts] = {}
         for group in client_groups:
             if values := self.half.question(len(group)):

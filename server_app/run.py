@@ -38,7 +38,7 @@ from curvfed.tasks.code_digest import model_digest
 from curvfed.tasks.errors import KeyedError
 
 WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HOLDERS, HULLS)
-"""Phases whose messages count as the traffic of a round, or of a one-shot run."""
+"""Phases with messages that count as the traffic of a round, or of a one-shot run."""
 
 
 ROUND_SILENCE = 1.0
@@ -53,7 +53,7 @@ class RoundError(KeyedError, RuntimeError):
 
 
 def check_enough(answer: Answer, min_replies: int) -> None:
-    """Refuse an answer with too few good replies.
+    """Refuse an answer with too few valid replies.
 
     Raises
     ------
@@ -98,7 +98,7 @@ class Run:
     requested : RunConfig
         The configuration that the run was started with; `config` has further values resolved.
     state : State
-        What a checkpoint stores without arrays.
+        The part of a checkpoint without arrays.
     federation : Federation
         Clients and facts; empty before `connect`.
     model : Aggregation
@@ -142,7 +142,7 @@ class Run:
         return self.model.figures()
 
     def extra_settings(self) -> dict[str, Any]:
-        """Choices that are no configuration keys, by name: the encoder."""
+        """Choices that are not configuration keys, by name: the encoder."""
         return {"model": model_spec(self.config, self.federation.facts).kind}
 
     def holders_of(self, client: int) -> Holders | None:
@@ -170,8 +170,8 @@ class Run:
             self.progress.rounds = self.last_round
 
     def is_due(self, number: int, interval: int) -> bool:
-        """Whether something happens after this round: after the last, and every `interval` rounds;
-        0 for the last alone."""
+        """Whether an action is due after this round: after the last, and every `interval` rounds; 0
+        for only the last."""
         return number == self.last_round or bool(interval and number % interval == 0)
 
     def figures(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Warnings of a run: why its figures may mislead, and what to do, each in one sentence. They use
-what the server has: the clients' descriptions with their classes, their replies after training, and
-their confusion counts where they send them. The log has each once; summary.json and the report have
-all."""
+"""Warnings of a run: why its figures may mislead, and the remedy, each in one sentence. They use
+the server's information: the clients' descriptions with their classes, their replies after
+training, and their confusion counts where they send them. The log has each once; summary.json and
+the report have all."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ OVERWEIGHT = 0.9
 """Largest share of all examples that a client can claim without a warning."""
 
 LOGGED_AT_ONCE = frozenset({"refused", "updates", "falls", "absences", "lost"})
-"""Keys of warnings whose events are logged one by one, when they happen."""
+"""Keys of warnings with events that are logged one by one, when they happen."""
 
 LARGE_LOSS = 1e3
 """Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
@@ -82,7 +82,7 @@ def _of_one_client(federation: Federation) -> str:
 
 
 def _unlabelled(classes: Sequence[str]) -> str:
-    """The classes whose names are placeholders for a missing label."""
+    """The classes named by a placeholder for a missing label."""
     names = placeholders(classes)
     if not names:
         return ""
@@ -93,7 +93,7 @@ def _unlabelled(classes: Sequence[str]) -> str:
 
 
 def _crowded(num_classes: int, sizes: Collection[int | None]) -> str:
-    """More than half as many classes as training examples: probably names of examples or
+    """A warning about more classes than half the training examples: probably names of examples or
     measurements."""
     shared = [size for size in sizes if size is not None]
     count = sum(shared)
@@ -193,8 +193,8 @@ def at_the_end(config: RunConfig, federation: Federation, state: State) -> dict[
 
 
 def _below_trivial(federation: Federation, state: State) -> dict[str, str]:
-    """The clients' mean score in the best round, or else the score of the one model, if it is less
-    than no model is needed for."""
+    """The clients' mean score in the best round, or else the score of the global model, if it is
+    below that of the trivial answer."""
     metric = federation.metric
     name = TRIVIAL_OF.get(metric, "")
     trivial = trivial_scores(federation.descriptions).get(name, GUESSES.get(metric))
@@ -347,8 +347,8 @@ def _absences(state: State) -> str:
 
 
 def _long_updates(state: State) -> str:
-    """The clients whose updates are long in most rounds or beyond every honest length, the longest
-    first: a small client's update is long now and then."""
+    """The clients with updates that are long in most rounds or beyond every honest length, the
+    longest first: a small client's update is long now and then."""
     ordered = sorted(state.long_updates.items(), key=lambda item: (-item[1]["length"], item[0]))
     texts = []
     for partition, record in ordered:

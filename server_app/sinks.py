@@ -211,7 +211,7 @@ def check_sinks(config: RunConfig) -> None:
     Raises
     ------
     ConfigError
-        If a package is missing, a server does not answer, or the account has no access.
+        If a package is missing, a server does not answer, or the account lacks access.
     """
     check_installed(config.sinks)
     if config.resume:

@@ -1,6 +1,7 @@
-"""A node as its owner configured it: its data, what may leave it, where it keeps its state, and
-what it may say in an error. Its `--node-config` and its `policy.toml` are read here alone, and the
-stricter of both applies. Its policy, keys and ledger have files beside this one."""
+"""A node as its owner configured it: its data, the limits on information that leaves it, the folder
+of its state, and the public text of its errors. Only this file reads its `--node-config` and its
+`policy.toml`; the stricter of both applies. Other files of this folder have its policy, keys and
+ledger."""
 
 import contextlib
 import difflib
@@ -118,10 +119,10 @@ NodePath = Annotated[Path | None, BeforeValidator(_path), Field(description=TEXT
 
 
 class Node(BaseModel):
-    """What one node decides itself; no message changes it.
+    """The decisions of one node's owner; no message changes them.
 
-    A key that is not set has its default. Descriptions say what is allowed. Paths, the policy and
-    data in memory are no part of the representation as text.
+    A key that is not set has its default. Descriptions name the allowed values. The representation
+    as text omits paths, the policy and data in memory.
 
     Attributes
     ----------
@@ -132,7 +133,7 @@ class Node(BaseModel):
     data_path : Path or None
         The node's own data.
     state_path : Path or None
-        Where a real node keeps its state; by default below the user's folder.
+        The folder of a real node's state; by default below the user's folder.
     policy_path : Path or None
         The node's `policy.toml`.
     lost_state : {"refuse", "previous", "fresh"}
@@ -142,7 +143,7 @@ class Node(BaseModel):
     share_statistics : bool or None
         Whether statistics of own data may leave; None if the run decides.
     secure_sum : bool
-        Whether the node takes part in secure sums alone.
+        Whether the node takes part only in secure sums.
     signing_key, roster : Path or None
         The PEM file of its Ed25519 key, and the folder of all nodes' public keys.
     hull_max_share : float
@@ -194,7 +195,7 @@ class Node(BaseModel):
         ------
         ConfigError
             If a key is misspelt, a value or a line of the policy is not allowed, configuration and
-            policy contradict each other, or the node has no data.
+            policy contradict each other, or the node lacks data.
         """
         _check_names(node_config)
         configured = {key: node_config[key] for key in (*KEYS, IN_MEMORY) if key in node_config}
@@ -252,20 +253,20 @@ class Node(BaseModel):
 
     @property
     def is_real(self) -> bool:
-        """Whether this is no client of a simulation."""
+        """Whether this is a real node, not a client of a simulation."""
         return self.rules is not None
 
     @property
     def owns_data(self) -> bool:
-        """Whether the data are files of the node, and no part of a public data set."""
+        """Whether the data are files of the node, not a part of a public data set."""
         return self.data_path is not None
 
     @property
     def min_class_size(self) -> int:
-        """Minimum number of examples of a class whose hull, sums or counts leave the node.
+        """Minimum number of examples of a class for its hull, sums or counts to leave the node.
 
-        Without a line in the policy it is `MIN_CLASS_SIZE` for data of the node's own; parts of
-        public data are no secret.
+        The default without a line in the policy is `MIN_CLASS_SIZE` for data of the node's own;
+        parts of public data are not secret.
         """
         if self.rules is None:
             return 1

@@ -2,7 +2,8 @@
 and which private replies its budget allows.
 
 A line is written and synced before its answer leaves, so a line torn by a crash belongs to no
-answer. A node with a damaged ledger answers nothing, since it no longer knows what it has revealed.
+answer. A node with a damaged ledger answers nothing, because it lacks the record of its earlier
+answers.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -96,7 +97,7 @@ class Ledger(LedgerFile):
                 self.write(file, SPLIT, task=task, shares=list(shares))
 
     def has_asked(self, run: str) -> bool:
-        """Whether `admit` knows what a run asks."""
+        """Whether `admit` has recorded questions of a run."""
         with self.locked():
             return run in self.memory.questions
 
@@ -110,10 +111,10 @@ class Ledger(LedgerFile):
         ----------
         run : str
         questions : mapping of str to str
-            The names of what the run asks, such as the digest of its start, each with words for
-            it. Empty: those that the run has asked before.
+            The names of the run's questions, such as the digest of its start, each with words for
+            it. Empty: the questions that the run has asked before.
         configuration : str
-            Digest of all that shapes the answer.
+            Digest of everything that shapes the answer.
         limit : int
             Maximum number of configurations for each name.
 
@@ -143,7 +144,7 @@ class Ledger(LedgerFile):
                 )
 
     def _check_number(self, kind: str, limit: int, words: str) -> None:
-        """Refuse another line of a kind if today has as many as the limit."""
+        """Refuse another line of a kind once today's lines reach the limit."""
         if self.memory.number_on(time_now(), kind) >= limit:
             raise ConfigError(
                 f"this node has begun {limit} {words} today, as many as it begins on a day (UTC)",
@@ -191,10 +192,10 @@ class Ledger(LedgerFile):
         return {peer: own + head for peer, head in recorded.items()}
 
     def compare(self, sent: Mapping[int, bytes], received: Mapping[int, bytes]) -> None:
-        """Compare what this node and its peers stated about each other's ledgers in one sum.
+        """Compare the statements of this node and its peers about each other's ledgers in one sum.
 
-        A head that a node stated is on its disk, also if the sum failed. So its chain has the head
-        as long as nothing was removed from it, whichever sums its peers have signed.
+        A stated head is on its node's disk, even if the sum failed. The node's chain keeps the head
+        unless lines are removed, whichever sums its peers have signed.
 
         Raises
         ------
@@ -229,7 +230,7 @@ class Ledger(LedgerFile):
         self, partition: int, roster: Collection[int] | None, size: int = GROUP_SIZE
     ) -> tuple[int, ...]:
         """The nodes that this node is summed with: its group in the roster, of at least this size,
-        else those of its first sum; itself alone if it has neither.
+        else those of its first sum; only itself without either.
 
         Raises
         ------
@@ -344,7 +345,7 @@ class Ledger(LedgerFile):
             return str(sum_number(session.phase, session.round)) in sums
 
     def changed_cohorts(self, group: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """The nodes of former sums, where they are not this group."""
+        """The nodes of former sums, if they differ from this group."""
         with self.locked():
             return sorted(self.memory.cohorts - {group})
 
@@ -379,8 +380,8 @@ class Ledger(LedgerFile):
         """Record the points that the node's hulls reveal, as keyed hashes, if all runs together
         reveal at most a share of `limit` of the node's own points.
 
-        Other splits reveal other points. So all points count that the node has now, those to test
-        on, too, whichever run revealed them.
+        Other splits reveal other points. So all present points of the node count, test points
+        included, whichever run revealed them.
 
         Raises
         ------
@@ -399,8 +400,8 @@ class Ledger(LedgerFile):
     def check_budget(
         self, run: str, plan: Mapping[str, tuple[Release, int]], rules: Privacy, unit: str
     ) -> None:
-        """Refuse a run whose remaining private replies would, with all earlier releases, cost more
-        than the policy allows.
+        """Refuse a run if its remaining private replies and all earlier releases together would
+        cost more than the policy allows.
 
         Parameters
         ----------
@@ -411,7 +412,7 @@ class Ledger(LedgerFile):
         rules : Privacy
             The policy's budget.
         unit : str
-            What the run hides, `dp.unit`.
+            The unit that the run hides, `dp.unit`.
 
         Raises
         ------
@@ -450,7 +451,7 @@ class Ledger(LedgerFile):
         reply : str
             Digest of the reply.
         unit : str
-            What the run hides, `dp.unit`.
+            The unit that the run hides, `dp.unit`.
         **fields
             Further fields of the line.
 
@@ -480,8 +481,9 @@ class Ledger(LedgerFile):
         is_mixed = len({cost["unit"] for cost in costs}) > 1
         releases = []
         for cost in costs:
-            # A record turns a client's update, of a length up to dp.clip, into another, which can
-            # be twice as far from it as from none: beside records, clients have half the noise.
+            # One record can turn a client's update into another one, up to 2 dp.clip away; removing
+            # the client moves it by dp.clip. So the noise for clients counts half if records count
+            # too.
             shrink = 2 if is_mixed and cost["unit"] == "client" else 1
             releases.append(Release(cost["noise"] / shrink, cost["rate"], cost["times"]))
         epsilon = epsilon_of(releases, rules.delta)
@@ -498,8 +500,8 @@ class Ledger(LedgerFile):
 def ledger_of(node: Node) -> Ledger:
     """The ledger of a real node, in its `state-path`.
 
-    Its anchor is beside the signing key; without one, or if nothing can be written there, in the
-    home of the user or in the `state-path`.
+    Its anchor is in the folder of the signing key; without a key, or if that folder cannot be
+    written, in the home of the user or in the `state-path`.
     """
     path = ledger_path(node)
     name = sha256(str(node.signing_key or path).encode()).hexdigest()[:16]

@@ -4,10 +4,11 @@ place that records how far the chain goes.
 The digest of a line covers the digest of the line before, so no line can be changed, removed or
 moved unnoticed. The anchor shows that the file was removed, or replaced by an older copy. A line is
 written and synced before its anchor, and both before the answer leaves: after a crash between them
-the chain is longer than its anchor says, which is no fault.
+the chain is longer than its anchor says, which is allowed.
 
-What the rules ask of the lines is their `Memory`. A process checks a line once. A new process
-begins with the memory in the index, a third file, if the anchor records the digest of the index.
+`Memory` holds the facts that the rules need from the lines. A process checks a line once. A new
+process begins with the memory in the index, a third file, if the anchor records the digest of the
+index.
 """
 
 import contextlib
@@ -179,7 +180,7 @@ class LedgerFile:
         return [line for line in lines if not kinds or line["kind"] in kinds]
 
     def reset(self, **fields: Any) -> None:
-        """Go on from the lines that there are; the anchor no longer requires missing ones.
+        """Continue from the existing lines; the anchor no longer requires missing ones.
 
         A damaged file is renamed, and the ledger begins anew.
         """
@@ -209,7 +210,7 @@ class LedgerFile:
         _checked[self.path] = checked
 
     def _known(self, file: int, stat: tuple[int, ...]) -> _Checked | None:
-        """What this process has checked, if the file is the same and only grew."""
+        """The lines that this process has checked, if the file is the same and only grew."""
         checked = _checked.get(self.path)
         if checked is None or checked.stamp[:2] != stat[:2] or not checked.head.is_in(file):
             return None
@@ -217,7 +218,7 @@ class LedgerFile:
         return checked if is_unchanged or stat[2] > checked.stamp[2] else None
 
     def _indexed(self, file: int, anchors: Mapping[Path, dict[str, Any]]) -> _Checked:
-        """What the index has, if an anchor vouches for it; else nothing."""
+        """The content of the index, if an anchor records its digest; else an empty chain."""
         with contextlib.suppress(OSError):
             content = self._index.read_bytes()
             digest = sha256(content).hexdigest()

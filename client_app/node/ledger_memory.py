@@ -1,5 +1,5 @@
-"""The kinds of lines in a node's ledger, what its rules remember of them, and the head of their
-chain, as nodes state theirs to each other."""
+"""The kinds of lines in a node's ledger, the memory of its rules, and the head of the chain, as
+nodes state it to each other."""
 
 import os
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ _PLAIN = (
     "questions",
     "configurations",
 )
-"""What the memory has in the types of JSON."""
+"""The attributes of the memory with types of JSON."""
 
 _DAY = len("2026-01-01")
 
@@ -83,12 +83,12 @@ _OF_COSTS = ("run", "reply", "unit", "phase", *Release._fields)
 
 @dataclass
 class Memory:
-    """What the rules ask of the lines.
+    """The facts that the rules need from the lines.
 
     Attributes
     ----------
     runs, points : set of str
-        Runs that asked, points that its hulls revealed.
+        Runs that asked the node; points that its hulls revealed.
     sums : dict of str to dict
         By run, the number and the digest of each sum that the node was in.
     refusals : set of str
@@ -109,7 +109,7 @@ class Memory:
     shares : dict of str to list of float
         By task: shares of training and test records.
     questions : dict of str to list of str
-        By run: the names of what it has asked last, see `Ledger.admit`.
+        By run: the names of its last questions, see `Ledger.admit`.
     configurations : dict of str to list of str
         By name of a question: the digests of the configurations that have asked it.
     """
@@ -171,7 +171,8 @@ class Memory:
         return self.numbers.get(kind, 0) if time[:_DAY] == self.day else 0
 
     def num_answered(self, run: str, phase: str) -> int:
-        """Number of private replies of a run in a phase; a line that names no phase is of any."""
+        """Number of private replies of a run in a phase; a line without a phase counts for every
+        phase."""
         costs = [cost for cost in self.costs if cost["run"] == run]
         return sum(cost.get("phase", phase) == phase for cost in costs)
 

@@ -1,5 +1,5 @@
-"""The split of a real node's own data, which no run moves: a keyed hash of each record decides, and
-shares that the policy says, or else the first run."""
+"""The split of a real node's own data, which no run changes. A keyed hash of each record decides,
+with shares from the policy or else from the first run."""
 
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import has_secret, split_key
@@ -22,8 +22,8 @@ def own_split(
 ) -> RecordSplit | None:
     """The split of a node's own data for a task; None in a simulation, and for public data.
 
-    A share is that of the policy, or the one that was kept in the ledger, or in a first run the one
-    that the run asks for, or the default of the task.
+    A share comes from the first source that has it: the policy, the ledger, the request of a first
+    run, the default of the task.
 
     Parameters
     ----------

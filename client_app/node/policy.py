@@ -1,4 +1,4 @@
-"""A node's own policy, read from its `policy.toml`: it limits what a run may request."""
+"""A node's own policy, read from its `policy.toml`: it limits the requests of runs."""
 
 import json
 import math
@@ -83,7 +83,7 @@ class Runs(Table):
 
 
 class Leaves(Table):
-    """[leaves]: what may leave the node."""
+    """[leaves]: limits on information that leaves the node."""
 
     secure_sum: bool = Field(default=False, description="true or false")
     share_statistics: bool | None = Field(default=None, description="true or false")
@@ -122,29 +122,29 @@ class Policy(Table):
     ----------
     data : Data
         `path`: the node's `data-path`. Keys of `READING`: a run with another value is refused; a
-        run with the key at its default gets the node's value. `train_size`, `test_size`: how the
-        node splits its own data, see `curvfed.client_app.node.own_split`. `public`: the public data
-        sets of which the node has a part.
+        run with the key at its default gets the node's value. `train_size`, `test_size`: the split
+        of the node's own data, see `curvfed.client_app.node.own_split`. `public`: the public data
+        sets that the node has a part of.
     runs : Runs
-        `methods`: the allowed methods, each with its own calibration. `calibrations`: the others;
-        without a line all, and beside `methods` none. `keys`: by key of a run, a list of allowed
-        values or a range. `lost_state`: as in the node's configuration. `code`: whose code the node
-        runs. `starts`: the allowed starting parameters beside those that a run's seed yields.
-        `configurations`: the number of configurations under which the node gives masked sums of one
-        start, and one-shot sums of one state of its data.
+        `methods`: the allowed methods, each with its own calibration. `calibrations`: further ones;
+        without a line none if `methods` is set, else all. `keys`: by key of a run, a list of
+        allowed values or a range. `lost_state`: as in the node's configuration. `code`: the allowed
+        code. `starts`: the allowed starting parameters, in addition to those that a run's seed
+        yields. `configurations`: the number of configurations under which the node gives masked
+        sums of one start, and one-shot sums of one state of its data.
     leaves : Leaves
-        As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
-        computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
+        As in the node's configuration; the stricter of both applies. `hull_min_class_size`: hulls,
+        sums and counts of a class with fewer examples stay at the node, see `Node.min_class_size`.
     sums : Sums
         `group_size`: the smallest size of the groups into which the roster is divided.
         `contributors`: the minimum number of nodes in a sum. `regroups_per_quarter`: how often the
-        node's group may change in 90 days. `weight_share`: the largest share of the examples of a
-        sum that this node's may be. `others_examples`: the minimum number of the others' together.
-        `min_holders`: what is computed from a class or an entity that fewer members have stays at
-        the node; without a line 3, or all members of a smaller group.
+        node's group may change in 90 days. `weight_share`: the largest allowed share of this node's
+        examples in a sum. `others_examples`: the minimum number of examples of the others together.
+        `min_holders`: results of a class or an entity that fewer members have stay at the node;
+        without a line 3, or all members of a smaller group.
     privacy : Privacy
-        `max_epsilon` at `delta`: what all private runs together may cost. With it the node takes
-        part in private runs alone.
+        `max_epsilon` at `delta`: the budget of all private runs together. A node with a budget
+        takes part only in private runs.
     """
 
     data: Data = Data()
@@ -164,7 +164,7 @@ class Policy(Table):
         Raises
         ------
         ConfigError
-            Names the key and the line of the policy, but not what the policy says about the data.
+            Names the key and the line of the policy, but not the policy's values for the data.
         """
         if self.runs.methods is not None and config.method not in self.runs.methods:
             raise _refused("method", config.method, f"[runs] methods = {_toml(self.runs.methods)}")
@@ -263,7 +263,8 @@ class Policy(Table):
             )
 
     def max_weight(self, others: int) -> float:
-        """The largest weight of this node in a sum beside others of this number of examples.
+        """The largest allowed weight of this node in a sum, if the others have this number of
+        examples.
 
         Raises
         ------
@@ -316,7 +317,7 @@ def read_policy(path: Path | None) -> Policy:
 
 
 def _line(text: str, location: tuple[int | str, ...], value: Any) -> str:
-    """The place of an error in a policy, the value and what is allowed."""
+    """The place of an error in a policy, the value and the allowed values."""
     section, key = (*map(str, location), "")[:2]
     place = _place(text, section, key)
     table: Any = Policy

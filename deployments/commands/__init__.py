@@ -1,1 +1,1 @@
-"""The command line: what can be typed, each command with its help."""
+"""The command line: the commands, each with its help."""

@@ -1,6 +1,5 @@
 """`curvfed check`: the configuration and the data of a run, or its errors, without training or
-downloads; `curvfed methods`, `datasets` and `presets`: lists of what there is, and one of them in
-detail."""
+downloads; `curvfed methods`, `datasets` and `presets`: lists, and details of one entry."""
 
 import re
 from collections.abc import Iterable
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from curvfed.client_app.data import Data
 
 MAX_CLIENTS = 10
-"""Clients whose data are described."""
+"""Maximum number of clients with described data."""
 
 
 def check(

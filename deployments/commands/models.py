@@ -64,8 +64,8 @@ def predict(
       TinyImageNet, Hugging Face). With the run's data set --client names the part;
       without it these are the global test images;
     - points in the disc: an .npz, .csv or .h5ad file, with or without classes, or a
-      folder saved by Hugging Face's datasets. The run's data set stands for its global
-      test points. There is no --client;
+      folder saved by Hugging Face's datasets. The run's data set stands for its global test points.
+      --client does not apply;
     - links: a .tsv or .csv file of heads, or of heads and relations. The run's data set stands
       for all entities. --show neighbours gives the nearest entities of each, --show hierarchy its
       distance from the origin and the nearest entity that is nearer to the origin.
@@ -76,10 +76,10 @@ def predict(
 
     The CSV has a row per node, graph, image or point: its number, path or name of the cell, class,
     probability; for links a row per head and tail, with its rank and score. An .h5ad is DATA with
-    obs["curvfed_label"], obs["curvfed_probability"] and obs["curvfed_unknown"]. The probability
-    is the softmax of the logits, for an SVM Platt's scaling of its margins. It is not
-    calibrated for hyperfed, whose logits are negative distances to the prototypes, and for
-    spherefed, whose logits are cosines.
+    obs["curvfed_label"], obs["curvfed_probability"] and obs["curvfed_unknown"]. The probability is
+    the softmax of the logits, for an SVM Platt's scaling of its margins. It is not calibrated for
+    hyperfed (its logits are negative distances to the prototypes) and for spherefed (its logits are
+    cosines).
 
     Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
     """
@@ -117,9 +117,9 @@ def adapt(
     curvfed adapt RUN cora --client 8 --out joined
 
     RUN is as for predict. DATA is the client's own, a .pt file, a folder, or a format of
-    docs/data.md (MedMNIST, LEAF, CIFAR, OGB, Hugging Face), or the run's data set, of
-    which --client names a part that no client of the run had. The command prints the
-    client's scores, and how to predict with DIR.
+    docs/data.md (MedMNIST, LEAF, CIFAR, OGB, Hugging Face), or the run's data set; --client then
+    names a part that no client of the run had. The command prints the client's scores, and how to
+    predict with DIR.
 
     Exit status: 0 adapted, 1 it cannot be done, 2 wrong usage.
     """

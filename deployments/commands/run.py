@@ -1,6 +1,6 @@
 """`curvfed simulate`, a run without Flower's programs, and `curvfed run`, a run by `flwr run`.
 
-`flwr run` finds a local SuperLink by its port, starts one if there is none, leaves it running, and
+`flwr run` finds a local SuperLink by its port, starts one if necessary, leaves it running, and
 exits with 0 even if the run failed. So each run has a SuperLink of its own, and `flwr list` gives
 its result.
 """
@@ -189,7 +189,7 @@ def run_isolated(
         The address of a running Ray cluster; empty for a Ray of its own on this machine.
     folder : Path, optional
         The folder for temporary files, which the machines of a Ray cluster must share, because the
-        app is there. Default: one whose path is short enough for Ray's sockets.
+        app is there. Default: one with a path short enough for Ray's sockets.
 
     Returns
     -------
@@ -203,7 +203,7 @@ def run_isolated(
     subprocess.TimeoutExpired
         After `timeout` seconds; the run is stopped.
     FileNotFoundError
-        If this environment has no Flower.
+        If this environment lacks Flower.
     """
     for start in range(1, STARTS + 1):
         if start > 1:

@@ -33,10 +33,10 @@ def model_of(
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError
-        If the code of the model has changed, there is no such client, each client has its own model
-        and none is named, the client's personal state is missing or does not fit, an uncalibrated
-        model is asked of a run that has calibrated none, or no package makes a torch module of the
-        classifier of a one-shot run (`classifier` of the group `curvfed.programs`).
+        If the code of the model has changed, the client does not exist, each client has its own
+        model and none is named, the client's personal state is missing or does not fit, an
+        uncalibrated model is asked of a run that has calibrated none, or no package makes a torch
+        module of the classifier of a one-shot run (`classifier` of the group `curvfed.programs`).
     """
     check_model_code(run.path, run.config.model)
     check_client(run, client)
@@ -117,7 +117,7 @@ def classifier_of(run: TrainedRun) -> Classifier:
     Raises
     ------
     PredictError
-        If the run's model is none.
+        If the run's model is not such a classifier.
     """
     try:
         classifier = Classifier.from_arrays(run.arrays)
@@ -133,7 +133,7 @@ def classifier_of(run: TrainedRun) -> Classifier:
 
 
 def check_client(run: TrainedRun, client: int | None) -> None:
-    """Refuse a client that the run, or its model, does not have, and none if each client has its
+    """Refuse a client that the run or its model lacks, and a missing client if each client has its
     own model.
 
     Raises

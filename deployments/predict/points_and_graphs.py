@@ -85,7 +85,7 @@ def _examples(
     scored_words: str = "",
     names: Sequence[str] = (),
 ) -> Examples:
-    """Points whose classes may be others than the run's."""
+    """Points with classes that may differ from the run's."""
     none = np.zeros(len(points), dtype=np.bool_)
     data = ClientPoints(
         points,

@@ -27,7 +27,7 @@ COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
 
 
 class Options(NamedTuple):
-    """What a prediction shows of data without classes, such as links.
+    """The options of a prediction on data without classes, such as links.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Options(NamedTuple):
     most : int
         Rows of each item.
     known : str or None
-        Examples that are no answer: a file, or the name of the run's data set.
+        Examples excluded from the answer: a file, or the name of the run's data set.
     """
 
     show: str = "tails"

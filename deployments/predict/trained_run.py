@@ -53,7 +53,7 @@ class TrainedData(NamedTuple):
     dataset : str
         The name or path of the data set; "own" for the clients' own data.
     task : str
-        What is classified: "nodes", "graphs", "images" or "points".
+        The classified examples: "nodes", "graphs", "images" or "points".
     class_names : tuple of str
         In the order of the model's outputs; empty if each client has its own.
     num_features : int
@@ -135,7 +135,7 @@ class TrainedRun:
 
     @property
     def data(self) -> TrainedData:
-        """What the run was trained on."""
+        """The data that the run was trained on."""
         facts = self.facts
         return TrainedData(
             self.config.dataset,

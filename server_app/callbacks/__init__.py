@@ -1,5 +1,5 @@
-"""Callbacks: what a run does around its rounds. Each is a class of this folder, or of
-another package under an entry point of the group `curvfed.callbacks`.
+"""Callbacks: the actions of a run around its rounds. Each is a class of this folder, or of another
+package under an entry point of the group `curvfed.callbacks`.
 
 All of them have one interface, whether the server sees single contributions or only their sum.
 """
@@ -65,8 +65,8 @@ class Callback:
         return {}
 
     def after_round(self, completed: Round) -> None:
-        """Called when the row of a round is written; also once for a run without rounds. What
-        changes scores or the model is done here: a resumed run does not repeat it."""
+        """Called when the row of a round is written; also once for a run without rounds. Changes of
+        scores or of the model are made here: a resumed run does not repeat them."""
 
     def stored(self, completed: Round) -> None:
         """Called when the round is complete: checkpoint, progress."""

@@ -38,8 +38,8 @@ SUMS = "sums"
 class GlobalScore(Callback):
     """Scores the model in the rounds that `global-every` selects.
 
-    A run that has nothing to score, neither here nor at a client, is known as such from the start
-    (`Run.is_scored`), so that its warning does not wait for the end.
+    `Run.is_scored` is true from the start if neither the server nor a client has test data, so that
+    the run's warning does not wait for the end.
     """
 
     def __init__(self, run: Run) -> None:
@@ -96,7 +96,7 @@ def _open(run: Run) -> "ScoredModel | None":
 
 
 class CalibrationCallback(Callback):
-    """Asks the clients for sums, computes the classifier, and keeps it beside the old one.
+    """Asks the clients for sums, computes the classifier, and stores it with the old one.
 
     If the calibration fails, the run keeps its classifier: it must not lose its model.
 

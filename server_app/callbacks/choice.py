@@ -55,7 +55,8 @@ def callback_classes(config: RunConfig) -> list[type[Callback]]:
     Raises
     ------
     ConfigError
-        If no installed package has one of the names, or one cannot be imported or is no Callback.
+        If no installed package has one of the names, or one cannot be imported or is not a
+        Callback.
     """
     key = f'callbacks = "{config.callbacks}"'
     installed = plugins.registered("callbacks")
@@ -185,7 +186,7 @@ class EarlyStopping(Callback):
     """
 
     def after_round(self, completed: Round) -> None:
-        """Compare the last round whose validation scores are known with the best one."""
+        """Compare the last round that has validation scores with the best one."""
         run = self.run
         state = run.state
         number = completed.number
@@ -230,7 +231,7 @@ class Evaluation(Callback):
         config = run.config
         number = completed.number
         clients = list(run.federation.nodes)
-        # Where nothing is shared, fine-tuning would be more of the same training.
+        # Without shared parameters, fine-tuning would only repeat the training.
         fine_tunes = config.fine_tunes and bool(run.model.sent_to(0))
         if fine_tunes and run.is_due(number, config.fine_tune_every):
             self._score(FINE_TUNE, number, clients)

@@ -64,8 +64,8 @@ def wilson(right: int, total: int) -> tuple[float, float]:
 
 
 def mean_interval(mean: float, deviation: Any, count: int) -> tuple[float, float] | None:
-    """The 95% interval by Student's t of the mean of `count` clients' shares, whose deviation
-    divides by `count`; None for a single client, or without a deviation."""
+    """The 95% interval by Student's t of the mean of `count` clients' shares; their deviation
+    divides by `count`. None for a single client, or without a deviation."""
     if count < 2 or not is_number(deviation):
         return None
     from scipy.special import stdtrit
@@ -107,7 +107,7 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_table(path: Path, last_round: int) -> None:
-    """Refuse a table that does not fit a run whose last checkpoint is `last_round`, -1 for none.
+    """Refuse a table that does not fit a run with the last checkpoint `last_round`, -1 for none.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def _round(line: str) -> int:
 
 
 def _cell(value: Any) -> Any:
-    """Empty for None; anything but a number as text on one line."""
+    """A value as a cell: empty for None; any value but a number as text on one line."""
     if value is None:
         return ""
     return value if isinstance(value, int | float) else text_cell(" ".join(str(value).split()))

@@ -1,7 +1,7 @@
-"""The .npz files in a run directory, whose digest stands in the comment at the end of a zip file:
-`hulls.npz` of a one-shot run, with decoded hulls, classifier, and in a simulation the clients'
-points, or `classifier.npz`, which has no hulls; and `global_test.npz`, with predictions and
-features of the global model on the server's test images.
+"""The .npz files in a run directory; the comment at the end of each zip file has its digest.
+`hulls.npz` of a one-shot run has decoded hulls, the classifier, and in a simulation the clients'
+points; `classifier.npz` lacks hulls. `global_test.npz` has predictions and features of the global
+model on the server's test images.
 """
 
 import io
@@ -92,14 +92,14 @@ class HullFile:
     client, hull, group : int arrays (n,)
         For each vertex.
     references, normals : array (m, 2)
-        The classifier's geodesics: m is 1 for two groups, the number of groups with hulls for
-        more, and 0 if the classifier has no geodesics.
+        The classifier's geodesics: m is 1 for two groups, the number of groups with hulls for more,
+        and 0 for a classifier without geodesics.
     names : tuple of J str
         The class that each group stands for; "" if unknown.
     class_names : tuple of str
         Empty if the server knows no classes.
     sample, test : Points
-        Training and test points; empty if the server has none.
+        Training and test points; empty if the server lacks them.
     predicted : int array
         Class of each test point; -1 for a group without a name.
     true_corners : Points
@@ -134,7 +134,7 @@ class HullFile:
 
     @classmethod
     def read(cls, path: Path) -> "HullFile | None":
-        """Read the file, and `model.safetensors` beside it; None if there is none.
+        """Read the file, and `model.safetensors` in its folder; None if the file is missing.
 
         Raises
         ------
@@ -264,7 +264,7 @@ class GlobalTest:
 
     @classmethod
     def read(cls, path: Path) -> "GlobalTest | None":
-        """Read the file; None if there is none.
+        """Read the file; None if it is missing.
 
         Raises
         ------

@@ -27,7 +27,7 @@ BY_PARTITION = (
     "lost",
     "long_updates",
 )
-"""Fields of the state whose keys are partitions; JSON has texts."""
+"""Fields of the state with partitions as keys, which JSON stores as text."""
 
 
 @dataclass
@@ -79,7 +79,7 @@ class State:
         The largest mean training loss of a client in the last round; after a secure sum, that of
         the cohort.
     validated : int
-        The last round whose mean validation score is known.
+        The last round with a known mean validation score.
     improved : int
         The round with the highest mean validation score, over whatever clients it scored.
     highest_validation : float or None
@@ -215,8 +215,7 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
 
 
 def _check_simulated(folder: Path, stamps: Mapping[str, int]) -> None:
-    """Raise LostState if a simulated client, whose files are in the run directory, has lost the
-    state of its stamp."""
+    """Raise LostState if the run directory lacks the state of a simulated client's stamp."""
     for partition, stamp in stamps.items():
         # A client without stamps stores nothing, or lost all of it.
         if (client := Store(folder / f"{int(partition):05d}")).stamps():

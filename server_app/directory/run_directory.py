@@ -154,7 +154,8 @@ class RunDirectory:
             (self.path / CONFUSION).unlink(missing_ok=True)
 
     def note_own_data(self) -> RunConfig:
-        """Set `dataset` to own data, for all clients have data of their own; the configuration."""
+        """Set `dataset` to own data, because all clients have data of their own, and return the
+        configuration."""
         self.config = self.config.model_copy(update={"dataset": OWN})
         if self.is_writable:
             self._write_config()
@@ -172,7 +173,7 @@ class RunDirectory:
         write_atomically(self.path / "summary.json", text.encode() + b"\n", private=True)
 
     def write_card(self, text: str) -> None:
-        """`model-card.md`, beside the model if there is one."""
+        """`model-card.md`, only if the run has stored a model."""
         if (self.path / "model.safetensors").exists():
             write_atomically(self.path / CARD, text.encode(), private=True)
 
@@ -336,7 +337,7 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
 
 
 def check_model_code(path: Path, model: str | None) -> None:
-    """Refuse another code of a run's model than that with which the run began.
+    """Refuse a run's model if its code has changed since the run began.
 
     Raises
     ------
@@ -357,7 +358,7 @@ def check_model_code(path: Path, model: str | None) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A value for JSON, which has no NaN: figures that are not finite become None."""
+    """A value for JSON, which lacks NaN: figures that are not finite become None."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

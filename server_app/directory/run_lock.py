@@ -64,7 +64,7 @@ class RunLock:
 
 
 def has_begun(folder: Path) -> bool:
-    """Whether a folder holds a run, or anything else of somebody's.
+    """Whether a folder holds a run, or other files of a user.
 
     It does not if a run was refused there, or ended before its configuration was written: on a full
     disk, or killed.

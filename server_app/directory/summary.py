@@ -23,7 +23,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.stored_files import write_atomically
 
 LAST = 3
-"""Number of last rounds whose global accuracy is averaged; at small alpha it varies by up to 20
+"""Number of last rounds in the average of the global accuracy; at small alpha it varies by up to 20
 points between rounds."""
 
 

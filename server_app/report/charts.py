@@ -1,5 +1,5 @@
-"""What several figures draw: legends, ticks and names of axes, fitted to the room that there is;
-and shapes, curves and cells."""
+"""Parts of several figures: legends, ticks and names of axes, fitted to the available room; and
+shapes, curves and cells."""
 
 import textwrap
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ MOST_POINTS = 200
 last included."""
 
 MOST_CELLS = 200
-"""Rows, and columns, for which a map of cells has room."""
+"""Rows, and columns, that fit into a map of cells."""
 
 # Pixels know no CSS variables: these colours stand out on light paper and on dark paper.
 _LESS = "#2a8fd0"
@@ -88,7 +88,7 @@ def name(axes: Any, x: str, y: str, title: str = "") -> None:
 
 def categories(axes: Any, words: Sequence[str]) -> None:
     """Name the positions 0, 1, … of the x axis: in several lines, numbers in steps, or slanted if
-    there is no room."""
+    room is short."""
     room = 0.95 * _width(axes) / max(len(words), 1)
     widest = max(map(inches, words), default=0.0)
     broken = [fitted(text, room) for text in words]
@@ -99,7 +99,7 @@ def categories(axes: Any, words: Sequence[str]) -> None:
     else:
         short = [printable(text, LONGEST) for text in words]
         alone = axes.get_gridspec().ncols == 1
-        # Beside another panel labels stand upright: slanted ones would reach into the panel before.
+        # Next to another panel labels are vertical: slanted ones would reach into the panel before.
         slant = (
             {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
             if alone

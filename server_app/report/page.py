@@ -174,10 +174,10 @@ class Picture:
     figure : matplotlib Figure
         Made within `style.applied`.
     title : str
-        What it shows; unique in its page.
+        The subject of the picture; unique in its page.
     caption : str
     files : sequence of Path
-        Where it is saved, if it is: PNG and SVG.
+        The saved PNG and SVG; empty if the picture is not saved.
     """
 
     figure: Any
@@ -209,7 +209,7 @@ class Page:
     ----------
     title : str
     words : sequence of str
-        Paragraphs: what it is about, and what came of it.
+        Paragraphs on subject and outcome.
     notes : sequence of str
         Warnings.
     pictures : sequence of Picture
@@ -219,11 +219,11 @@ class Page:
     about : sequence of (class, text)
         How the run ended, and how large it was.
     headline : Table or None
-        What it reached, beside what others reach.
+        The run's scores and those of trivial answers.
     error : str
-        Why it failed.
+        The reason for a failure.
     commands : mapping of str to str
-        What repeats it, by what they do.
+        Commands that repeat the run, by their effect.
     configuration : Table or None
         Shown folded, at the end.
     versions : mapping of str to str
@@ -249,6 +249,6 @@ def html_page(page: Page) -> str:
 
 
 def markdown_page(page: Page, folder: Path) -> str:
-    """Write the page as Markdown for a file in this folder, beside which its pictures are saved."""
+    """Write the page as Markdown for a file in this folder, below which its pictures are saved."""
     places = [picture.files[0].relative_to(folder).as_posix() for picture in page.pictures]
     return render("page.md", page=page, places=places).rstrip() + "\n"

@@ -15,7 +15,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.kinds import GUESSES, TRIVIAL_OF
 
 MANY_CLIENTS = 30
-"""Clients beyond which a band replaces a line for each client, and dots have no labels."""
+"""Clients beyond which a band replaces a line for each client, and dots lack labels."""
 
 BAND = (10.0, 90.0)
 """Percentiles over the clients that bound the band."""

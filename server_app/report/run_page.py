@@ -1,5 +1,4 @@
-"""`report.html`: one self-contained page about a run, made from the files of its directory
-alone."""
+"""`report.html`: one self-contained page about a run, made only from the files of its directory."""
 
 import os
 import shlex
@@ -20,7 +19,7 @@ from curvfed.tasks.stored_files import write_atomically
 CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"
 
 PATHS = ("dataset", "data-dir", "test-data", "results-dir", "init-from")
-"""Keys whose values may be paths."""
+"""Keys with values that may be paths."""
 
 ONE_RUN_ONLY = frozenset({"run-name", "resume"})
 """Keys that another run must not take over."""
@@ -46,13 +45,13 @@ def write_report(run_dir: Path) -> Path:
     """
     text = html_page(run_page(RunFiles.read(run_dir)))
     path = run_dir / "report.html"
-    # Names from other machines may hold what UTF-8 cannot encode.
+    # Names from other machines may hold characters that UTF-8 cannot encode.
     write_atomically(path, text.encode("utf-8", "replace"), private=True)
     return path
 
 
 def run_page(run: RunFiles) -> Page:
-    """The content of the page: what ran, how it ended, what it reached; warnings; pictures; tables;
+    """The content of the page: method, status and scores; warnings; pictures; tables;
     configuration."""
     summary = run.summary
     name = summary.get("method") or ""
@@ -90,7 +89,7 @@ def _about(run: RunFiles) -> list[tuple[str, str]]:
 
 
 def _configuration(run: RunFiles) -> Table:
-    """All keys, with their values, what the run chose, and what they mean."""
+    """All keys, with their values, the run's choices, and their descriptions."""
     changed = _changed(run)
     meanings = _meanings(run)
     settled = run.summary.get("settled") or {}
@@ -104,8 +103,8 @@ def _configuration(run: RunFiles) -> Table:
 
 
 def _commands(run: RunFiles) -> dict[str, str]:
-    """Commands that repeat the run, with the keys that differ from the defaults, by what they
-    do."""
+    """Commands that repeat the run, with the keys that differ from the defaults, by their
+    effect."""
     keys = dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
     values = {
         key: _absolute(key, run.config[key])
@@ -140,7 +139,7 @@ def _absolute(key: str, value: Any) -> Any:
 
 
 def _changed(run: RunFiles) -> list[str]:
-    """Keys whose values are not the defaults."""
+    """Keys with values other than the defaults."""
     keys = defaults()
     return [key for key, value in run.config.items() if key not in keys or keys[key] != value]
 
@@ -153,7 +152,7 @@ def _toml(value: Any) -> str:
 
 
 def _meanings(run: RunFiles) -> dict[str, str]:
-    """What each key of the run's configuration means."""
+    """The description of each key of the run's configuration."""
     method = METHODS.get(str(run.config.get("method")))
     keys = fields()
     if method:

@@ -28,7 +28,7 @@ MOST_DROPPED = 100
 """Dropped replies that are listed."""
 
 STD = "_std"
-"""End of the name of the standard deviation of a figure, which stands beside the figure."""
+"""End of the name of the standard deviation of a figure, which shares the figure's cell."""
 
 SIZES = {
     "num_graphs": "graphs",
@@ -41,11 +41,11 @@ SIZES = {
     "frequent_mrr": "most frequent tails",
     "forman": "Forman–Ricci",
 }
-"""What a client tells of its data, and the heads of the columns."""
+"""Figures that a client reports about its data, with the heads of the columns."""
 
 
 def headline(run: RunFiles) -> Table:
-    """The accuracy with its 95% interval, beside that of the majority class."""
+    """The run's scores with their 95% intervals, and the score of the trivial answer."""
     figures = summary_figures(run.summary)
     rows = []
     tested = run.global_test.labels if run.global_test is not None else None
@@ -89,8 +89,8 @@ def summary_figures(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_tables(run: RunFiles) -> list[Table]:
-    """All figures of the summary: of the last round and of the best validation round, and those
-    of a one-shot run that tell its protocol."""
+    """All figures of the summary: of the last round and of the best validation round, and those of
+    a one-shot run about its protocol."""
     best = run.summary.get(BEST) or {}
     columns = [summary_figures(run.summary), *([summary_figures(best)] if best else [])]
     method = METHODS.get(run.summary.get("method") or "")

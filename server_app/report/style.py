@@ -1,4 +1,4 @@
-"""The style of all figures: colours, type, looks of lines, and files whose bytes are reproducible.
+"""The style of all figures: colours, type, looks of lines, and files with reproducible bytes.
 
 Neighbouring looks differ in colour, marker and dashes at once, so that a figure can be read by the
 colour-blind and in black and white. The page of a run holds figures as inline SVG in the page's own
@@ -221,7 +221,7 @@ _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-"""What of a file would tell when and by what it was made, by its format."""
+"""Metadata to leave out, by format: the time and the program that made the file."""
 
 
 def save(figure: Any, stem: Path, pdf: bool = False) -> list[Path]:
@@ -248,7 +248,7 @@ def save(figure: Any, stem: Path, pdf: bool = False) -> list[Path]:
 
 
 def to_svg(figure: Any, name: str) -> Markup:
-    """Render a figure as the content of an inline element whose `name` is unique in its page."""
+    """Render a figure as the content of an inline element; its `name` is unique in the page."""
     import matplotlib
 
     buffer = StringIO()

@@ -22,8 +22,9 @@ UNSIGNED = (
 
 
 def group_size(config: RunConfig, number: int) -> int:
-    """The least size of the groups in which this number of simulated clients is summed. Noise that
-    hides single clients or records is added to each sum, so that private runs have one."""
+    """The minimum size of the groups in which this number of simulated clients is summed. Noise
+    that hides single clients or records is added to each sum, so private runs have one group by
+    default."""
     if config.secure.group_size is None and config.dp.unit != "none":
         return number
     return config.secure.group_size or GROUP_SIZE
@@ -32,9 +33,9 @@ def group_size(config: RunConfig, number: int) -> int:
 def complete_groups(
     clients: Collection[int], stated: Mapping[int, tuple[int, ...]]
 ) -> tuple[list[list[int]], list[str]]:
-    """The groups of real nodes that are complete, and for the others what is missing.
+    """The complete groups of real nodes, and the reasons for leaving out the others.
 
-    Nodes in no group, which have no roster and are summed for the first time, are divided as a
+    Nodes without a group, which lack a roster and are summed for the first time, are divided as a
     roster would be.
     """
     complete = []

@@ -29,7 +29,7 @@ T = TypeVar("T", PublicKey, BytesByPartition)
 
 
 class GroupKeys:
-    """The groups that have exchanged keys, with what the members wrote to each other.
+    """The groups that have exchanged keys, with the texts of the members to each other.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class GroupKeys:
         return group in self._texts
 
     def texts(self, group: Group) -> dict[int, BytesByPartition]:
-        """What its peers wrote to each member of a group, encrypted."""
+        """The encrypted texts of its peers to each member of a group."""
         return self._texts[group]
 
     def forget(self, group: Group) -> None:
@@ -56,7 +56,7 @@ class GroupKeys:
         self._texts.pop(group, None)
 
     def exchange(self, header: Header, groups: Iterable[Group]) -> dict[Group, dict[int, str]]:
-        """Exchange the keys of the groups that have none.
+        """Exchange the keys of the groups without keys.
 
         A group with a member that was restarted between the two messages stays without keys.
 
@@ -114,8 +114,8 @@ class GroupKeys:
     def _written(
         self, header: Header, keys: Mapping[Group, Mapping[int, PublicKey]]
     ) -> dict[Group, tuple[dict[int, dict[int, bytes]], dict[int, str]]]:
-        """By group, what each member wrote to its peers, and the reasons of the members that did
-        not."""
+        """By group, the texts of each member to its peers, and the reasons of the members
+        without."""
         texts: dict[int, dict[int, bytes]] = {}
         group_of = {member: group for group in keys for member in group}
 

@@ -57,7 +57,7 @@ class Summed:
         With the replies that are in sums.
     sums : dict of group to uint64 array
     failed : dict of group to str
-        Why the other groups have no sum.
+        The reason of each group without a sum.
     """
 
     answer: Answer
@@ -72,7 +72,7 @@ class MaskedCohort(Cohort):
         super().__init__(run)
         described = run.federation.descriptions
         self._stated: dict[int, Group] = {}
-        # By the groups whose holders could not be counted, the reason.
+        # The reason by group, for groups without a count of holders.
         self._uncounted: dict[Group, str] = {}
         if any(client.group for client in described.values()):
             check_groups(run.config)
@@ -82,7 +82,7 @@ class MaskedCohort(Cohort):
         self._keys = GroupKeys(self._ask_for_keys, run.notes)
 
     def check(self, phase: str, clients: Sequence[int]) -> None:
-        """Refuse clients that no secure sum is possible over, before any of them is asked.
+        """Refuse clients if a secure sum over them is impossible, before any of them is asked.
 
         Raises
         ------
@@ -128,8 +128,8 @@ class MaskedCohort(Cohort):
         self.count_holders(list(self.run.federation.nodes), 0)
 
     def count_holders(self, clients: Sequence[int], number: int) -> None:
-        """Count the members of each group that contribute to each class or entity, in a run whose
-        sums have something of single ones.
+        """Count the members of each group that contribute to each class or entity, in a run with
+        sums of single classes or entities.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class MaskedCohort(Cohort):
         return Summed(answer, totals, reasons)
 
     def _basis(self, group: Group, sent: Arrays) -> Basis:
-        """What the vectors of a group must be computed from; its members have equal states."""
+        """The basis of a group's vectors; its members have equal states."""
         run = self.run
         stamp = run.state.stamps.get(group[0], 0)
         facts = run.federation.facts
@@ -377,7 +377,7 @@ class MaskedCohort(Cohort):
         parts: Mapping[int, Parts],
         check: Check,
     ) -> Answer:
-        """Ask the members of groups for keys, or for what they write to each other."""
+        """Ask the members of groups for keys, or for their texts to each other."""
         started = time.monotonic()
 
         def ask(clients: Sequence[int]) -> Answer:
