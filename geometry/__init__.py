@@ -28,7 +28,7 @@ _HOMES = {
     "poincare": "",
     "prototypes": "",
 }
-"""The module of each public name; the name of a module has none."""
+"""The module of each public name; "" for a module itself."""
 
 __all__ = [*_HOMES]
 

@@ -24,7 +24,7 @@ Throughout
   points an absolute error of about √eps; where no first derivative exists they are 0;
 - only the space coordinates count. Time coordinates of points and of tangent vectors are computed
   from them and not read (except by `inner`, `normalize` and `centroid`), so rounding of the time
-  has no effect, and the gradient with respect to an input lies in its space coordinates;
+  does not matter, and the gradient with respect to an input lies in its space coordinates;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤
   `safe_math.max_radius`, where r is √|c| times the distance from the origin and eps is that of the
   dtype. A factor cosh(r) is the condition: the effect of rounding the coordinates of a far point.

@@ -161,7 +161,7 @@ def _event(library: Any, release: Release) -> Any:
 
 
 UNITS = {"record": "training example of a client", "client": "client"}
-"""What is hidden, by `dp.unit`."""
+"""The hidden unit, by `dp.unit`."""
 
 MAX_SIZES = 8
 """Maximum number of different sizes of clients for which the server computes epsilon; each takes
@@ -174,8 +174,8 @@ def round_release(
     """The releases of one round of a client with this number of training examples; none without.
 
     A round has as many steps as without privacy, on samples of `batch-size` examples on average.
-    The noise is such that all rounds together, in each of which the client trains, cost
-    `dp.epsilon` with the run's other releases.
+    The noise is such that all rounds together, if the client trains in each, cost `dp.epsilon` with
+    the run's other releases.
 
     Parameters
     ----------
@@ -222,6 +222,6 @@ def epsilon_spent(
 
 
 def promise(privacy: Privacy) -> str:
-    """What a run promises, as part of a sentence."""
+    """The promise of a run, as part of a sentence."""
     unit = UNITS[privacy.unit]
     return f"each {unit}, epsilon {privacy.epsilon:g} at delta {privacy.delta:g} for the whole run"

@@ -48,7 +48,7 @@ def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_class
     Raises
     ------
     ConfigError
-        If the task has no such encoder.
+        If the task lacks such an encoder.
     """
     channels = int(facts.shape.partition("x")[0]) if facts.shape else 0
     model = encoder(config, facts.task, channels)

@@ -67,7 +67,7 @@ def move_to_device(model: nn.Module, device: torch.device) -> nn.Module:
     return model.to(device)
 
 
-_BACKENDS: Any = torch.backends  # whose types lack the newer names
+_BACKENDS: Any = torch.backends  # their types lack the newer names
 
 
 @contextlib.contextmanager

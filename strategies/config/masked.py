@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
 TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
-"""Phases whose replies can be masked, in their order within a round."""
+"""Phases with replies that can be masked, in their order within a round."""
 
 
 def sum_number(phase: str, round: int) -> int:

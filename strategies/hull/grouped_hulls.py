@@ -1,4 +1,4 @@
-"""The clients' hulls with their groups, and the outlying clients, whose hulls lie apart from the
+"""The clients' hulls with their groups, and the outlying clients: their hulls lie apart from the
 other hulls of their groups."""
 
 from dataclasses import dataclass, field
@@ -104,7 +104,7 @@ def outlying_clients(bodies: GroupedHulls) -> Integers:
     """The numbers of the outlying clients; none if there are fewer than three clients, among which
     an outlier cannot be identified.
 
-    A client with one class has no second class to confuse it with, but its corners can lie in
+    A client with one class lacks a second class to confuse it with, but its corners can lie in
     another group.
     """
     clients = np.unique(bodies.clients)
@@ -120,8 +120,8 @@ def outlying_clients(bodies: GroupedHulls) -> Integers:
 
 
 def turned_clients(bodies: GroupedHulls) -> Integers:
-    """The numbers of the clients whose hulls fit the others' only after a rotation or a reflection
-    of the disc, as of another embedding; none if there are fewer than four clients.
+    """The numbers of the clients with hulls that fit the others' only after a rotation or a
+    reflection of the disc, as of another embedding; none if there are fewer than four clients.
 
     A hull is compared by the mean of its corners in the Klein model with the median of those of the
     other clients in each group, and the hulls of a client go to different groups.

@@ -1,4 +1,4 @@
-"""Label codes: numbers for hulls, whose sum in a bin determines which hulls have a vertex there.
+"""Label codes: numbers for hulls; their sum in a bin determines which hulls have a vertex there.
 
 Every hull has its own slot, so that a label occurs at most once per bin. A code spreads the slots
 over words, separate sums with `width` slots each: slot s has number s mod width in word s // width.
@@ -138,7 +138,7 @@ class BoseChowla:
         return (self.numbers[slot] << self._counter) + 1
 
     def members(self, sums: Sums) -> Booleans:
-        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can
+        """See `BinaryCode.members`. Also raises if a sum has more labels than the code can
         separate."""
         distinct, where = np.unique(sums, return_inverse=True)
         counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)

@@ -47,8 +47,8 @@ class Keys(Table):
     """nodes, and graphs with model=lorentz-gcn: mix a high-pass of the neighbourhood into every
     layer by a learned gate"""
     self_weight: bool = True
-    """graphs with model=lorentz: learn the weight of a node beside its neighbours, the epsilon of
-    GIN; false: equal weights"""
+    """graphs with model=lorentz: learn the weight of a node relative to its neighbours, the epsilon
+    of GIN; false: equal weights"""
     proximal: WholeProximity = Field(default=0.01, ge=0)
     """coefficient of the proximal term on the shared parameters; its gradient is 0 in the first
     local step, so it matters from two local steps on"""

@@ -39,7 +39,7 @@ one for each cell."""
 
 
 class Cells(Half):
-    """What both halves know about a client's vector."""
+    """The form of a client's vector, known to both halves."""
 
     @cached_property
     def side(self) -> int:
@@ -142,7 +142,7 @@ class HistogramServer(Cells, NamedClassesServer):
     def evaluate(
         self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
     ) -> Evaluation:
-        """As `NamedClassesServer.evaluate`, with the hulls."""
+        """The evaluation of `NamedClassesServer`, with the hulls."""
         classifier, drawn = model.details
         evaluation = super().evaluate(replace(model, details=classifier), sums, points, summed)
         return replace(evaluation, arrays=evaluation.arrays | drawn)
