@@ -281,7 +281,7 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     x : Tensor (..., d+1)
         Its scale does not matter. A vector that is not time-like to working precision (|time| ≤
         |space| or nearly) gives the point in the direction of its space part at r = −½ ln eps, 8.0
-        in float32 and 18.0 in float64, up to which the two coordinates can tell points apart. The
+        in float32 and 18.0 in float64: the two coordinates can tell points apart up to there. The
         zero vector gives the origin. Only the absolute value of the time is used.
     curvature : float or Tensor
 

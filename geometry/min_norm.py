@@ -294,7 +294,7 @@ class _ActiveSet:
         return float(np.average(gradient[free], weights=self.ease[free]))
 
     def _released(self, weights: Floats, gradient: Floats, free: Booleans) -> Booleans:
-        """The held weights for which the value falls from their bound inwards."""
+        """The held weights that lower the value if they move inwards from their bound."""
         fixed = ~free & (self.lower < self.upper)
         low = fixed & (weights - self.lower <= self.upper - weights)
         high = fixed & ~low

@@ -31,7 +31,7 @@ MAX_REACH = 16.0
 
 
 class CalibrationError(SafeError, ValueError):
-    """Sums from which no classifier can be computed; the text contains no values of the data."""
+    """Sums that do not give a classifier; the text contains no values of the data."""
 
     area = "calibration"
 
@@ -151,7 +151,7 @@ class Calibration(ABC):
         Raises
         ------
         CalibrationError
-            If the noise leaves nothing.
+            If the sums are lost in the noise.
         """
 
     def num_counted(self, features: Any) -> int:
@@ -210,9 +210,9 @@ def check_products(products: Floats, noise: float = 0.0) -> None:
 
 def on_grid(features: ArrayLike, reach: float) -> Floats:
     """Features (n, l) shortened to a length of at most `reach`, and each entry to a multiple of
-    `GRID`, towards 0, which makes nothing longer. The sums of their products are then exact: an
-    example changes them by its own products alone, in whatever order they are added. An entry that
-    is not a number counts as 0: an example must not decide whether the sums are finite."""
+    `GRID`, towards 0, so that nothing grows. The sums of their products are then exact: an example
+    changes them by its own products alone, in whatever order they are added. An entry that is not a
+    number counts as 0: an example must not decide whether the sums are finite."""
     numbers = np.nan_to_num(np.asarray(features, np.float64), posinf=np.inf, neginf=-np.inf)
     z = np.clip(numbers, -1e100, 1e100)  # with finite squares
     lengths = np.linalg.norm(z, axis=1, keepdims=True)

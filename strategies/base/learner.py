@@ -153,7 +153,7 @@ class Learner:
 
     @classmethod
     def answer(cls, data: Any, keys: Any) -> dict[str, float]:
-        """Figures of the client's data, by name, from which the parameter starts; asked for once,
+        """Figures of the client's data, by name, that the parameter starts from; asked for once,
         before the first round, and sent only if statistics may leave the client."""
         return {}
 

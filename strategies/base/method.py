@@ -140,7 +140,7 @@ class Method:
     sums_only: ClassVar[bool] = False
     """Whether clients contribute to secure sums alone, whatever the configuration says."""
     has_network: ClassVar[bool] = True
-    """Whether its model is a network, by which predictions are made."""
+    """Whether its model is a network that makes predictions."""
     stage: ClassVar[str] = "last round"
     """The stage that the figures of a run's summary describe."""
     refused: ClassVar[Mapping[str, str]] = {}

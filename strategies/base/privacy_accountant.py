@@ -31,7 +31,7 @@ class Release(NamedTuple):
     noise : float
         The noise multiplier: standard deviation over the most that one unit adds, in norm.
     rate : float
-        The probability with which a release has a unit.
+        The probability that a release has a unit.
     times : int
         The number of releases.
 
@@ -100,8 +100,8 @@ def noise_multiplier(
     times: int = 1,
     others: tuple[Release, ...] = (),
 ) -> float:
-    """The least noise multiplier, to `TOLERANCE`, with which this number of releases at this
-    sampling rate costs at most `epsilon`, together with other releases that cost less.
+    """The least noise multiplier, to `TOLERANCE`, at which this number of releases at this sampling
+    rate costs at most `epsilon`, together with other releases that cost less.
 
     Raises
     ------

@@ -96,8 +96,8 @@ class Secure(Table):
     to 9, and with dp.unit all clients together
     """
     patience: Rate = Field(default=1800.0, ge=0)
-    """seconds for which a sum waits for members that are away; then the round ends without their
-    group, or the run stops if it is the only one
+    """seconds that a sum waits for members that are away; then the round ends without their group,
+    or the run stops if it is the only one
     """
     min_holders: int | None = Field(default=None, ge=1)
     """minimum number of members of a sum that have a class or an entity of links; with fewer,
@@ -118,7 +118,7 @@ class Privacy(Table):
     epsilon: Rate | None = Field(default=None, gt=0, le=100)
     """the privacy loss of the whole run at most; auto: none, without dp.unit"""
     delta: Rate = Field(default=1e-5, gt=0, lt=0.1)
-    """the probability with which the loss may be larger; far below 1 / number of units"""
+    """the maximum probability of a larger loss; far below 1 / number of units"""
     clip: Rate = Field(default=1.0, ge=1e-6, le=1e6)
     """maximum norm of the contribution of one unit, the gradient of an example or the update of a
     client, or the features of an example in sums; longer ones are shortened to it, and the noise is

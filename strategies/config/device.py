@@ -60,7 +60,7 @@ def devices() -> str:
 
 
 def move_to_device(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model on its device; on a GPU in the channels-last layout, in which convolutions are
+    """The model on its device; on a GPU in the channels-last layout, which makes convolutions
     faster."""
     if device.type == "cuda":
         return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]

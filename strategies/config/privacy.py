@@ -70,9 +70,9 @@ def sums_once(config: RunConfig) -> bool:
 
 
 def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
-    """By phase, a differentially private secure sum of a run, and the number of such sums.
+    """A differentially private secure sum of a run by phase, and the number of such sums.
 
-    That a client is not in every round gives nothing: the server draws who trains, and sees it.
+    A client's absence from rounds saves no cost: the server draws who trains, and sees it.
     """
     from curvfed.strategies.wire.messages import HULLS, TRAIN
 
@@ -92,7 +92,7 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
 
 
 def planned_releases(config: RunConfig, num_examples: int) -> dict[str, tuple[Release, int]]:
-    """By phase, the release in a reply of a client with this number of training examples, and the
+    """The release in a reply of a client with this number of training examples, by phase, and the
     number of its replies. All of them together cost `dp.epsilon`."""
     from curvfed.strategies.wire.messages import TRAIN
 

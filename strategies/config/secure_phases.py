@@ -68,7 +68,7 @@ def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) ->
     number : int
         The number of groups; 0 for groups of `size` and more.
     size : int
-        The smallest size of a group; fewer than twice as many clients are one group.
+        The smallest size of a group; fewer than twice this number of clients are one group.
     """
     number = number or max(len(clients) // size, 1)
     return [group.tolist() for group in np.array_split(sorted(clients), number)]

@@ -1,4 +1,4 @@
-"""The classifier of groups, and the arrays in which it is stored."""
+"""The classifier of groups, and the arrays that store it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -85,7 +85,7 @@ class GroupedHulls:
         return hull_depths(self.klein, to_klein(self.points * np.sqrt(-self.curvature)))
 
     def where(self, selected: Booleans) -> Self:
-        """The hulls for which `selected` (h,) is true."""
+        """The hulls selected by `selected` (h,)."""
         vertices = [
             corners
             for corners, is_selected in zip(self.vertices, selected, strict=True)
@@ -101,8 +101,8 @@ class GroupedHulls:
 
 
 def outlying_clients(bodies: GroupedHulls) -> Integers:
-    """The numbers of the outlying clients; none if there are fewer than three clients, among which
-    an outlier cannot be identified.
+    """The numbers of the outlying clients; none for fewer than three clients, since these do not
+    show an outlier.
 
     A client with one class lacks a second class to confuse it with, but its corners can lie in
     another group.
@@ -184,9 +184,9 @@ FAINT = 0.01
 class Outlines:
     """Outlines in the Poincaré disc of curvature -1.
 
-    An outline goes around a group's centre, at a multiple of the hyperbolic distance up to which at
-    least half of the clients' hulls contain a point. It reveals no client's corner, so that every
-    classifier can have it.
+    An outline goes around a group's centre, at a multiple of the largest hyperbolic distance where
+    at least half of the clients' hulls contain a point. It reveals no client's corner, so that
+    every classifier can have it.
 
     Attributes
     ----------

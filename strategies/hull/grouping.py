@@ -188,7 +188,7 @@ class _Groups:
                 return
 
     def _assign(self, hulls: Integers) -> bool:
-        """Move a client's hulls to the groups to which they add the least cost; return whether they
+        """Move a client's hulls to the groups where they add the least cost; return whether they
         moved."""
         from scipy.optimize import linear_sum_assignment
 

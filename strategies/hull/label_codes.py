@@ -84,7 +84,7 @@ class BoseChowla:
     of h such numbers determines the α's, because products of h factors x + α that are equal in the
     field are equal as polynomials. The smallest number is a'(0) = 1. Therefore sums of *up to* h of
     the numbers a(α) = a'(α) − 1, α ≠ 0, determine their α's: the missing terms are zeros. (Appendix
-    G of the hulls paper takes differences of neighbours instead, for which this does not hold.)
+    G of the hulls paper takes differences of neighbours instead, where this does not hold.)
 
     A sum is decoded by arithmetic in the field. If A is the sum of c numbers, then x^(A + c) is the
     product of the factors x + α, modulo the minimal polynomial of x if c = h, and the roots of the

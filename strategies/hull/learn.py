@@ -1,6 +1,6 @@
 """The server's learning from the hulls: it groups them, and trains a classifier on them (Sections
-5.6 and 5.7). In a simulation it also gives the figures and the pictures of the learned hulls and
-the clients' own."""
+5.6 and 5.7). In a simulation it also gives the figures and the pictures of the learned hulls next
+to the clients' own."""
 
 import itertools
 from collections.abc import Iterable, Sequence

@@ -28,8 +28,8 @@ def roots(polynomial: Any, prime: int) -> list[int]:
     """All roots in the field, each once, in no particular order.
 
     This is the tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015). Squaring all
-    roots s times maps them to 2^s-th powers. There are only (q − 1)/2^s of these, so that each can
-    be tested. Over the dual numbers, with f(x + ε) in place of f, the transform also keeps the
+    roots s times maps them to 2^s-th powers. Only (q − 1)/2^s of these exist, so that each can be
+    tested. Over the dual numbers, with f(x + ε) in place of f, the transform also keeps the
     information that recovers the original root. It takes s products of polynomials; splitting by
     quadratic characters takes log q products for each of log t levels.
 

@@ -27,9 +27,9 @@ class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
     curvature: Rate | None = Field(default=CHOSEN, le=0)
-    """curvature of the space of all clients, a number below 0, or 0: flat space, the limit of the
-    curved ones; auto: the method's, which clients learn with flatland, and -1 for a network that
-    learns none"""
+    """curvature of the space of all clients: below 0, or 0 for flat space, the limit of the curved
+    ones; auto: the method's, which clients learn with flatland, and -1 for a network that learns
+    none"""
     curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = "forman"
     """initial curvature of a client that learns it: forman, ollivier: from the mean
     Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients; fit: the

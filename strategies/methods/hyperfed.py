@@ -34,7 +34,7 @@ class PrototypeKeys(Table):
     """m of the triplet loss, a hyperbolic distance. The loss can reach 0 only if m is at most the
     smallest distance of two prototypes"""
     negatives: Literal["one", "all"] = "one"
-    """prototypes of other classes from which a step pushes an image: one drawn at random, as
+    """prototypes of other classes that a step pushes an image away from: one drawn at random, as
     published, or the mean over all"""
     mixup: Rate = Field(default=0.0, ge=0)
     """weight of a mixup cross-entropy on cosine logits; the authors' code adds it with weight 2,

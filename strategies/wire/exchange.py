@@ -271,9 +271,9 @@ class ReplyPoller:
     """Pulls replies from a grid, for a limited time.
 
     A SuperLink announces a reply before it has received all of it, and Flower's pull waits for the
-    rest. If the sender was disconnected in the middle, the pull takes three minutes, in which no
-    other reply would be seen and no timeout would work. So every pull runs in its own thread, and
-    its replies are used even if they come late. A reply goes to the first pull that sees it; other
+    rest. If the sender was disconnected in the middle, the pull takes three minutes. Other replies
+    would go unseen, and timeouts would not work. So every pull runs in its own thread, and its
+    replies are used even if they come late. A reply goes to the first pull that sees it; other
     pulls report it as lost, which is ignored while an earlier pull may still deliver it.
 
     Parameters

@@ -199,10 +199,10 @@ class Description:
     num_partitions : int
         Number of parts of the public data set; 0 for a client with its own data.
     group : tuple of int
-        Under secure sums the partitions with which a real node is summed, its own among them;
-        its own alone without a group. Empty in a simulation.
+        The partitions that a real node is summed with under secure sums, its own among them; its
+        own alone without a group. Empty in a simulation.
     min_holders : int
-        Under secure sums the node's own `Holders.needed`; 0 for the default.
+        The node's own `Holders.needed` under secure sums; 0 for the default.
     """
 
     task: str

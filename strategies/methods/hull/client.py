@@ -151,7 +151,7 @@ class HullClient(HullHalf, ClassifierClient):
             )
 
     def _proposal(self, public: PublicParameters) -> str:
-        """The smallest change of hull.epsilon and hull.cap with which at most `MAX_SHARE` of the
+        """The smallest change of hull.epsilon and hull.cap that lets at most `MAX_SHARE` of the
         points leave."""
         caps = sorted({public.cap, min(public.cap, 8), min(public.cap, 6)}, reverse=True)
         for epsilon in public.epsilon * 2.0 ** np.arange(8):

@@ -26,12 +26,11 @@ from curvfed.strategies.hull.classifier_choice import KEYS, calibrate, train_cla
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls
 
 REACH = 4.0
-"""Length up to which tangent vectors at the origin are in cells, at curvature -1: points within
-.0007 of the rim. Longer ones are shortened to it."""
+"""Maximum length of tangent vectors at the origin in cells, at curvature -1: points within .0007 of
+the rim. Longer ones are shortened to it."""
 
 NOISE_PASSES = 0.05
-"""Probability, at most, with which noise alone lifts any of all the empty cells over the
-threshold."""
+"""Maximum probability that noise alone lifts any of the empty cells over the threshold."""
 
 MAX_POINTS = 4000
 """Maximum number of points that the classifier is trained on, in proportion to the counts, at least
