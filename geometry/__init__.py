@@ -1,4 +1,4 @@
-"""Curved spaces: pure functions on tensors and arrays, for which torch, numpy and scipy are enough.
+"""Curved spaces: pure functions on tensors and arrays, which need only torch, numpy and scipy.
 
 Modules of functions: `poincare` and `lorentz` (the maps of hyperbolic space), `normal_coordinates`
 (distances without a limit), `prototypes` (fixed class prototypes). The other public names are
@@ -28,7 +28,7 @@ _HOMES = {
     "poincare": "",
     "prototypes": "",
 }
-"""The module of each public name; the name of a module has none."""
+"""The module of each public name; "" for a module itself."""
 
 __all__ = [*_HOMES]
 

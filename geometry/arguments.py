@@ -41,7 +41,7 @@ def check_points(**points: Tensor) -> None:
         If an argument is not a tensor, is neither float32 nor float64, or differs in dtype from
         the first.
     ValueError
-        If an argument has no dimension, or differs in the number of coordinates from the first:
+        If an argument is a scalar, or differs in the number of coordinates from the first:
         coordinates do not broadcast.
     """
     first, reference = next(iter(points.items()))

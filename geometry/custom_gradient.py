@@ -127,7 +127,7 @@ def _twice(
     inputs: tuple[Any, ...],
     gradient: Tensor,
 ) -> Gradients:
-    """The gradients, whose derivatives are those of the formula's gradients."""
+    """The gradients; their derivatives are those of the formula's gradients."""
     numbers = [number for number, value in enumerate(first_gradients) if value is not None]
 
     def partial_formula(*arguments: Tensor) -> Tensor:
@@ -140,7 +140,7 @@ def _twice(
         variables = [inputs[number] for number in numbers]
         pull_back = torch.func.vjp(partial_formula, *variables)[1]
         exact = pull_back(gradient)
-    else:  # without torch.func, whose first use takes seconds
+    else:  # without torch.func: its first use takes seconds
         # One tensor may occur twice among the inputs.
         aliases = [inputs[number].view_as(inputs[number]) for number in numbers]
         value = partial_formula(*aliases)

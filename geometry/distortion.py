@@ -17,10 +17,10 @@ from curvfed.geometry.one_thread import one_thread
 
 _SIZES = 2.0 ** np.arange(-10, 5)
 GRID = np.concatenate([-_SIZES[::-1], [0.0], _SIZES])
-"""Curvatures of the search, for distances whose unit is that of a graph's edge."""
+"""Curvatures of the search; the unit of distance is a graph's edge."""
 
 PRECISION = 0.05
-"""Of the best curvature, relative."""
+"""Relative precision of the best curvature."""
 
 LONGEST = 16.0
 """The largest √|κ|·distance at a negative curvature κ. Points at the rim of the space differ in
@@ -101,7 +101,7 @@ def distortion(distances: ArrayLike, dim: int, curvature: float) -> float:
 
 
 def curvature_range(distances: ArrayLike) -> tuple[float, float]:
-    """The least and the largest curvature whose spaces have room for these distances."""
+    """The least and the largest curvature of spaces with room for these distances."""
     unit = (1 - 1e-9) / float(np.max(distances)) ** 2  # the root may be rounded up
     return -(LONGEST**2) * unit, math.pi**2 * unit
 
@@ -110,7 +110,7 @@ def fit(distances: ArrayLike, dim: int) -> Fit:
     """The curvature of least distortion of these distances.
 
     The search goes from the largest curvature to the least and back. Each descent starts from the
-    embedding at its neighbour, so that the curve has no steps. The starts of `distortion` enter at
+    embedding at its neighbour, to keep the curve free of steps. The starts of `distortion` enter at
     the largest curvature and at 0.
 
     Parameters
@@ -202,7 +202,7 @@ def stress(points: Floats, pairs: Floats, curvature: float) -> tuple[float, Floa
     chords = np.sqrt(squares)
     residuals = 2 / root * arcsine(chords) - pairs
     value = float(residuals @ residuals)
-    # The derivative by the squares. Points at an antipode or at one place have none.
+    # The derivative by the squares. Points at an antipode or at one place do not have one.
     chords *= np.sqrt(np.maximum(1 - sign * squares, 1e-15))
     residuals *= 2 / np.maximum(chords, 1e-100)
     pulls = squareform(residuals) * weights

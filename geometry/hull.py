@@ -88,7 +88,7 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
 def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
     """Reduce a hull to at most `cap` corners with little loss of area.
 
-    The corner whose triangle with its neighbours has the smallest hyperbolic area is removed, until
+    The corner that forms the smallest hyperbolic triangle with its neighbours is removed, until
     `cap` remain. Each triangle is cut off the hull, so the result lies inside it. The triangles of
     the last three corners are equal: the two corners farthest apart remain, and of two the first.
 
@@ -156,7 +156,7 @@ def points_within(
     Raises
     ------
     ValueError
-        If there is no corner, and as `convex_hull`.
+        Without corners, and as `convex_hull`.
 
     Examples
     --------
@@ -315,8 +315,8 @@ Size = Callable[[Points, Points, Points], Points]
 
 
 def _drop(corners: Points, size: Size, goes_on: Callable[[int, float], bool]) -> Indices:
-    """Remove the corner whose triangle with its neighbours has the smallest size, while `goes_on`
-    is true for the number of corners and this size."""
+    """Remove the corner that forms the smallest triangle with its neighbours, while `goes_on` is
+    true for the number of corners and this triangle's size."""
     remaining = np.arange(len(corners))
     previous = np.roll(corners, 1, axis=0)
     following = np.roll(corners, -1, axis=0)

@@ -78,7 +78,7 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> Floats
     # follows from the time alone.
     nearest = min(1.0, float(time.min()))
     total = time + nearest
-    # Distances near the longest leave points whose time is 0 in float64: they lie at the origin.
+    # Distances near the longest leave points with time 0 in float64: they lie at the origin.
     radius = np.sqrt((time - nearest) / np.where(total > 0, total, 1))
     length = np.linalg.norm(space, axis=1)
     unit = space / np.where(length > 0, length, 1)[:, None]

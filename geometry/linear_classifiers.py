@@ -64,7 +64,7 @@ class LinearClassifier(ABC):
         return next(self.fit_each(X, y, [self.C]))
 
     def fit_each(self, X: ArrayLike, y: ArrayLike, grid: Sequence[float]) -> Iterator[Self]:
-        """Train as `fit`, with every C of a grid in turn. What does not depend on C is computed
+        """Train as `fit`, with every C of a grid in turn. Values independent of C are computed
         once."""
         points = checked_points(X, self.curvature)
         self.classes_, labels = checked_labels(y, len(points))
@@ -225,15 +225,15 @@ class Log0Logistic(LinearClassifier):
 
 
 class PlaneLogistic(Log0Logistic):
-    """As `Log0Logistic`, on the points' own coordinates x and y."""
+    """`Log0Logistic` on the points' own coordinates x and y."""
 
     def _features(self, points: Floats) -> Floats:
         return points
 
 
 class LorentzLogistic(Log0Logistic):
-    """As `Log0Logistic`, on Lorentz coordinates, time first, in units of the disc's radius;
-    `normals_` is (m, 3).
+    """`Log0Logistic` on Lorentz coordinates, time first, in units of the disc's radius; `normals_`
+    is (m, 3).
 
     A point at Poincaré norm r, in the same units, has time (1 + r²)/(1 - r²) and space 2x/(1 - r²).
     """
@@ -245,8 +245,8 @@ class LorentzLogistic(Log0Logistic):
 
 
 class QuadraticLogistic(Log0Logistic):
-    """As `Log0Logistic`, on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic
-    discriminants have this form."""
+    """`Log0Logistic` on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic discriminants
+    have this form."""
 
     def _features(self, points: Floats) -> Floats:
         tangents = super()._features(points)

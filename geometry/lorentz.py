@@ -24,7 +24,7 @@ Throughout
   points an absolute error of about √eps; where no first derivative exists they are 0;
 - only the space coordinates count. Time coordinates of points and of tangent vectors are computed
   from them and not read (except by `inner`, `normalize` and `centroid`), so rounding of the time
-  has no effect, and the gradient with respect to an input lies in its space coordinates;
+  does not matter, and the gradient with respect to an input lies in its space coordinates;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤
   `safe_math.max_radius`, where r is √|c| times the distance from the origin and eps is that of the
   dtype. A factor cosh(r) is the condition: the effect of rounding the coordinates of a far point.
@@ -281,7 +281,7 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     x : Tensor (..., d+1)
         Its scale does not matter. A vector that is not time-like to working precision (|time| ≤
         |space| or nearly) gives the point in the direction of its space part at r = −½ ln eps, 8.0
-        in float32 and 18.0 in float64, up to which the two coordinates can tell points apart. The
+        in float32 and 18.0 in float64: the two coordinates can tell points apart up to there. The
         zero vector gives the origin. Only the absolute value of the time is used.
     curvature : float or Tensor
 

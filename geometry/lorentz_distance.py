@@ -58,7 +58,7 @@ def _forward(x: Tensor, y: Tensor, scale: Size) -> tuple[Tensor, ...]:
     is_apart = x_length > floor(x.dtype)
     inverse = is_apart / length.clamp(min=torch.finfo(x.dtype).tiny)
     along = _dot(across, base) * inverse
-    # The vmap of torch.func has no rule for addcmul_.
+    # The vmap of torch.func lacks a rule for addcmul_.
     subtract = torch.addcmul if under_torch_func() else Tensor.addcmul_
     across = subtract(across, base, along * inverse, value=-1)
     along = along * scale
@@ -136,7 +136,7 @@ def _formula(x: Tensor, y: Tensor, scale: Size) -> Tensor:
 
 def _combined(x: Tensor, of_x: Tensor, across: Tensor, of_across: Tensor) -> Tensor:
     """A gradient with respect to points; that of the time is 0."""
-    if under_torch_func():  # its vmap has no rule for addcmul_
+    if under_torch_func():  # its vmap lacks a rule for addcmul_
         space = torch.addcmul(x[..., 1:] * of_x, across, of_across)
         return torch.nn.functional.pad(space, (1, 0))
     gradient = x * of_x

@@ -214,7 +214,7 @@ def hard_margin(products: Floats) -> Floats:
     Raises
     ------
     NotSeparableError
-        If there is no such w, or the margin ‖p‖ is below 1e-12 of the longest vector.
+        If no such w exists, or the margin ‖p‖ is below 1e-12 of the longest vector.
 
     Notes
     -----

@@ -69,8 +69,8 @@ def min_norm_point(
     differ by many orders of magnitude.
 
     Time on one core: 1 to 10 ms for K = 100, 0.05 to 0.3 s for K = 1000. For condition numbers of
-    1e12 and more, or bounded weights of vectors whose lengths differ by 1e8, the worst times were
-    0.1 s and 20 s.
+    1e12 and more, or bounded weights of vectors with lengths that differ by 1e8, the worst times
+    were 0.1 s and 20 s.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def frank_wolfe_point(
     Returns
     -------
     array (K,), float64
-        Admissible weights, whose value is at most the prior's.
+        Admissible weights with at most the prior's value.
 
     Raises
     ------
@@ -178,7 +178,7 @@ class _ActiveSet:
         self.linalg = linalg
         self.lower = lower
         self.upper = upper
-        # Lengths below 1e-10 of the largest count as 1e-10, because a zero vector has no length to
+        # Lengths below 1e-10 of the largest count as 1e-10, because a zero vector lacks a length to
         # serve as a unit.
         self.length = np.maximum(np.sqrt(gram.diagonal()), 1e-10)
         self.cosines = gram / self.length / self.length[:, None]
@@ -294,7 +294,7 @@ class _ActiveSet:
         return float(np.average(gradient[free], weights=self.ease[free]))
 
     def _released(self, weights: Floats, gradient: Floats, free: Booleans) -> Booleans:
-        """The held weights for which the value falls from their bound inwards."""
+        """The held weights that lower the value if they move inwards from their bound."""
         fixed = ~free & (self.lower < self.upper)
         low = fixed & (weights - self.lower <= self.upper - weights)
         high = fixed & ~low

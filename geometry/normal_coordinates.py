@@ -46,8 +46,8 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     Notes
     -----
     HyperFed's Eq. 7 uses these distances, with its Eq. 6. At curvature −1, with x = tanh(‖v‖)v/‖v‖
-    and y likewise from w, sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Only x − y can cancel, and there
-    is no 0/0 at v = 0.
+    and y likewise from w, sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Only x − y can cancel, and v = 0
+    does not give 0/0.
 
     Examples
     --------

@@ -39,7 +39,7 @@ from curvfed.geometry.safe_math import (
     squared64,
 )
 
-# largest coordinate, whose square float32 can hold; points of the ball stay far below
+# largest coordinate with a square that float32 can hold; points of the ball stay far below
 _FARTHEST = 1e15
 
 
@@ -229,8 +229,8 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
 
     Notes
     -----
-    HyperFed, Eq. 1, whose arcosh loses half of the digits near 1 and the rest near the boundary.
-    Here sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
+    HyperFed, Eq. 1; its arcosh loses half of the digits near 1 and the rest near the boundary. Here
+    sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
 
     Examples
     --------

@@ -27,7 +27,7 @@ def uniform(num: int, dim: int, seed: int) -> Tensor:
     """Uniformly spread unit vectors: their largest pairwise cosine is as small as possible (Tammes
     problem).
 
-    HyperFed's Eq. 4 on the unit sphere; the paper's ball has no point with ‖w‖ = 1. Its Eq. 5, the
+    HyperFed's Eq. 4 on the unit sphere; the paper's ball lacks points with ‖w‖ = 1. Its Eq. 5, the
     mean of the largest cosine of every row, has other minimisers and is not used.
 
     Parameters

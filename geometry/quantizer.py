@@ -249,7 +249,7 @@ def _sinh_squared(unit: Any) -> Any:
 
 def _with_norm(points: ArrayLike) -> tuple[Points, Points]:
     """Points and their Euclidean distances from the origin."""
-    xy = np.asarray(points, dtype=np.float64) + 0.0  # turns −0, whose angle is π, into 0
+    xy = np.asarray(points, dtype=np.float64) + 0.0  # turns −0, with angle π, into 0
     if xy.ndim != 2 or xy.shape[1] != 2:
         raise ValueError(f"quantizer: points of shape {xy.shape}; it must be (n, 2)")
     is_finite = np.isfinite(xy).all(axis=1)

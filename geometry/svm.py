@@ -26,7 +26,7 @@ class Estimator:
     _estimator_type = "classifier"  # read by scikit-learn before 1.6
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; `deep` has no meaning, because none is an estimator."""
+        """The parameters by name; `deep` is ignored, because none is an estimator."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> Self:
@@ -35,7 +35,7 @@ class Estimator:
         Raises
         ------
         ValueError
-            If a name is no parameter, or a value is out of its range.
+            If a name is not a parameter, or a value is out of its range.
         """
         parameters = self.get_params()
         for name in params.keys() - parameters:
@@ -46,12 +46,11 @@ class Estimator:
         return self
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Share of the points (n, 2) whose label (n,) is predicted."""
+        """Share of the points (n, 2) predicted as their label (n,)."""
         return float(np.mean(self.predict(X) == np.asarray(y)))  # type: ignore[attr-defined]
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if `fit` has not been called; without scikit-learn, whose error it
-        is, ValueError."""
+        """Raise NotFittedError if `fit` has not been called; ValueError without scikit-learn."""
         if hasattr(self, "classes_"):
             return
         message = f"This {type(self).__name__} is not fitted yet; call fit first"

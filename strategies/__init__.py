@@ -1,4 +1,4 @@
-"""What both apps share: configuration, methods, messages, cohorts and aggregation."""
+"""Code that both apps share: configuration, methods, messages, cohorts and aggregation."""
 
 import os
 

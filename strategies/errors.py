@@ -17,7 +17,7 @@ class ConfigError(SafeError, ValueError):
 class HullError(SafeError, ValueError):
     """Hulls cannot be encoded, or a sum cannot be decoded.
 
-    The text travels to the server: it says what is wrong and what is allowed, never a bin, a slot
+    The text travels to the server: it states the fault and the allowed values, never a bin, a slot
     or a position.
     """
 

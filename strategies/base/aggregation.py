@@ -147,8 +147,8 @@ class Aggregation(ABC):
     bound : float
         The key `update-bound` without a value.
 
-    A subclass inherits neither `name` nor `summed_clients`: a half that changes the average is no
-    average.
+    A subclass inherits neither `name` nor `summed_clients`: a half that changes the average is not
+    an average.
 
     Examples
     --------
@@ -227,8 +227,8 @@ class Aggregation(ABC):
         return self.expected_reply(0)
 
     def compared(self, arrays: Arrays) -> Arrays:
-        """The arrays of a reply whose lengths are compared with those of other clients; arrays that
-        are also sent count by their changes."""
+        """The arrays of a reply that are compared in length with those of other clients; arrays
+        that are also sent count by their changes."""
         return arrays
 
     def global_model(self) -> Arrays:

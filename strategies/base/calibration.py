@@ -24,14 +24,14 @@ GRID = 2.0**-12
 """Step of features in differentially private sums: sums of their products are exact in float64."""
 
 BATCH = 64
-"""Images of a batch whose features are in such sums."""
+"""Images per batch of features in such sums."""
 
 MAX_REACH = 16.0
 """Maximum length of such features: 2^20 products of them are below 2^53 steps."""
 
 
 class CalibrationError(SafeError, ValueError):
-    """Sums from which no classifier can be computed; the text contains no values of the data."""
+    """Sums that do not give a classifier; the text contains no values of the data."""
 
     area = "calibration"
 
@@ -151,7 +151,7 @@ class Calibration(ABC):
         Raises
         ------
         CalibrationError
-            If the noise leaves nothing.
+            If the sums are lost in the noise.
         """
 
     def num_counted(self, features: Any) -> int:
@@ -210,11 +210,11 @@ def check_products(products: Floats, noise: float = 0.0) -> None:
 
 def on_grid(features: ArrayLike, reach: float) -> Floats:
     """Features (n, l) shortened to a length of at most `reach`, and each entry to a multiple of
-    `GRID`, towards 0, which makes nothing longer. The sums of their products are then exact: an
-    example changes them by its own products alone, in whatever order they are added. An entry that
-    is no number counts as 0: an example must not decide whether the sums are finite."""
+    `GRID`, towards 0, so that nothing grows. The sums of their products are then exact: an example
+    changes them by its own products alone, in whatever order they are added. An entry that is not a
+    number counts as 0: an example must not decide whether the sums are finite."""
     numbers = np.nan_to_num(np.asarray(features, np.float64), posinf=np.inf, neginf=-np.inf)
-    z = np.clip(numbers, -1e100, 1e100)  # whose squares are finite
+    z = np.clip(numbers, -1e100, 1e100)  # with finite squares
     lengths = np.linalg.norm(z, axis=1, keepdims=True)
     # The last factor is more than the rounding of all the lengths and squares.
     short = z * np.minimum(1, reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40))
@@ -223,7 +223,7 @@ def on_grid(features: ArrayLike, reach: float) -> Floats:
 
 def triangle_variances(features: int) -> Floats:
     """Variances for the products of an example of length 1, packed: 1 for squares, 1/2 for the
-    others, each of which stands for two entries of the matrix."""
+    others, which each stand for two entries of the matrix."""
     return pack_symmetric((1 + np.eye(features)) / 2)
 
 
@@ -266,7 +266,7 @@ def check_vector(vector: Floats, expected: int) -> None:
 
 
 FAINT = 3.0
-"""A class whose number is below this many standard deviations of its noise counts as absent."""
+"""A class with a number below this many standard deviations of its noise counts as absent."""
 
 
 def moment_variances(features: int, classes: int, reach: float) -> Floats:
@@ -296,7 +296,7 @@ def plausible_moments(
 
     Numbers are whole, and 0 for classes that are lost in the noise; means are at most `reach` long;
     the eigenvalues of a scatter matrix are at least the largest of its noise, 2·√l standard
-    deviations, for what is smaller is noise.
+    deviations, since smaller ones are noise.
 
     Parameters
     ----------

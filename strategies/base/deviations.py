@@ -128,9 +128,9 @@ FEWEST = 3
 def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     """Length of each client's update, divided by the median over the clients that moved.
 
-    The lengths of the trained arrays, of the running statistics and of arrays beside the model, as
-    changes of SCAFFOLD's variates are, are compared separately; the largest quotient counts. Arrays
-    that the client was not sent, and those beside the model, count as they are.
+    The lengths of the trained arrays, of the running statistics and of further arrays, such as
+    changes of SCAFFOLD's variates, are compared separately; the largest quotient counts. Further
+    arrays, and those that the client was not sent, count as they are.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""A figure: what a run measures, with its words, unit, digits and range."""
+"""A figure: a measurement of a run, with its words, unit, digits and range."""
 
 from dataclasses import dataclass
 from typing import Any, Literal

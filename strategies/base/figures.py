@@ -1,4 +1,4 @@
-"""The registry of figures: what a run measures, with its words, unit, digits and range.
+"""The registry of figures: the measurements of a run, with words, unit, digits and range.
 
 Messages, tables, summaries and pages read it. Its order is that of columns, of rows of tables, and
 of the figures in a masked vector.
@@ -229,7 +229,7 @@ SUMMED = tuple(name for name, row in SENT.items() if name not in HULL_COUNTS and
 """Those that a secure sum adds up, in the order of their coordinates."""
 
 MEANS = tuple(name for name, row in SENT.items() if ROUND in row.levels)
-"""Those whose mean over the clients `rounds.csv` has."""
+"""Those with their mean over the clients in `rounds.csv`."""
 
 FIGURES = {row.name: row for row in ROWS}
 """All figures by name, those of imported methods included."""
@@ -277,7 +277,7 @@ def find(column: str) -> Figure:
 
 
 def words_of(name: str, figures: Container[str]) -> str:
-    """The words of a figure beside the others of its run: the accuracy of links is Hits@1."""
+    """The words of a figure among the others of its run: the accuracy of links is Hits@1."""
     words = find(name).words
     return words.replace("accuracy", "Hits@1") if "mrr" in figures else words
 

@@ -63,7 +63,7 @@ class FlowerStrategy(Average):
             for argument, value in self.keys
             if argument in arguments and value is not None
         }
-        if "client_learning_rate" in arguments:  # Flower has no default
+        if "client_learning_rate" in arguments:  # without a default in Flower
             settings.setdefault("client_learning_rate", self.run.learning_rate)
         return name, settings
 
@@ -160,7 +160,7 @@ class FlowerStrategy(Average):
 
 
 def _message(partition: int, update: Statistics, names: Arrays) -> Message:
-    """A client's reply to a train message, from a node whose id is the partition."""
+    """A client's reply to a train message, with the partition as its node's id."""
     metrics = MetricRecord({"num-examples": update.weight, "train_loss": update.loss})
     content = RecordDict(
         {"arrays": encode_arrays({name: update.arrays[name] for name in names}), "metrics": metrics}

@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from curvfed.tasks.class_names import row_of
 
 EXTRA = "extra"
-"""The key whose value holds further keys."""
+"""The key with further keys in its value."""
 
 Scalar = bool | int | float | str
 
@@ -99,8 +99,8 @@ def expand_extra(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict
     Raises
     ------
     ValueError
-        If `extra` has another form, or gives a key a second, different value; the text says what is
-        allowed.
+        If `extra` has another form, or gives a key a second, different value; the text states the
+        allowed form.
     """
     if not isinstance(raw.get(EXTRA, ""), str):
         return dict(raw)  # refused later, like any key of a wrong type
@@ -241,12 +241,12 @@ class Table(BaseModel):
         ]
 
     def conflict(self, run: Any) -> tuple[str, str]:
-        """The keys, separated by spaces, that contradict each other or keys of the run, and what is
-        allowed; ("", "") if none do."""
+        """The keys, separated by spaces, that contradict each other or keys of the run, and the
+        allowed values; ("", "") if none do."""
         return "", ""
 
     def idle(self) -> tuple[str, ...]:
-        """The fields that have no effect beside the values of others."""
+        """The fields without effect, given the values of others."""
         return ()
 
     def rounds_set(self, num_rounds: int) -> int:

@@ -51,13 +51,13 @@ class Local:
     partitions : tuple of int
         The numbers of all clients, ascending; empty unless the learner has `lists_clients`.
     noise : Noise
-        Source of the noise that hides values before they are sent; on a real node it has no seed.
+        Source of the noise that hides values before they are sent; unseeded on a real node.
     data : ClientGraph, ClientImages or ClientPoints
         The client's data.
     private : PrivateSteps or None
         The steps of a run with `dp.unit = record`.
     leaving : Leaving
-        The classes whose figures leave the client.
+        The classes with figures that leave the client.
 
     Examples
     --------
@@ -115,8 +115,8 @@ class Learner:
         Whether it sends figures about the data; real nodes then need `share-statistics`.
     hides_records : bool
         Whether it uses the training examples in the steps of `run_epochs` alone, on a loss that
-        is a mean over examples; then `dp.unit = record` protects what it shares. Each class says
-        it itself: a subclass does not inherit it.
+        is a mean over examples; then `dp.unit = record` protects the values that it shares. Each
+        class says it itself: a subclass does not inherit it.
     epoch_factor : int
         Maximum number of epochs in a round, as a multiple of `local-epochs`; the server drops
         replies with more steps.
@@ -147,13 +147,13 @@ class Learner:
 
     @classmethod
     def asked_for(cls, keys: Any) -> str:
-        """The name of the parameter whose start depends on all clients' data: the server then asks
-        each client for its `answer`, if the model has the parameter; "" for none."""
+        """The name of the parameter with a start that depends on all clients' data: the server then
+        asks each client for its `answer`, if the model has the parameter; "" for none."""
         return ""
 
     @classmethod
     def answer(cls, data: Any, keys: Any) -> dict[str, float]:
-        """Figures of the client's data, by name, from which the parameter starts; asked for once,
+        """Figures of the client's data, by name, that the parameter starts from; asked for once,
         before the first round, and sent only if statistics may leave the client."""
         return {}
 
@@ -293,7 +293,7 @@ class Learner:
 
     @staticmethod
     def tuned_network(model: nn.Module, state: Arrays, config: Any) -> nn.Module:
-        """The network of `tuned` whose parameters are stored as `state`, with any values.
+        """The network of `tuned` that fits parameters stored as `state`, with any values.
 
         `model` has the run's network, `config` its keys. Used for predictions after the run.
         """

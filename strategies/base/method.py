@@ -32,12 +32,12 @@ ONE_SHOT = "one-shot"
 """The name of the aggregation of a method without rounds."""
 
 PLAIN_MEAN = {"weights": "uniform"}
-"""Setting of methods whose papers average clients without regard to their numbers of examples."""
+"""Setting of methods with unweighted averages of clients in their papers."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """What a method asks of the network that it trains, and of the classifier in it.
+    """The requirements of a method for the network that it trains, and for the classifier in it.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class Method:
         The server half; "package.module:Class" is imported when a run begins. Default: FedAvg's
         `Average`.
     network : Network, or callable
-        What it asks of its network, or a function from its own keys to that.
+        The requirements for its network, or a function from its own keys to them.
     tasks : tuple of str
         The kinds of data sets it runs on.
     settings : mapping of str to mapping
@@ -114,7 +114,7 @@ class Method:
         `curvfed compare`.
     control : mapping
         For a method without a flat limit, on the sphere or on points of a given disc: the keys of a
-        flat run, `method` among them, that `curvfed compare` sets beside it.
+        flat run, `method` among them, for `curvfed compare`.
 
     Examples
     --------
@@ -140,13 +140,13 @@ class Method:
     sums_only: ClassVar[bool] = False
     """Whether clients contribute to secure sums alone, whatever the configuration says."""
     has_network: ClassVar[bool] = True
-    """Whether its model is a network, by which predictions are made."""
+    """Whether its model is a network that makes predictions."""
     stage: ClassVar[str] = "last round"
-    """What the figures of a run's summary are of."""
+    """The stage that the figures of a run's summary describe."""
     refused: ClassVar[Mapping[str, str]] = {}
-    """Keys of the run that it cannot have, and what is allowed."""
+    """Keys of the run that it cannot have, and the allowed values."""
     unread: ClassVar[tuple[str, ...]] = ()
-    """Keys of the run that have no effect on it."""
+    """Keys of the run without effect on it."""
 
     @property
     def curvature_key(self) -> str:
@@ -184,7 +184,7 @@ class Method:
         return getattr(self.server, "summed_clients", "none")
 
     def network_for(self, settings: Mapping[str, Any]) -> Network:
-        """What it asks of its network with these values of dotted keys."""
+        """The requirements for its network with these values of dotted keys."""
         if isinstance(self.network, Network):
             return self.network
         table, keys = next(iter(self.keys.items()))
@@ -215,7 +215,7 @@ class Method:
 
 @dataclass(frozen=True)
 class OneShot(Method):
-    """A method without rounds, whose work is one secure sum; its halves are those of
+    """A method without rounds, with one secure sum as its work; its halves are those of
     `curvfed.strategies.base.one_shot`.
 
     Attributes
@@ -265,7 +265,7 @@ class OneShot(Method):
         return clients
 
     def read_data(self, path: Path, keys: Any) -> Any:
-        """As the client half reads it."""
+        """The data as the client half reads them."""
         from curvfed.strategies.base.one_shot import OneShotClient
 
         half = half_class(self.client or "", "client", OneShotClient, "not-a-half")  # type: ignore[type-abstract]
@@ -288,7 +288,7 @@ def half_class(half: type | str, side: str, base: type[Base], error_key: str) ->
     Raises
     ------
     DataError, ConfigError
-        If it cannot be imported here or is no subclass.
+        If it cannot be imported here or is not a subclass.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The two halves of a one-shot method, whose work is one secure sum over the clients' vectors."""
+"""The two halves of a one-shot method, with one secure sum over the clients' vectors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ Figures = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Setting:
-    """What both halves know about a run.
+    """The settings of a run that both halves know.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ class Vectors:
         For vectors of residues; 0 for real numbers. The sums of residues of several groups of
         clients are decoded one by one.
     variances : array (length,), optional
-        Of the noise on differentially private vectors, for a noise multiplier of 1: what an example
-        adds to the entries, squared and divided by them, is at most 1 together.
+        Variances of the noise on differentially private vectors, for a noise multiplier of 1: the
+        squares of an example's entries, divided by them, add up to at most 1.
     """
 
     length: int
@@ -69,7 +69,7 @@ class Vectors:
 
 
 class Half(ABC):
-    """What both halves have.
+    """The base of both halves.
 
     Parameters
     ----------
@@ -153,12 +153,12 @@ class OneShotClient(Half):
 
     @classmethod
     def conflicts(cls, keys: Any) -> Iterable[tuple[str, str]]:
-        """The method's own keys that do not fit `dp.unit`, separated by spaces, and what is
-        allowed."""
+        """The method's own keys that do not fit `dp.unit`, separated by spaces, and the allowed
+        values."""
         return ()
 
     def measure(self, clients: int, question: Parts) -> Figures:
-        """Figures about what the client would contribute; it logs them for the node's owner.
+        """Figures about the client's planned contribution; it logs them for the node's owner.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class ServerPoints:
     test : ClientPoints or None
         Labelled points that no client has.
     pooled : ClientPoints or None
-        All points of a simulation; None for real clients, whose points stay with them.
+        All points of a simulation; None for real clients, which keep their points.
     clients : mapping of partition to ClientPoints
         Each client's part of `pooled`, if the client reported the same digest.
     """
@@ -209,7 +209,7 @@ class ServerPoints:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """What the server learns.
+    """The model that the server learns.
 
     Attributes
     ----------
@@ -217,7 +217,7 @@ class Model:
         The content of `model.safetensors`.
     figures : dict
     details : object
-        What `OneShotServer.evaluate` needs besides.
+        Further inputs of `OneShotServer.evaluate`.
     """
 
     arrays: Arrays
@@ -227,7 +227,7 @@ class Model:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """What labelled points say about a model.
+    """The evaluation of a model on labelled points.
 
     Attributes
     ----------
@@ -237,7 +237,7 @@ class Evaluation:
     names : sequence of str
         The class of each group that the model predicts; "" without a name.
     arrays : dict of str to array
-        The content of `OneShotServer.file_name`; without arrays there is no such file.
+        The content of `OneShotServer.file_name`; without arrays it is not written.
     """
 
     figures: dict[str, Any] = field(default_factory=dict)
@@ -252,9 +252,9 @@ class OneShotServer(Half):
     Attributes
     ----------
     summands : str
-        What the clients contribute, in words.
+        The clients' contributions, in words.
     file_name : str
-        The file of the run directory with what the report draws.
+        The file of the run directory with the arrays that the report draws.
     is_dry_run : bool
         Whether the run ends before the sum.
     """
@@ -269,7 +269,7 @@ class OneShotServer(Half):
         return ""
 
     def check_classes(self, descriptions: Iterable[Description]) -> None:
-        """Refuse clients whose classes cannot be summed. Raises ConfigError."""
+        """Refuse clients with classes that cannot be summed. Raises ConfigError."""
 
     def num_groups(self, clients: int) -> int:
         """Number of groups of clients with a sum each; 0 for those of `secure.group-size`. Raises
@@ -277,8 +277,8 @@ class OneShotServer(Half):
         return 0
 
     def question(self, clients: int) -> Parts:
-        """What the clients are asked before a sum over this number of clients; empty if they are
-        not asked for `OneShotClient.measure`."""
+        """The question to the clients before a sum over this number of them; empty if they are not
+        asked for `OneShotClient.measure`."""
         return {}
 
     def check_measured(self, figures: Figures) -> None:
@@ -326,8 +326,8 @@ class OneShotServer(Half):
 
 
 class ResidueServer(OneShotServer):
-    """The server's half of a method whose vectors are residues, with a sum for each group of
-    clients; `vectors` has a modulus."""
+    """The server's half of a method with vectors of residues, and a sum for each group of clients;
+    `vectors` has a modulus."""
 
     @abstractmethod
     def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:

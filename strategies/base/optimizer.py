@@ -35,7 +35,7 @@ def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> N
 
 
 class NamedOptimizer(ABC):
-    """An optimiser whose state is stored and loaded by name.
+    """An optimiser with a state that is stored and loaded by name.
 
     Parameters
     ----------
@@ -182,8 +182,8 @@ class Adam(NamedOptimizer):
     undecayed : collection of str
         Names of parameters without weight decay.
     decoupled : bool
-        Whether weights are decayed beside the step, as in AdamW, and not by an L2 penalty in the
-        gradient.
+        Whether weights are decayed apart from the step, as in AdamW, and not by an L2 penalty in
+        the gradient.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class Adam(NamedOptimizer):
         """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
 
         The CPU's fused kernel is right only for contiguous tensors. Convolutions have their
-        channels last only on a GPU, whose kernel takes any strides, the same for all four.
+        channels last only on a GPU; its kernel takes any strides, the same for all four.
         """
         parameter = self._parameters[name]
         state = self._state[name]
@@ -273,7 +273,7 @@ class Riemannian(NamedOptimizer):
     """Steps along geodesics for parameters with a chart, and flat steps for all others.
 
     The flat optimiser computes the step of a curved parameter as the change of zeros, from the
-    gradient in the frames. Weight decay then has no effect on the parameter.
+    gradient in the frames. Weight decay then does not affect the parameter.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a client has of its own: a second model, or its own mix of the clients' models."""
+"""A client's own model: a second model, or its own mix of the clients' models."""
 
 import copy
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The halves of one-shot methods whose model is a classifier of points in the disc."""
+"""The halves of one-shot methods that learn a classifier of points in the disc."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -63,7 +63,7 @@ class ClassifierClient(OneShotClient):
         Raises
         ------
         DataError
-            If they are no points.
+            If they are not points.
         """
         if not isinstance(self.site.data, ClientPoints):
             raise DataError("the data are not points in a disc", key="not-points")
@@ -84,7 +84,7 @@ class ClassifierClient(OneShotClient):
         return self.points.held(self.minimum)
 
     def leave(self) -> Booleans:
-        """Whether what is computed from each training point may leave the node, (n,)."""
+        """Whether values computed from each training point may leave the node, (n,)."""
         data = self.points
         few = self.site.leaving.few
         names = dict(zip(self.setting.class_names, few.tolist(), strict=False))
@@ -147,7 +147,7 @@ class ClassSumsClient(ClassifierClient):
         Raises
         ------
         DataError
-            If a class here has none.
+            If a class here lacks one.
         """
         data = self.points
         classes = self.setting.class_names
@@ -197,7 +197,7 @@ class ClassifierServer(OneShotServer):
 
 
 class NamedClassesServer(ClassifierServer):
-    """The server's half of a method whose groups are the federation's classes; the details of its
+    """The server's half of a method with the federation's classes as groups; the details of its
     model are the classifier."""
 
     def evaluate(

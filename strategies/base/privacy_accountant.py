@@ -31,7 +31,7 @@ class Release(NamedTuple):
     noise : float
         The noise multiplier: standard deviation over the most that one unit adds, in norm.
     rate : float
-        The probability with which a release has a unit.
+        The probability that a release has a unit.
     times : int
         The number of releases.
 
@@ -100,8 +100,8 @@ def noise_multiplier(
     times: int = 1,
     others: tuple[Release, ...] = (),
 ) -> float:
-    """The least noise multiplier, to `TOLERANCE`, with which this number of releases at this
-    sampling rate costs at most `epsilon`, together with other releases that cost less.
+    """The least noise multiplier, to `TOLERANCE`, at which this number of releases at this sampling
+    rate costs at most `epsilon`, together with other releases that cost less.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def _event(library: Any, release: Release) -> Any:
 
 
 UNITS = {"record": "training example of a client", "client": "client"}
-"""What is hidden, by `dp.unit`."""
+"""The hidden unit, by `dp.unit`."""
 
 MAX_SIZES = 8
 """Maximum number of different sizes of clients for which the server computes epsilon; each takes
@@ -174,8 +174,8 @@ def round_release(
     """The releases of one round of a client with this number of training examples; none without.
 
     A round has as many steps as without privacy, on samples of `batch-size` examples on average.
-    The noise is such that all rounds together, in each of which the client trains, cost
-    `dp.epsilon` with the run's other releases.
+    The noise is such that all rounds together, if the client trains in each, cost `dp.epsilon` with
+    the run's other releases.
 
     Parameters
     ----------
@@ -222,6 +222,6 @@ def epsilon_spent(
 
 
 def promise(privacy: Privacy) -> str:
-    """What a run promises, as part of a sentence."""
+    """The promise of a run, as part of a sentence."""
     unit = UNITS[privacy.unit]
     return f"each {unit}, epsilon {privacy.epsilon:g} at delta {privacy.delta:g} for the whole run"

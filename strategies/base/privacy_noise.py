@@ -1,7 +1,7 @@
-"""What differential privacy adds to secure sums: each client's share of the noise, and a limit of
-the updates that follows their lengths.
+"""Differential privacy of secure sums: each client's share of the noise, and a limit of the updates
+that follows their lengths.
 
-Each member of a secure sum adds Gaussian integers on the sum's grid, whose total hides one unit
+Each member of a secure sum adds Gaussian integers on the sum's grid; their total hides one unit
 although no party knows it (Kairouz, Liu, Steinke, ICML 2021).
 
 `discrete_gaussian` draws exactly, for one release. A rounded Gaussian is fast, for every round.
@@ -100,7 +100,7 @@ def _happens(numerator: int, denominator: int, generator: Random) -> bool:
 
 CLIP = "dp/clip"
 WITHIN = "dp/within"
-"""The arrays (1,) beside the parameters: the clip that is sent, and what a client adds."""
+"""Arrays (1,) in addition to the parameters: the clip that is sent, and the client's answer."""
 
 SHARE = 0.05
 """Share of the budget for `WITHIN`; the updates' noise grows by 2.6%."""
@@ -112,10 +112,10 @@ RATE = 0.2
 class AdaptiveClip(Aggregation):
     """Another aggregation, with the clip.
 
-    The server sends the clip with the parameters, so that it is part of what all members of a sum
-    must share. Each client adds to its update whether that was within the clip, as plus or minus
-    half the clip. With shares 1 - s and s of the budget, an update u and this number b are private
-    together: |u|² (1 - s) / clip² + b² · 4 s / clip² is at most 1, whatever the clip.
+    The server sends the clip with the parameters, so that it is among the values that all members
+    of a sum must share. Each client adds to its update whether that was within the clip, as plus or
+    minus half the clip. With shares 1 - s and s of the budget, an update u and this number b are
+    private together: |u|² (1 - s) / clip² + b² · 4 s / clip² is at most 1, whatever the clip.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def split_clip(arrays: Arrays) -> tuple[Arrays, float]:
     Raises
     ------
     MessageError
-        If there is no clip, or none that is positive and finite.
+        If the clip is not one positive and finite number.
     """
     parameters = dict(arrays)
     clip = parameters.pop(CLIP, np.zeros(0))
@@ -203,12 +203,12 @@ def split_clip(arrays: Arrays) -> tuple[Arrays, float]:
 
 
 def within(length: float, clip: float) -> Arrays:
-    """What a client adds for an update of this length."""
+    """The client's answer for an update of this length."""
     return {WITHIN: np.array([0.5 * clip if length <= clip else -0.5 * clip])}
 
 
 def variances(arrays: Arrays, clip: float) -> Floats:
-    """Of the noise on an update of these arrays and `WITHIN`, for a noise multiplier of 1."""
+    """Variances of the noise on an update of these arrays and `WITHIN`, at noise multiplier 1."""
     square = clip**2
     of_update = {name: np.full(array.shape, square / (1 - SHARE)) for name, array in arrays.items()}
     return Statistics(of_update | {WITHIN: np.array([square / (4 * SHARE)])}).flatten()

@@ -78,15 +78,15 @@ BLOCK = 2**18
 """Numbers of them in float64 at a time: 2 MB."""
 
 RESERVED = 33_500_000
-"""Bytes that are allocated and freed once: glibc then keeps what a step frees for the next one."""
+"""Bytes that are allocated and freed once: glibc then keeps freed memory for the next step."""
 
 MAX_EXAMPLES = 256
-"""Maximum number of examples whose gradients are computed together."""
+"""Maximum number of examples in one computation of gradients."""
 
 
 @dataclass(frozen=True)
 class PrivateSteps:
-    """Steps whose result hides each training example.
+    """Steps with a result that hides each training example.
 
     An example is in a step with probability `rate`, independently of all others. Whoever knows
     which examples are in a step, its dropout or its noise can undo the protection, so all are drawn
@@ -246,7 +246,7 @@ class ExampleGradients:
         ----------
         batch : Batch
             Of one example or more. With `rows`, which are the first ones, the inputs have further
-            rows, whose gradients are left out.
+            rows; their gradients are left out.
         """
         values = {name: parameter.detach() for name, parameter in self.parameters.items()}
         inputs = batch.inputs

@@ -116,7 +116,7 @@ class RunKeys(Table):
     limit; auto: no limit, but 10 with feddyn, as in its authors' code"""
     proximal: Proximity = Field(default=0.0, ge=0)
     """mu of the term mu/2 ||w - w_t||^2, which holds the shared parameters near those received, for
-    every method that trains; beside a method's own term. No effect with a single local step"""
+    every method that trains, besides a method's own term. No effect with a single local step"""
     schedule: Literal["constant", "cosine", "steps", "inverse"] | None = CHOSEN
     """the learning rate over the rounds: constant; cosine: falls to 0 along half a cosine by the
     last round; steps: times decay every decay-every rounds; inverse: divided by 1 + rounds done /
@@ -190,7 +190,7 @@ class RunKeys(Table):
     for images, or a node's"""
     test_size: float = Field(default=CHOSEN, ge=0, lt=1)
     """test share of a client's data, as train-size; the rest is for validation; auto: .4 for
-    graphs, .25 for images, .15 for points, which have no validation data, or a node's"""
+    graphs, .25 for images, .15 for points, which lack validation data, or a node's"""
     test_data: str = "auto"
     """images or points that score the global model at the server: auto: the data set's own test
     data if the clients hold parts of the data set; none; or the path of points or of a folder with
@@ -220,13 +220,13 @@ class RunKeys(Table):
     aggregation: AggregationName = CHOSEN
     """how the server combines the shared parameters; auto: the method's aggregation. Another one
     gives the method another base, such as spherefed on fednova. median, trimmed-mean, krum,
-    geometric-median and near-mean limit what false updates of a minority of the clients can do;
+    geometric-median and near-mean limit the effect of false updates of a minority of the clients;
     robust chooses one of them. flower:NAME is Flower's own strategy of that name, with its
     arguments in the table flower"""
     weights: Literal["examples", "uniform"] = CHOSEN
     """weight of a client in the server's average: its number of training examples, or uniform:
-    equal for all clients with training examples; auto: examples, or uniform for methods whose
-    papers use it"""
+    equal for all clients with training examples; auto: examples, or uniform for methods with
+    uniform weights in their papers"""
     update_bound: Rate | None = Field(default=None, ge=0)
     """an update that is longer than this many medians of the round's lengths is left out of the
     round, and a warning names the client; 0: none is left out; auto: 100, or 5 with a robust
@@ -251,8 +251,8 @@ class RunKeys(Table):
     SphereFed's least squares to the one-hot labels, for any method with one model for all clients
     and a linear classifier; auto: the method's own, which spherefed and ccvr have"""
     calibration_every: int = Field(default=0, ge=0)
-    """rounds between two calibrations, from each of which training goes on with the new classifier
-    (SphereFed, Appendix C.2); 0: only after the last round"""
+    """calibrate every this many rounds; training goes on with the new classifier (SphereFed,
+    Appendix C.2); 0: only after the last round"""
     share_statistics: bool = False
     """let real nodes report to the server their class counts, sizes and curvature, and after the
     run the confusion matrix of their test examples; simulated clients always do"""
@@ -309,7 +309,7 @@ class RunKeys(Table):
 
     @property
     def test_path(self) -> Path | None:
-        """The server's own test data; None if `test-data` is no path."""
+        """The server's own test data; None if `test-data` is not a path."""
         return None if self.test_data in ("auto", "none") else Path(self.test_data).expanduser()
 
 

@@ -28,7 +28,7 @@ NEED_ONLY_MEAN = ("flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flow
 
 GROUP_SIZE = 5
 """Default of the smallest size of a group of a secure sum: with the server, all members but one can
-compute what the last one sent."""
+compute the vector of the last one."""
 
 
 class Images(Table):
@@ -50,9 +50,8 @@ class Images(Table):
     test_subset: int | None = Field(default=None, ge=1)
     """number of test images, drawn by the seed, that score the global model; auto: all"""
     pooled: bool = False
-    """partition the data set's test images among the clients, too, each of which holds out
-    test-size of its share; the server has none. Refused for nodes whose own images have a test
-    part"""
+    """partition the data set's test images among the clients, too; each holds out test-size of its
+    share, and the server gets none. Refused for nodes with a test part in their own images"""
     classes_at: int | None = Field(default=None, ge=1, le=20)
     """level of the folders that are the classes, below the folder of images: 1 for FOLDER/CLASS, 2
     for FOLDER/SITE/CLASS or FOLDER/train/CLASS; auto: by the names and contents of the folders"""
@@ -97,13 +96,13 @@ class Secure(Table):
     to 9, and with dp.unit all clients together
     """
     patience: Rate = Field(default=1800.0, ge=0)
-    """seconds for which a sum waits for members that are away; then the round ends without their
-    group, or the run stops if there is no other
+    """seconds that a sum waits for members that are away; then the round ends without their group,
+    or the run stops if it is the only one
     """
     min_holders: int | None = Field(default=None, ge=1)
-    """minimum number of members of a sum that have a class or an entity of links; with fewer what
-    is computed from it stays at these clients; auto: that of the nodes' policies, where the default
-    is 3, or all members of a smaller group; in a simulation 1. The highest counts"""
+    """minimum number of members of a sum that have a class or an entity of links; with fewer,
+    values computed from it stay at these clients; auto: that of the nodes' policies, where the
+    default is 3, or all members of a smaller group; in a simulation 1. The highest counts"""
     clip: Rate = Field(default=1000.0, ge=1e-3, le=1e6)
     """maximum norm of a client's update in a secure average; longer updates are shortened to it,
     and the log reports them"""
@@ -113,16 +112,16 @@ class Privacy(Table):
     """Keys of differential privacy."""
 
     unit: Literal["none", "record", "client"] = "none"
-    """what differential privacy hides: record: each training example of a client; client: all data
-    of a client. Needs dp.epsilon, and the package of pip install "curvfed[dp]"
+    """the unit that differential privacy hides: record: each training example of a client; client:
+    all data of a client. Needs dp.epsilon, and the package of pip install "curvfed[dp]"
     """
     epsilon: Rate | None = Field(default=None, gt=0, le=100)
     """the privacy loss of the whole run at most; auto: none, without dp.unit"""
     delta: Rate = Field(default=1e-5, gt=0, lt=0.1)
-    """the probability with which the loss may be larger; far below 1 / number of units"""
+    """the maximum probability of a larger loss; far below 1 / number of units"""
     clip: Rate = Field(default=1.0, ge=1e-6, le=1e6)
-    """maximum norm of what one unit adds, the gradient of an example or the update of a client, or
-    the features of an example in sums; longer ones are shortened to it, and the noise is
+    """maximum norm of the contribution of one unit, the gradient of an example or the update of a
+    client, or the features of an example in sums; longer ones are shortened to it, and the noise is
     proportional to it"""
     clip_quantile: Rate | None = Field(default=None, gt=0, lt=1)
     """with dp.unit = client: dp.clip is only the first, and then follows this quantile of the
@@ -172,7 +171,7 @@ class Flower(Table):
     """number of clients that may lie, for Krum, MultiKrum and Bulyan; Bulyan needs 4 times this
     number of replies plus 3"""
     num_nodes_to_select: int | None = Field(default=None, ge=1, le=1_000_000)
-    """number of clients whose models are averaged, for MultiKrum"""
+    """number of models that MultiKrum averages"""
     client_learning_rate: Rate | None = Field(default=None, gt=0)
     """1 / L, the clients' learning rate, for QFedAvg; auto: the learning-rate"""
     q: Rate | None = Field(default=None, ge=0)

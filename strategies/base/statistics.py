@@ -1,4 +1,4 @@
-"""What clients contribute to a phase: named arrays, a weight, and figures; and what is done with
+"""The clients' contributions to a phase: named arrays, a weight, and figures; and functions of
 arrays by name: those of a model, and those with a prefix, such as "client/3/head.weight"."""
 
 import math
@@ -45,7 +45,7 @@ class Leaving:
     few: Booleans = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def examples(self, labels: Integers) -> Booleans:
-        """Whether what is computed from each example may leave, by the numbers of their classes,
+        """Whether values computed from each example may leave, by the numbers of their classes,
         (n,)."""
         is_large = in_large_classes(labels, self.minimum)
         return is_large & ~self.few[labels] if self.few.size else is_large
@@ -60,7 +60,7 @@ class Statistics:
     arrays : dict of str to array
         The shared parameters after local training, or sums over the examples.
     weight : int
-        Number of training examples, 0 or more, or what the aggregation uses in its place.
+        Number of training examples, 0 or more, or another weight that the aggregation uses.
     figures : mapping of str to float
         Figures about the client, by name; a figure that is not reported is left out.
     clients : int
@@ -99,7 +99,7 @@ class Statistics:
         return self.figures.get("loss", math.nan)
 
     def __add__(self, other: "Statistics") -> "Statistics":
-        """Both contributions together, whose noise is independent; their figures are not kept."""
+        """Both contributions together, with independent noise; their figures are not kept."""
         arrays = {name: array + other.arrays[name] for name, array in self.arrays.items()}
         weight = self.weight + other.weight
         noise = math.hypot(self.noise, other.noise)
@@ -146,7 +146,7 @@ HEAD = "head."
 """Prefix of the names of a classifier's parameters."""
 
 BUFFERS = ("running_mean", "running_var")
-"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are
+"""Suffixes of the names of batch normalisation's running statistics. They lack gradients and are
 always averaged."""
 
 
@@ -189,7 +189,7 @@ def add_prefix(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
 
 
 def select_prefix(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
-    """The values whose names begin with a prefix; the prefix is removed."""
+    """The values with names that begin with a prefix; the prefix is removed."""
     return {
         name.removeprefix(prefix): value
         for name, value in values.items()
@@ -200,7 +200,7 @@ def select_prefix(values: Mapping[str, Value], prefix: str) -> dict[str, Value]:
 def split_prefix(
     values: Mapping[str, Value], prefix: str
 ) -> tuple[dict[str, Value], dict[str, Value]]:
-    """The values whose names do not begin with a prefix, and those of `select_prefix`."""
+    """The values with names that do not begin with a prefix, and those of `select_prefix`."""
     others = {name: value for name, value in values.items() if not name.startswith(prefix)}
     return others, select_prefix(values, prefix)
 

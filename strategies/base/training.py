@@ -16,7 +16,7 @@ from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
-"""From a model and a batch to the loss, of shape ()."""
+"""Function of a model and a batch that returns the loss, of shape ()."""
 
 GradientTerm = Callable[[], None]
 """Adds a term to the gradients of a step, after the backward pass and before the optimiser's

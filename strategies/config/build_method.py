@@ -48,7 +48,7 @@ def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_class
     Raises
     ------
     ConfigError
-        If the task has no such encoder.
+        If the task lacks such an encoder.
     """
     channels = int(facts.shape.partition("x")[0]) if facts.shape else 0
     model = encoder(config, facts.task, channels)
@@ -243,8 +243,8 @@ def server_class(method: Method) -> type[Aggregation]:
 
 
 def learner_class(method: Method) -> type[Learner]:
-    """The class of a method's client half; `Learner` itself for a method without rounds, in which
-    no client trains.
+    """The class of a method's client half; `Learner` itself for a method without rounds, where no
+    client trains.
 
     Raises
     ------
@@ -258,7 +258,7 @@ def check_personal(config: RunConfig, facts: Facts) -> None:
     """Refuse a model of another package without the parameters that the method keeps at the
     clients.
 
-    Under FlatLand any flat network is accepted: all its parameters are space-like and shared.
+    FlatLand accepts any flat network: all its parameters are space-like and shared.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from curvfed.tasks.kinds import KINDS, tasks_as
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
 PLAIN_SGD = ("fednova", "scaffold")
-"""Aggregations that assume SGD whose momentum starts at zero in every round."""
+"""Aggregations that assume SGD with a momentum that starts at zero in every round."""
 
 _SHOWN = 80
 """Maximum number of characters of an impossible path in an error."""
@@ -92,7 +92,7 @@ def check_paths(config: RunConfig) -> None:
 
 
 def check_path(key: str, path: str) -> None:
-    """Refuse a path that cannot exist, or whose name no file of a run can hold.
+    """Refuse a path that cannot exist, or that the files of a run cannot hold.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def tasks_of_dataset(dataset: str, data_dir: Path) -> Sequence[str]:
     Raises
     ------
     ConfigError
-        If there is no such data set.
+        If the data set does not exist.
     """
     try:
         return tasks_of(dataset, data_dir)
@@ -233,7 +233,7 @@ def check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence[
 
 
 def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
-    """Refuse the closed form where there is no linear classifier that all clients share."""
+    """Refuse the closed form unless all clients share a linear classifier."""
     from curvfed.strategies.config.build_method import server_class
 
     if not any(KINDS[name].has_shape for name in possible):
@@ -279,7 +279,7 @@ def _check_calibrations(config: RunConfig) -> None:
 
 
 def _check_foreign_model(config: RunConfig) -> None:
-    """Refuse what needs to separate the classifier of another package's model from its body."""
+    """Refuse keys that need to separate the classifier of another package's model from its body."""
     network = config.network
     is_fixed = network.head != "linear" or network.head_from != "training"
     if is_fixed or config.calibrator or network.separates_head:
@@ -291,8 +291,8 @@ def _check_foreign_model(config: RunConfig) -> None:
 
 
 def _check_plain_sgd(config: RunConfig, task: str) -> None:
-    """Refuse another optimiser than SGD without earlier momentum, from whose steps FedNova and
-    SCAFFOLD infer gradients."""
+    """Refuse another optimiser than SGD without earlier momentum: FedNova and SCAFFOLD infer
+    gradients from its steps."""
     # the first and last layers of a network, where the clients' features differ
     has_personal = config.row.personal or KINDS[task].has_spaces
     is_kept = config.optimizer_state == "kept" or (

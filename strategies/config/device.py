@@ -60,14 +60,14 @@ def devices() -> str:
 
 
 def move_to_device(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model on its device; on a GPU in the channels-last layout, in which convolutions are
+    """The model on its device; on a GPU in the channels-last layout, which makes convolutions
     faster."""
     if device.type == "cuda":
         return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     return model.to(device)
 
 
-_BACKENDS: Any = torch.backends  # whose types lack the newer names
+_BACKENDS: Any = torch.backends  # their types lack the newer names
 
 
 @contextlib.contextmanager

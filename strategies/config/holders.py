@@ -1,5 +1,5 @@
-"""Which secure sums have something of single classes or entities, and how many members must have
-one: what fewer have stays at these members, since the sum would show theirs."""
+"""Which secure sums have values of single classes or entities, and how many members must have one:
+with fewer, the values stay at these members, since the sum would show them."""
 
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.one_shot import client_class

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
 TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
-"""Phases whose replies can be masked, in their order within a round."""
+"""Phases with replies that can be masked, in their order within a round."""
 
 
 def sum_number(phase: str, round: int) -> int:
@@ -74,8 +74,8 @@ HARMLESS = {
     "parts": "a masked phase has the parts of `Opening` and no others; the session has their sizes,"
     " and peers wrote and sealed the texts",
 }
-"""The fields of a request that are not in the basis of a vector, and why a server gains nothing by
-sending some members others."""
+"""The fields of a request that are not in the basis of a vector, and why a server gains nothing if
+it sends different ones to some members."""
 
 
 def basis_of(

@@ -73,7 +73,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     chosen = {key: value for key, value in raw.items() if not _is(value, default_values[key])}
     config_type = RunConfig
     if isinstance(method, str):
-        # equal values of another type, such as 0 for 0.0, are no change
+        # equal values of another type, such as 0 for 0.0, are not a change
         changed = [key for key, value in chosen.items() if value != default_values[key]]
         config_type = config_class(
             _row(method), str(raw.get("aggregation")), str(raw.get("model", AUTO)), changed
@@ -110,8 +110,8 @@ def _is_of_absent(key: str, value: Any) -> bool:
 
 
 def _idle(config: RunConfig) -> tuple[str, ...]:
-    """The keys of tables that have no effect beside other keys, or because they are FlatLand's own
-    and its network alone is used."""
+    """The keys of tables without effect: given other keys, or FlatLand's own where only its network
+    is used."""
     unread: tuple[str, ...] = ()
     if "flatland" not in config.row.keys:
         unread = ("flatland.curvature-init", "flatland.proximal")
@@ -136,7 +136,7 @@ def _row(method: str) -> Method:
     Raises
     ------
     ConfigError
-        If there is no such method.
+        If the method does not exist.
     """
     if method in METHODS:
         return METHODS[method]
@@ -300,7 +300,7 @@ def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
 
 
 def check_format(text: str) -> None:
-    """Refuse settings whose heading names another format; files that users write need no heading.
+    """Refuse settings headed by another format; files that users write need no heading.
 
     Raises
     ------

@@ -28,7 +28,7 @@ costs add up like squares."""
 SHARES = "secure-sum = true: each client adds a share of the noise inside the sum"
 
 PRIVATE_TASKS = ("images", "graphs")
-"""The tasks whose single examples have gradients."""
+"""The tasks with gradients of single examples."""
 
 NOT_INDEPENDENT = (
     "a data set of images or whole graphs: the nodes of a graph are in the gradients of their"
@@ -37,8 +37,8 @@ NOT_INDEPENDENT = (
 
 
 def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, str]:
-    """The keys that do not fit together with `dp.unit`, separated by spaces, and what is allowed;
-    ("", "") if all do.
+    """The keys that do not fit together with `dp.unit`, separated by spaces, and the allowed
+    values; ("", "") if all do.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ def sums_once(config: RunConfig) -> bool:
 
 
 def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
-    """By phase, a differentially private secure sum of a run, and the number of such sums.
+    """A differentially private secure sum of a run by phase, and the number of such sums.
 
-    That a client is not in every round gives nothing: the server draws who trains, and sees it.
+    A client's absence from rounds saves no cost: the server draws who trains, and sees it.
     """
     from curvfed.strategies.wire.messages import HULLS, TRAIN
 
@@ -92,7 +92,7 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
 
 
 def planned_releases(config: RunConfig, num_examples: int) -> dict[str, tuple[Release, int]]:
-    """By phase, what a reply of a client with this number of training examples releases, and the
+    """The release in a reply of a client with this number of training examples, by phase, and the
     number of its replies. All of them together cost `dp.epsilon`."""
     from curvfed.strategies.wire.messages import TRAIN
 

@@ -47,10 +47,10 @@ FLOWER_ROW = Method(
 """The row of all of Flower's strategies."""
 
 LORENTZ_MODELS = ("lorentz", "lorentz-gcn", "gated", "split")
-"""Networks whose layers FlatLand's keys describe, for every method."""
+"""Networks with layers that FlatLand's keys describe, for every method."""
 
 CURVED_MODELS = ("lorentz", "lorentz-gcn")
-"""Those of them whose space is curved, unless its curvature is 0."""
+"""Those of them in curved space, unless its curvature is 0."""
 
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
@@ -81,7 +81,7 @@ class RunConfig(RunKeys):
         return self._unread
 
     def with_unread(self, keys: Mapping[str, Scalar]) -> Self:
-        """The configuration beside which these keys are given."""
+        """The configuration with these keys as the unread ones."""
         config = self.model_copy()
         config._unread = dict(keys)
         return config
@@ -120,7 +120,7 @@ class RunConfig(RunKeys):
 
     @property
     def network(self) -> Network:
-        """What the method asks of its network."""
+        """The requirements of the method for its network."""
         return self.row.network_for(_values(self))
 
     @property
@@ -204,7 +204,7 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
 
 @lru_cache(maxsize=64)
 def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
-    """The configuration with a value for every key that is None: the method's or the task's.
+    """The configuration with a value in place of every None: the method's or the task's.
 
     Cached, so that each side resolves its configuration once.
 

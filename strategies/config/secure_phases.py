@@ -1,6 +1,6 @@
-"""The masked phases: what their message has beside the model, which the clients check; the groups
-in which clients are summed; and a client's vector: its values, its weight and figures about the
-client. The server sees only sums of these vectors."""
+"""The masked phases: their message without the model, which the clients check; the groups in which
+clients are summed; and a client's vector: its values, its weight and figures about the client. The
+server sees only sums of these vectors."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -24,8 +24,8 @@ MASKED = "masked"
 
 
 class Opening(BytesByPartition):
-    """The values of a masked phase's message beside the model: the size of the vectors, and what
-    the member's peers wrote to it when keys were exchanged.
+    """The values of a masked phase's message without the model: the size of the vectors, and the
+    texts of the member's peers from the exchange of keys.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) ->
     number : int
         The number of groups; 0 for groups of `size` and more.
     size : int
-        The smallest size of a group; fewer than twice as many clients are one group.
+        The smallest size of a group; fewer than twice this number of clients are one group.
     """
     number = number or max(len(clients) // size, 1)
     return [group.tolist() for group in np.array_split(sorted(clients), number)]

@@ -1,4 +1,4 @@
-"""The classifier of groups, and the arrays in which it is stored."""
+"""The classifier of groups, and the arrays that store it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,8 +79,8 @@ class Classifier:
     temperature : float > 0
         The model's log probabilities are divided by it.
     outlines : Outlines
-        Of the groups: a point outside all of them is in no group. Without outlines there is no such
-        point.
+        Outlines of the groups: a point outside all of them is in no group. Without outlines every
+        point is in a group.
     """
 
     kind: Kind
@@ -198,7 +198,7 @@ class Classifier:
 
     @property
     def c(self) -> float:
-        """The cost in use; inf for a hard margin and for "depth", which has no cost."""
+        """The cost in use; inf for a hard margin and for "depth", which needs none."""
         return self.model.C
 
     @property
@@ -208,7 +208,7 @@ class Classifier:
 
     @property
     def references(self) -> Floats:
-        """Reference points of the geodesics, (m, 2); (0, 2) if the kind has none."""
+        """Reference points of the geodesics, (m, 2); (0, 2) if the kind lacks them."""
         return self.model.references_ if isinstance(self.model, PoincareSVM) else np.empty((0, 2))
 
     @property
@@ -309,7 +309,7 @@ def client_votes(
     Parameters
     ----------
     names : int array (groups,)
-        As `name_groups` returns them for the client's own points, whose groups are `predicted`.
+        As `name_groups` returns them for the client's own points in the groups `predicted`.
     client_classes, public : sequences of str
         The client's class names, and the federation's; a name that is not public gets no vote.
     """
@@ -343,7 +343,7 @@ def names_by_votes(votes: Floats, classes: Sequence[str]) -> tuple[tuple[str, ..
 
 
 def accuracy(predicted: Integers, labels: Integers, names: Integers) -> float | None:
-    """The share of points whose predicted group has the name of their class; None without
+    """The share of points with a predicted group that has the name of their class; None without
     points.
     """
     return float((names[predicted] == labels).mean()) if len(labels) else None

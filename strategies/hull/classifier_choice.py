@@ -44,7 +44,7 @@ KEYS: Mapping[Kind, str] = {
     "poincare": "svm",
 }
 """The kinds and their values of `hull.classifier`. The first of equally good kinds is taken. Only
-"depth" has no C."""
+"depth" lacks C."""
 
 
 @dataclass(frozen=True)
@@ -144,11 +144,11 @@ def predictions(
 
 
 def rank(groups: Mapping[Model, Integers], labels: Integers, clients: Integers) -> Comparison:
-    """Compare kinds, each with its best C, by the predictions (n,) for points whose groups and
-    clients, (n,) each, are known.
+    """Compare kinds, each with its best C, by the predictions (n,) for points with known groups and
+    clients, (n,) each.
 
-    The best kind comes first, or "depth", which has no C to fit, if it is within one standard error
-    of the best.
+    The best kind comes first, or "depth", which needs no C, if it is within one standard error of
+    the best.
     """
     right = {model: (predicted == labels).astype(float) for model, predicted in groups.items()}
     shares = {model: float(values.mean()) for model, values in right.items()}
@@ -187,7 +187,7 @@ def compare_kinds(bodies: GroupedHulls, c: float, seed: int) -> Comparison:
 
 
 def choose_classifier(bodies: GroupedHulls, c: float, seed: int) -> tuple[Classifier, Comparison]:
-    """The best kind of `compare_kinds`, trained on all hulls; the median depth if there is no
+    """The best kind of `compare_kinds`, trained on all hulls; the median depth without a
     comparison."""
     comparison = compare_kinds(bodies, c, seed)
     for choice in comparison.choices:

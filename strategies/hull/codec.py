@@ -96,7 +96,7 @@ class PublicParameters:
 
         A word of the binary code has as many slots as fit in the bits that the bins need anyway.
         More slots in a word would need a larger prime, and decoding time grows with its bits. Fewer
-        slots would not shorten the vector, whose length is proportional to the number of all slots.
+        slots would not shorten the vector: its length is proportional to the number of all slots.
         """
         if self.code == "bose-chowla":
             return BoseChowla(self.num_slots, self.h)
@@ -116,7 +116,7 @@ class PublicParameters:
 
     @property
     def is_dense(self) -> bool:
-        """Whether a vector over all bins is no longer than the power sums of `max_occupied`
+        """Whether a vector over all bins is at most as long as the power sums of `max_occupied`
         bins.
         """
         return self.quantizer.num_bins <= 2 * self.max_occupied

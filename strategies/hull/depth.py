@@ -1,9 +1,9 @@
-"""The class whose hulls contain a point deepest, by the median over the clients.
+"""The class that contains a point deepest in its hulls, by the median over the clients.
 
 In the Klein model geodesics are straight, and hulls are polygons. The depth of a point in a hull is
 its distance from the border there, negative outside. Half of a class's clients must agree before
 the median moves, so that a few invented hulls change little, as with the coordinate-wise median of
-updates (Yin et al., 2018). There is no parameter, and clients with many and with few points count
+updates (Yin et al., 2018). It needs no parameter, and clients with many and with few points count
 equally.
 """
 
@@ -31,7 +31,7 @@ class MedianDepth:
     classes_ : int array (J,)
         The groups in ascending order.
     C : float
-        inf; there is no cost.
+        inf; the depth needs no cost.
     """
 
     C = float("inf")
@@ -50,7 +50,7 @@ class MedianDepth:
         return self.restore(curvature)
 
     def restore(self, curvature: float) -> Self:
-        """Prepare a classifier whose attributes are set.
+        """Prepare a classifier after its attributes are set.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The clients' hulls with their groups, and the outlying clients, whose hulls lie apart from the
+"""The clients' hulls with their groups, and the outlying clients: their hulls lie apart from the
 other hulls of their groups."""
 
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ class GroupedHulls:
         return hull_depths(self.klein, to_klein(self.points * np.sqrt(-self.curvature)))
 
     def where(self, selected: Booleans) -> Self:
-        """The hulls for which `selected` (h,) is true."""
+        """The hulls selected by `selected` (h,)."""
         vertices = [
             corners
             for corners, is_selected in zip(self.vertices, selected, strict=True)
@@ -101,10 +101,10 @@ class GroupedHulls:
 
 
 def outlying_clients(bodies: GroupedHulls) -> Integers:
-    """The numbers of the outlying clients; none if there are fewer than three clients, among which
-    an outlier cannot be identified.
+    """The numbers of the outlying clients; none for fewer than three clients, since these do not
+    show an outlier.
 
-    A client with one class has no second class to confuse it with, but its corners can lie in
+    A client with one class lacks a second class to confuse it with, but its corners can lie in
     another group.
     """
     clients = np.unique(bodies.clients)
@@ -120,8 +120,8 @@ def outlying_clients(bodies: GroupedHulls) -> Integers:
 
 
 def turned_clients(bodies: GroupedHulls) -> Integers:
-    """The numbers of the clients whose hulls fit the others' only after a rotation or a reflection
-    of the disc, as of another embedding; none if there are fewer than four clients.
+    """The numbers of the clients with hulls that fit the others' only after a rotation or a
+    reflection of the disc, as of another embedding; none if there are fewer than four clients.
 
     A hull is compared by the mean of its corners in the Klein model with the median of those of the
     other clients in each group, and the hulls of a client go to different groups.
@@ -184,9 +184,9 @@ FAINT = 0.01
 class Outlines:
     """Outlines in the Poincaré disc of curvature -1.
 
-    An outline goes around a group's centre, at a multiple of the hyperbolic distance up to which at
-    least half of the clients' hulls contain a point. It reveals no client's corner, so that every
-    classifier can have it.
+    An outline goes around a group's centre, at a multiple of the largest hyperbolic distance where
+    at least half of the clients' hulls contain a point. It reveals no client's corner, so that
+    every classifier can have it.
 
     Attributes
     ----------

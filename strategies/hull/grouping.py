@@ -17,7 +17,7 @@ from curvfed.geometry.arrays import Floats, Integers
 METHODS = ("assignment", "kernighan-lin", "spectral")
 
 MAX_STARTS = 50
-"""Maximum number of clients whose hulls start an assignment; the best result is used."""
+"""Maximum number of clients with hulls that start an assignment; the best result is used."""
 
 # weight between hulls of one client, relative to the smallest weight: separates them in spectral
 # clustering
@@ -48,8 +48,8 @@ def group_hulls(
         Sectional curvature, negative. It scales all distances.
     method : {"assignment", "kernighan-lin", "spectral"}
         "assignment" is deterministic, and never puts two hulls of a client in the same group. The
-        others are as published: "kernighan-lin" makes two groups whose sizes differ by at most one;
-        "spectral" may put hulls of a client together, and may make fewer groups.
+        others are as published: "kernighan-lin" makes two groups that differ in size by at most
+        one; "spectral" may put hulls of a client together, and may make fewer groups.
     seed : int
         For the two published methods.
 
@@ -115,8 +115,8 @@ def average_distances(hulls: Sequence[Floats], curvature: float) -> Floats:
         point with itself included. The relative error of a distance is about eps/(1 −
         |curvature|·‖x‖²).
     """
-    # 2 asinh(‖x − y‖ / √(gap(x) gap(y))) has no cancellation for points near each other; acosh
-    # would have.
+    # 2 asinh(‖x − y‖ / √(gap(x) gap(y))) avoids cancellation for points near each other; acosh
+    # would not.
     points = np.concatenate(hulls)
     root = math.sqrt(-curvature)
     norms = root * np.hypot(*points.T)
@@ -188,7 +188,7 @@ class _Groups:
                 return
 
     def _assign(self, hulls: Integers) -> bool:
-        """Move a client's hulls to the groups to which they add the least cost; return whether they
+        """Move a client's hulls to the groups where they add the least cost; return whether they
         moved."""
         from scipy.optimize import linear_sum_assignment
 
@@ -220,7 +220,7 @@ class _Groups:
         self.sums[groups] -= self._weights(hulls, groups)
 
     def _weights(self, hulls: Integers, groups: Integers) -> Floats:
-        """What each hull adds to the sum of its group."""
+        """The summand of each hull in the sum of its group."""
         towards = (self.distances[hulls] * self.members[:, groups].T).sum(axis=1)
         weights: Floats = 2 * towards + self.within[hulls]
         return weights

@@ -1,4 +1,4 @@
-"""Label codes: numbers for hulls, whose sum in a bin determines which hulls have a vertex there.
+"""Label codes: numbers for hulls; their sum in a bin determines which hulls have a vertex there.
 
 Every hull has its own slot, so that a label occurs at most once per bin. A code spreads the slots
 over words, separate sums with `width` slots each: slot s has number s mod width in word s // width.
@@ -84,7 +84,7 @@ class BoseChowla:
     of h such numbers determines the α's, because products of h factors x + α that are equal in the
     field are equal as polynomials. The smallest number is a'(0) = 1. Therefore sums of *up to* h of
     the numbers a(α) = a'(α) − 1, α ≠ 0, determine their α's: the missing terms are zeros. (Appendix
-    G of the hulls paper takes differences of neighbours instead, for which this does not hold.)
+    G of the hulls paper takes differences of neighbours instead, where this does not hold.)
 
     A sum is decoded by arithmetic in the field. If A is the sum of c numbers, then x^(A + c) is the
     product of the factors x + α, modulo the minimal polynomial of x if c = h, and the roots of the
@@ -138,7 +138,7 @@ class BoseChowla:
         return (self.numbers[slot] << self._counter) + 1
 
     def members(self, sums: Sums) -> Booleans:
-        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can
+        """See `BinaryCode.members`. Also raises if a sum has more labels than the code can
         separate."""
         distinct, where = np.unique(sums, return_inverse=True)
         counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)

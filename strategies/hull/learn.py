@@ -1,6 +1,6 @@
 """The server's learning from the hulls: it groups them, and trains a classifier on them (Sections
-5.6 and 5.7). In a simulation it also gives the figures and the pictures of the learned hulls beside
-the clients' own."""
+5.6 and 5.7). In a simulation it also gives the figures and the pictures of the learned hulls next
+to the clients' own."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ class Learned:
     outlying : int array (o,)
         The outlying anonymous clients, also the turned ones.
     turned : int array (t,)
-        Those whose hulls fit the others' after a rotation or reflection.
+        Those with hulls that fit the others' after a rotation or reflection.
     effect : float
         Share of the points drawn within the other clients' hulls that the classifier puts in
         another group if it is trained with the outlying hulls, too.
@@ -80,8 +80,8 @@ class Learned:
         return np.repeat(values, list(map(len, self.hulls.bins)))
 
     def outlying_hulls(self, names: Sequence[str]) -> str:
-        """How many hulls of each group are outlying clients', in words; the groups' names are
-        "" where there is none."""
+        """How many hulls of each group are outlying clients', in words; a missing name of a group
+        is ""."""
         is_outlying = np.isin(self.hulls.clients, self.outlying)
         totals = np.bincount(self.groups, minlength=len(names))
         outliers = np.bincount(self.groups[is_outlying], minlength=len(names))

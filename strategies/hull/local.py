@@ -23,12 +23,12 @@ class LocalHulls:
     Attributes
     ----------
     hulls : tuple of uint64 arrays
-        For each class of the client's points, the bins of the vertices of the quantised hull.
+        The bins of the vertices of the quantised hull, for each class of the client's points.
     classes : tuple of int
         These classes, as the client numbers them.
     vertices : tuple of arrays (m, 2)
-        For each of these classes, the points of the client that are the hull's vertices before
-        they are moved to the public radius and quantised.
+        The client's points that are the hull's vertices, for each of these classes, before they are
+        moved to the public radius and quantised.
     num_points : int
         The client's training points.
     moved : int

@@ -28,8 +28,8 @@ def roots(polynomial: Any, prime: int) -> list[int]:
     """All roots in the field, each once, in no particular order.
 
     This is the tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015). Squaring all
-    roots s times maps them to 2^s-th powers. There are only (q − 1)/2^s of these, so that each can
-    be tested. Over the dual numbers, with f(x + ε) in place of f, the transform also keeps the
+    roots s times maps them to 2^s-th powers. Only (q − 1)/2^s of these exist, so that each can be
+    tested. Over the dual numbers, with f(x + ε) in place of f, the transform also keeps the
     information that recovers the original root. It takes s products of polynomials; splitting by
     quadratic characters takes log q products for each of log t levels.
 
@@ -77,8 +77,8 @@ def prime_above(bound: int) -> int:
 
 
 def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
-    """The roots whose 2^s-th power after the shift is unique among the roots in this field and in
-    extension fields.
+    """The roots with a 2^s-th power after the shift that is unique among the roots in this field
+    and in extension fields.
 
     A root in an extension field shares its power with its conjugate. An isolated root is therefore
     simple and in the field.
@@ -199,7 +199,7 @@ def _no_garbage_collection() -> Iterator[None]:
     """Pause Python's cyclic garbage collector.
 
     FLINT creates so many small objects that the collector would search all objects of the process
-    several times, for a tenth of a second each. There are no cycles here.
+    several times, for a tenth of a second each. Cycles do not occur here.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -2,9 +2,9 @@
 and its client half.
 
 The files are in this folder, and in the folders of extensions, which are entry points of the group
-`curvfed.method-folders`. A method is in the file whose name its own name begins with:
-`flatland-constant` in `flatland.py`, `fed-pub` in `fed_pub.py`. A process imports only the file of
-the method that it runs. Other packages add methods by entry points of the group `curvfed.methods`.
+`curvfed.method-folders`. The name of a method begins with that of its file: `flatland-constant` in
+`flatland.py`, `fed-pub` in `fed_pub.py`. A process imports only the file of the method that it
+runs. Other packages add methods by entry points of the group `curvfed.methods`.
 
 Extensions add aggregations, which any method can use: an entry point of the group
 `curvfed.aggregations` is a row with the server half and its keys. One of the group
@@ -39,7 +39,7 @@ ROWS = "\nMETHODS = "
 
 
 class Listed(NamedTuple):
-    """What a list of methods says about one."""
+    """The entry of a method in a list of methods."""
 
     summary: str
     tasks: tuple[str, ...]
@@ -58,7 +58,7 @@ def files() -> dict[str, str]:
 
 
 def file_of(method: str) -> str:
-    """The file that a method's name belongs to: the longest whose name it begins with, or ""."""
+    """The file of a method: the longest file name that the method's name begins with, or ""."""
     places = [name for name in files() if re.fullmatch(rf"{kebab(name)}([-+].*)?", method)]
     return max(places, key=len, default="")
 
@@ -100,7 +100,7 @@ def _tasks(node: ast.expr) -> tuple[str, ...]:
 def project_defaults() -> dict[str, Any]:
     """The defaults in `pyproject.toml`, nested by table; Flower passes all of them to a run."""
     package = Path(str(importlib.resources.files("curvfed")))
-    # A wheel has the file in `curvfed/`; a checkout, and Flower's bundle, beside it.
+    # A wheel has the file in `curvfed/`; a checkout, and Flower's bundle, next to it.
     inside = package / "pyproject.toml"
     path = inside if inside.is_file() else package.parent / "pyproject.toml"
     return tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]

@@ -15,7 +15,7 @@ from curvfed.strategies.base.statistics import Arrays, is_buffer
 from curvfed.strategies.base.training import Trained
 
 LENGTH = "length"
-"""Name of ‖aₖ‖₁ in a client's contribution to a secure sum, in which the server cannot divide each
+"""Name of ‖aₖ‖₁ in a client's contribution to a secure sum, where the server cannot divide each
 deviation by it."""
 
 
@@ -27,11 +27,11 @@ def _momentum(run: RunKeys) -> float:
 class FedNovaServer(Average):
     """θ + τ_eff Σ pₖ dₖ with dₖ = Δₖ/‖aₖ‖₁, the deviation per gradient, and τ_eff = Σ pₖ‖aₖ‖₁.
 
-    Plain averaging converges to the optimum of an objective in which client k has the weight
-    pₖ‖aₖ‖₁, not its share pₖ of the examples. Dividing by ‖aₖ‖₁ corrects this, and τ_eff keeps the
-    length of the step. ‖aₖ‖₁ is the total weight of the gradients of the client's τₖ steps in its
-    deviation (`gradient_weight`). If all clients take equally many steps, the result is the
-    average. Weight decay and proximal terms, which change aₖ a little, are ignored.
+    Plain averaging converges to the optimum of an objective that gives client k the weight pₖ‖aₖ‖₁,
+    not its share pₖ of the examples. Dividing by ‖aₖ‖₁ corrects this, and τ_eff keeps the length of
+    the step. ‖aₖ‖₁ is the total weight of the gradients of the client's τₖ steps in its deviation
+    (`gradient_weight`). If all clients take equally many steps, the result is the average. Weight
+    decay and proximal terms, which change aₖ a little, are ignored.
 
     Clients without steps or without examples are left out. Running statistics are averaged by
     examples.

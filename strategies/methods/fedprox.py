@@ -7,7 +7,7 @@ from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 
 class Keys(Table):
-    """Keys of FedProx, whose type adds the term."""
+    """Keys of FedProx; the type of `mu` adds the term."""
 
     mu: Proximity = Field(default=0.01, ge=0)
     """mu of the term mu/2 ||w - w_t||^2; no effect with a single local step"""

@@ -27,9 +27,9 @@ class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
     curvature: Rate | None = Field(default=CHOSEN, le=0)
-    """curvature of the space of all clients, a number below 0, or 0: flat space, the limit of the
-    curved ones; auto: the method's, which clients learn with flatland, and -1 for a network that
-    learns none"""
+    """curvature of the space of all clients: below 0, or 0 for flat space, the limit of the curved
+    ones; auto: the method's, which clients learn with flatland, and -1 for a network that learns
+    none"""
     curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = "forman"
     """initial curvature of a client that learns it: forman, ollivier: from the mean
     Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients; fit: the
@@ -47,8 +47,8 @@ class Keys(Table):
     """nodes, and graphs with model=lorentz-gcn: mix a high-pass of the neighbourhood into every
     layer by a learned gate"""
     self_weight: bool = True
-    """graphs with model=lorentz: learn the weight of a node beside its neighbours, the epsilon of
-    GIN; false: equal weights"""
+    """graphs with model=lorentz: learn the weight of a node relative to its neighbours, the epsilon
+    of GIN; false: equal weights"""
     proximal: WholeProximity = Field(default=0.01, ge=0)
     """coefficient of the proximal term on the shared parameters; its gradient is 0 in the first
     local step, so it matters from two local steps on"""

@@ -34,7 +34,7 @@ class PrototypeKeys(Table):
     """m of the triplet loss, a hyperbolic distance. The loss can reach 0 only if m is at most the
     smallest distance of two prototypes"""
     negatives: Literal["one", "all"] = "one"
-    """prototypes of other classes from which a step pushes an image: one drawn at random, as
+    """prototypes of other classes that a step pushes an image away from: one drawn at random, as
     published, or the mean over all"""
     mixup: Rate = Field(default=0.0, ge=0)
     """weight of a mixup cross-entropy on cosine logits; the authors' code adds it with weight 2,
@@ -45,7 +45,7 @@ class Keys(PrototypeKeys):
     """Keys of methods with consistent aggregation."""
 
     deviations: Literal["unit", "raw"] = "unit"
-    """the vectors whose point of least norm consistent aggregation finds: the clients' deviations
+    """the vectors that consistent aggregation combines to the least norm: the clients' deviations
     at unit length, as in the authors' code, or raw, as in the paper, where the smallest deviations
     dominate"""
     solver: Literal["exact", "frank-wolfe"] = "exact"
@@ -71,7 +71,7 @@ class Keys(PrototypeKeys):
 
 
 _STILL = 1e-2  # deviations up to this share of the longest do not affect the choice of weights
-_SHORTEST = 1e-15  # nor do shorter ones, whose squares underflow in float32
+_SHORTEST = 1e-15  # nor do shorter ones: their squares underflow in float32
 # deviations cancel if the norm of their sum is at most this share of the sum of their norms
 _CANCELLED = 1e-3
 _AVERAGED = "averaged: "
@@ -91,9 +91,8 @@ class Consistent(Average):
     - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with
       examples, as in FedMGDA+ (Hu et al., 2020);
     - a client that hardly moved, by at most a hundredth of the longest deviation, keeps its share
-      as weight and has no effect on the other weights; the bound above holds for all clients;
-    - if fewer than two clients moved there is nothing to choose: the round is averaged, and its
-      note says why.
+      as weight and does not affect the other weights; the bound above holds for all clients;
+    - the round is averaged if fewer than two clients moved, and its note says why.
 
     Running statistics are averaged by examples. Where the deviations cancel, the sum is 0 and the
     model does not change. This is intended, because no step then improves all clients (a

@@ -59,7 +59,7 @@ class SphereFedClient(Learner):
     hides_records = True
 
     def fine_tune(self) -> float | None:
-        """As `Learner.fine_tune`, or in closed form (Eq. 7) from the client's sums."""
+        """Fine-tune as `Learner`, or in closed form (Eq. 7) from the client's sums."""
         if self.local.config.fine_tune != "closed-form":
             return super().fine_tune()
         local = self.local
@@ -86,7 +86,7 @@ class Sums:
     targets: Floats
 
     has_bias: ClassVar[bool] = False
-    """Whether a last feature of 1 is added, whose weight is the bias."""
+    """Whether a last feature of 1 is added, with the bias as its weight."""
 
     @classmethod
     def zeros(cls, features: int, classes: int) -> "Sums":
@@ -241,7 +241,7 @@ class ClosedForm(Calibration):
         return float(self.keys.ridge)
 
     def num_counted(self, features: Tensor) -> int:
-        """Without those whose features are all 0: they have no direction on the sphere."""
+        """Without examples of zero features: these lack a direction on the sphere."""
         return int((features.norm(dim=1) > 0.5).sum()) if self.normalizes else len(features)
 
     @property
@@ -268,8 +268,8 @@ class ClosedForm(Calibration):
 
     def private_classifier(self, total: Floats, head: Arrays, noise: float) -> Arrays:
         """With the largest eigenvalue of V's noise as a ridge, 2·√l standard deviations: smaller
-        eigenvalues of V are noise. Negative ones count as 0. λ counts V's trace in place of the
-        examples, whose number the sums do not say; they are equal for features of length 1."""
+        eigenvalues of V are noise. Negative ones count as 0. λ counts V's trace, because the sums
+        lack the number of examples; both are equal for features of length 1."""
         classes, dim = head["weight"].shape
         size = dim + self.sums.has_bias
         split = triangle(size)
@@ -290,7 +290,7 @@ class ClosedForm(Calibration):
         return sums
 
     def classifier(self, total: Floats, examples: int, head: Arrays, noise: float) -> Arrays:
-        """The weight, and the bias if there is one; the sphere's classifier has none."""
+        """The weight, and the bias if there is one; the sphere's classifier lacks one."""
         classes, dim = head["weight"].shape
         sums = self.check(total, examples, dim, classes, noise)
         return self._parameters(solve(sums.gram, sums.targets, self.ridge * examples, noise), head)
@@ -304,8 +304,8 @@ class ClosedForm(Calibration):
 
 
 class AffineForm(ClosedForm):
-    """The closed form for the linear classifier of any method, whose bias is that of a feature of
-    1; features have their own lengths. The sums of that feature are the sizes of the classes."""
+    """The closed form for the linear classifier of any method; its bias is that of a feature of 1,
+    and features have their own lengths. The sums of that feature are the sizes of the classes."""
 
     sums = AffineSums
     counts_classes = True
@@ -338,7 +338,7 @@ METHODS = {
         tasks=IMAGES,
         keys={"spherefed": Keys},
         client=SphereFedClient,
-        # A sphere of growing radius is no plane for its loss.
+        # A sphere of growing radius is not a plane for its loss.
         control={"method": "fedavg", "calibration": "ffc"},
     ),
 }

@@ -140,7 +140,7 @@ class Session:
         return sha256(json.dumps(fields).encode()).digest()
 
     def context(self, purpose: str, *parts: int | bytes) -> bytes:
-        """As `Group.context`, for this session."""
+        """`Group.context` for this session."""
         return _context(self.digest, purpose, parts)
 
 

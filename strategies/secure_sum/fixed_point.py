@@ -49,7 +49,7 @@ def check_residues(vector: object, length: int, modulus: int) -> Residues:
     Raises
     ------
     SecureSumError
-        Says what is wrong, but shows no entry.
+        Names the fault, but shows no entry.
     """
     if not isinstance(vector, np.ndarray) or vector.dtype != np.uint64:
         kind = vector.dtype if isinstance(vector, np.ndarray) else type(vector).__name__

@@ -60,8 +60,8 @@ def pairwise_mask(session: Session, secret: bytes, basis: Basis) -> Residues:
 def mask(
     vector: Residues, session: Session, secrets: Mapping[int, bytes], me: int, basis: Basis
 ) -> Residues:
-    """A member's vector with the masks of all pairs that it is in. Of two members the smaller
-    partition adds their mask, and the other subtracts it.
+    """A member's vector with the masks of all pairs that it is in. The smaller partition of a pair
+    adds their mask, and the other subtracts it.
 
     Parameters
     ----------

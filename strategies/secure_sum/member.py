@@ -1,4 +1,4 @@
-"""A member's half of the secure sums of a run: its keys, what it writes to its peers, its masks."""
+"""A member's half of the secure sums of a run: its keys, its texts to its peers, its masks."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -34,9 +34,9 @@ class Member(Message):
     keys : mapping of int to bytes
         The public keys of all members; empty before `agree`.
     statements : mapping of int to bytes
-        What this member states to each peer beside its keys, for the caller.
+        This member's statement to each peer, sent with its keys, for the caller.
     note : bytes
-        What this member wrote to all peers alike.
+        This member's note to all peers alike.
     split : str
         Digest of the data and their split when the keys were exchanged.
     last : int

@@ -73,7 +73,7 @@ class PublicKey(Message):
     key : bytes, 32
         X25519.
     signature : bytes
-        Ed25519, 64 bytes; empty if the member has no signing key.
+        Ed25519, 64 bytes; empty without a signing key.
     """
 
     key: Key
@@ -115,7 +115,7 @@ class BytesByPartition(Message):
 
 
 class Basis(Message):
-    """What a member computes its vector from: digests that all members of a sum must share.
+    """The inputs of a member's vector, as digests that all members of a sum must share.
 
     Attributes
     ----------

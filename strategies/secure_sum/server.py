@@ -17,7 +17,7 @@ class SumOfGroup:
     ----------
     session : Session
     basis : Basis
-        What each vector must be computed from.
+        The required basis of each vector.
     """
 
     def __init__(self, session: Session, basis: Basis) -> None:

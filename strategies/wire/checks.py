@@ -45,7 +45,7 @@ def check_arrays(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> 
     Raises
     ------
     MessageError
-        Names the first wrong parameter and what is wrong with it.
+        Names the first wrong parameter and its fault.
     """
     if arrays.keys() != expected.keys():
         extra = sorted(arrays.keys() - expected.keys())
@@ -205,8 +205,7 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
 
 
 def check_partition(partition: int, num_partitions: int, digest: str) -> None:
-    """Refuse an impossible part of a public data set. A client's own data have no digest and no
-    parts.
+    """Refuse an impossible part of a public data set. A client's own data lack a digest and parts.
 
     Raises
     ------

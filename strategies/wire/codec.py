@@ -56,7 +56,7 @@ _NUMPY = "numpy.ndarray"
 _PREFIX = 10  # bytes of NumPy's magic text, the version and the header's length
 
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
-"""The upper half of a float32, which NumPy has no type for. The field's name travels in the array's
+"""The upper half of a float32, a type that NumPy lacks. The field's name travels in the array's
 header."""
 
 _FORMATS = {"bfloat16": (BFLOAT16, 2.0**128 - 2.0**119), "float16": (np.dtype(np.float16), 65520.0)}
@@ -66,7 +66,7 @@ largest finite number to its successor."""
 
 @dataclass(frozen=True)
 class Precision:
-    """What is rounded in the messages of a run, and how.
+    """The rounding in the messages of a run.
 
     Values are rounded to the nearest, ties to even. The error is at most a share of the value, 2⁻⁸
     for bfloat16 and 2⁻¹¹ for float16. Values below the smallest normal number (2⁻¹²⁶ and 2⁻¹⁴) have

@@ -2,14 +2,14 @@
 
 A SuperNode receives a message and then sends one reply. If the SuperLink is killed or the run
 is stopped while a node receives a message, the node drops the message although its client may
-have started. The reply of that client is then sent in answer to the next message, whose own
-reply waits for the message after it. The node stays one message behind until it is restarted,
-and a server that waits for its reply before sending the next message never gets one.
+have started. The reply of that client is then sent in answer to the next message; the reply to that
+one waits for the message after it. The node stays one message behind until it is restarted, and a
+server that waits for its reply before sending the next message never gets one.
 
 Any further message makes the node send the waiting reply, but then the reply to this message
 waits. So the server wakes a node by two messages, and their clients answer at the same time by the
 node's clock: the SuperNode looks for replies every half second and sends all that it finds, and
-after sending both it is no longer behind. A node that is only slow does no extra work.
+after sending both it is up to date. A node that is only slow does no extra work.
 """
 
 import queue
@@ -145,7 +145,7 @@ def exchange(
             " SuperLink down?",
             key="not-accepted",
         )
-    # A node that Flower no longer knows has no message id.
+    # Flower gives no message id to a node that it no longer knows.
     waiting = {message_id: node for message_id, node in zip(ids, nodes, strict=True) if message_id}
     replies: dict[int, Reply] = {}
     sent = set(waiting.values())
@@ -202,7 +202,7 @@ def exchange(
 
 
 def _delivery_error(error: Error, run: str, is_simulation: bool) -> MessageError:
-    """Why Flower has no reply of a client.
+    """Why Flower lacks a reply of a client.
 
     Raises
     ------
@@ -271,15 +271,15 @@ class ReplyPoller:
     """Pulls replies from a grid, for a limited time.
 
     A SuperLink announces a reply before it has received all of it, and Flower's pull waits for the
-    rest. If the sender was disconnected in the middle, the pull takes three minutes, in which no
-    other reply would be seen and no timeout would work. So every pull runs in its own thread, and
-    its replies are used even if they come late. A reply goes to the first pull that sees it; other
+    rest. If the sender was disconnected in the middle, the pull takes three minutes. Other replies
+    would go unseen, and timeouts would not work. So every pull runs in its own thread, and its
+    replies are used even if they come late. A reply goes to the first pull that sees it; other
     pulls report it as lost, which is ignored while an earlier pull may still deliver it.
 
     Parameters
     ----------
     grid : Grid
-        A grid whose nodes work in the caller's thread, during the pull, has the attribute
+        A grid with nodes that work in the caller's thread, during the pull, has the attribute
         `works_in_pull`; it is pulled directly.
     """
 

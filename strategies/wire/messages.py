@@ -1,7 +1,7 @@
 """Requests and replies, and the phases that they belong to.
 
 Every message names its run, phase and round. Received messages are checked before they are used; a
-`MessageError` says what is wrong and contains no data.
+`MessageError` names the fault and contains no data.
 """
 
 from collections.abc import Mapping
@@ -45,8 +45,8 @@ WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.exchange`."""
 
 WITHOUT_KEYS = "without-keys"
-"""Name of the part that replaces a client's masked vector if it has no keys of its peers, as after
-a restart of its node."""
+"""Name of the part that replaces a client's masked vector if it lacks the keys of its peers, as
+after a restart of its node."""
 
 CONFUSION = "confusion"
 """Name of the part of the last scores with the confusion matrix of a client's test examples."""
@@ -82,7 +82,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the server learned before the first round and sends to every client.
+    """The facts that the server learned before the first round and sends to every client.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class Holders:
     Attributes
     ----------
     needed : int
-        With fewer members what is computed from it stays at the members.
+        With fewer members, values computed from it stay at the members.
     counts : tuple of int
         In the order of the federation's names; `needed` stands for larger numbers.
     """
@@ -149,8 +149,7 @@ class Request:
     parts : mapping
         Further values of a protocol; the receiver checks them.
     holders : Holders or None
-        None in runs whose sums have nothing of single classes or entities, and before they are
-        counted.
+        None before they are counted, and if no sum of the run has single classes or entities.
     """
 
     header: Header
@@ -200,10 +199,10 @@ class Description:
     num_partitions : int
         Number of parts of the public data set; 0 for a client with its own data.
     group : tuple of int
-        Under secure sums the partitions with which a real node is summed, its own among them;
-        its own alone as long as it has no group. Empty in a simulation.
+        The partitions that a real node is summed with under secure sums, its own among them; its
+        own alone without a group. Empty in a simulation.
     min_holders : int
-        Under secure sums the node's own `Holders.needed`; 0 for the default.
+        The node's own `Holders.needed` under secure sums; 0 for the default.
     """
 
     task: str
@@ -241,8 +240,8 @@ class Reply:
     parts : mapping
         Further values of a protocol, as in a request.
     restored : int or None
-        The earlier round whose personal state the client starts from, 0 for a fresh state, if it
-        has lost the state with the stamp of the request; else None.
+        The earlier round with the personal state that the client starts from, 0 for a fresh state,
+        if it has lost the state with the stamp of the request; else None.
     """
 
     header: Header

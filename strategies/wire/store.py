@@ -1,5 +1,5 @@
 """Named arrays in safetensors files with a format number and a digest of themselves, and a folder
-of them by round, of which the last two are kept.
+of them by round that keeps the last two.
 
 The server's checkpoints and the clients' personal state are stored this way: a run that resumes
 from round r finds round r even if the process was killed while it wrote round r + 1.
@@ -102,7 +102,7 @@ class StoreError(SafeError, RuntimeError):
 
 
 class LostState(StoreError):
-    """A stamp whose file is missing or damaged."""
+    """A stamp with a missing or damaged file."""
 
 
 class Store:
@@ -166,7 +166,7 @@ class Store:
         temporary = temporary_path(target)
         spare = self.folder / ".spare"
         try:
-            # Overwriting an old file, whose pages are in memory, is four times faster than creating
+            # Overwriting an old file, with its pages in memory, is four times faster than creating
             # a new one.
             with contextlib.suppress(FileNotFoundError):
                 os.rename(spare, temporary)

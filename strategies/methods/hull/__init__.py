@@ -35,8 +35,8 @@ class Keys(Table):
     h: int = Field(default=3, ge=2, le=16)
     """h of the B_h sequences; a bin with more hulls stops the run"""
     groups: int = Field(default=1, ge=1, le=10_000)
-    """number of secure sums, each over a group of at least 3 clients. A group whose sum fails or
-    cannot be decoded is left out, so that a client that sends nonsense spoils only its own group;
+    """number of secure sums, each over a group of at least 3 clients. A group is left out if its
+    sum fails or cannot be decoded, so that a client that sends nonsense spoils only its own group;
     but a client's hulls hide only among those of its group"""
     min_class_size: int = Field(default=1, ge=1)
     """minimum number of training points of a class that a client sends; smaller classes stay at the
@@ -49,12 +49,12 @@ class Keys(Table):
     """how the server groups the hulls by class: assignment: the hulls of each client go to
     different groups; spectral clustering; or a balanced bisection (only for two classes)"""
     classifier: Literal["auto", "depth", "multinomial", "logistic", "lorentz", "svm"] = "auto"
-    """the classifier that the server trains on the hulls: depth: the class whose hulls contain a
-    point deepest, by the median over the clients; a multinomial model on x and y (multinomial), on
-    tangent vectors at the origin (logistic) or on Lorentz coordinates (lorentz); svm: the published
-    one-vs-rest SVM in tangent spaces at reference points; auto: the classifier with the best
-    leave-one-client-out accuracy on points drawn within the hulls, outlying clients excluded, or
-    depth if it is within the error of the best"""
+    """the classifier that the server trains on the hulls: depth: the class that contains a point
+    deepest in its hulls, by the median over the clients; a multinomial model on x and y
+    (multinomial), on tangent vectors at the origin (logistic) or on Lorentz coordinates (lorentz);
+    svm: the published one-vs-rest SVM in tangent spaces at reference points; auto: the classifier
+    with the best leave-one-client-out accuracy on points drawn within the hulls, outlying clients
+    excluded, or depth if it is within the error of the best"""
     svm: Literal["soft", "hard"] = "soft"
     """margin of the hyperbolic SVM; hard ignores c"""
     c: Rate | None = Field(default=None, gt=0, le=1e12)
@@ -94,7 +94,7 @@ class Keys(Table):
             raise ConfigError(str(error), key="hull-parameters") from None
 
     def conflicts_with(self, points: Points, num_kept: int) -> Iterator[tuple[str, str]]:
-        """The keys that do not fit together, separated by spaces, and what is allowed.
+        """The keys that do not fit together, separated by spaces, and the allowed values.
 
         Parameters
         ----------

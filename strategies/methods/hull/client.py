@@ -1,4 +1,4 @@
-"""The client's half: its quantised convex hulls, and what they would reveal."""
+"""The client's half: its quantised convex hulls, and how much they would reveal."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +23,7 @@ MAX_SHARE = 0.1
 
 
 class HullHalf(Half):
-    """What both halves know about a client's vector."""
+    """The form of a client's vector, known to both halves."""
 
     def public(self, clients: int) -> PublicParameters:
         """The public parameters, from this side's own configuration."""
@@ -107,7 +107,7 @@ class HullClient(HullHalf, ClassifierClient):
             )
 
     def _log(self, local: LocalHulls, public: PublicParameters) -> None:
-        """What the node's owner must know before the hulls leave."""
+        """Log how much the hulls reveal, for the node's owner, before they leave."""
         partition = self.site.partition
         log.info(
             "partition %d: %d of %d training points (%.1f%%) are vertices of hulls and would leave"
@@ -151,7 +151,7 @@ class HullClient(HullHalf, ClassifierClient):
             )
 
     def _proposal(self, public: PublicParameters) -> str:
-        """The smallest change of hull.epsilon and hull.cap with which at most `MAX_SHARE` of the
+        """The smallest change of hull.epsilon and hull.cap that lets at most `MAX_SHARE` of the
         points leave."""
         caps = sorted({public.cap, min(public.cap, 8), min(public.cap, 6)}, reverse=True)
         for epsilon in public.epsilon * 2.0 ** np.arange(8):

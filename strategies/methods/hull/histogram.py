@@ -26,12 +26,11 @@ from curvfed.strategies.hull.classifier_choice import KEYS, calibrate, train_cla
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls
 
 REACH = 4.0
-"""Length up to which tangent vectors at the origin are in cells, at curvature -1: points within
-.0007 of the rim. Longer ones are shortened to it."""
+"""Maximum length of tangent vectors at the origin in cells, at curvature -1: points within .0007 of
+the rim. Longer ones are shortened to it."""
 
 NOISE_PASSES = 0.05
-"""Probability, at most, with which noise alone lifts any of all the empty cells over the
-threshold."""
+"""Maximum probability that noise alone lifts any of the empty cells over the threshold."""
 
 MAX_POINTS = 4000
 """Maximum number of points that the classifier is trained on, in proportion to the counts, at least
@@ -39,7 +38,7 @@ one for each cell."""
 
 
 class Cells(Half):
-    """What both halves know about a client's vector."""
+    """The form of a client's vector, known to both halves."""
 
     @cached_property
     def side(self) -> int:
@@ -142,7 +141,7 @@ class HistogramServer(Cells, NamedClassesServer):
     def evaluate(
         self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
     ) -> Evaluation:
-        """As `NamedClassesServer.evaluate`, with the hulls."""
+        """The evaluation of `NamedClassesServer`, with the hulls."""
         classifier, drawn = model.details
         evaluation = super().evaluate(replace(model, details=classifier), sums, points, summed)
         return replace(evaluation, arrays=evaluation.arrays | drawn)
