@@ -187,7 +187,7 @@ def in_order(class_names: Sequence[str]) -> list[str]:
 def check_trained(
     where: str, class_names: Sequence[str], trained: Iterable[int], scored: Iterable[int]
 ) -> None:
-    """Refuse a data set whose validation or test part has classes that its training part lacks.
+    """Refuse a validation or test part with classes that the training part lacks.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class ClientImages(Examples):
         return 0 if device.type == "cpu" else self.images.nbytes
 
     def check_test(self, shape: str, class_names: Collection[str]) -> None:
-        """Refuse test images whose shape or classes are not those of a run.
+        """Refuse test images of a shape or class that differs from those of a run.
 
         Raises
         ------
@@ -225,7 +225,7 @@ def own_images(
     Raises
     ------
     DataError
-        If there is no image, or a run that pools training and test images would train on the
+        If images are missing, or a run that pools training and test images would train on the
         node's test images.
     """
     if spec.pooled and raw.roles is not None:
@@ -327,7 +327,7 @@ def _share_by_user(
 ) -> Iterator[ClientImages]:
     """The clients' shares by user.
 
-    If users have test images beside training images, these are the clients' parts, as in the data;
+    If users have both training and test images, these are the clients' parts, as in the data;
     otherwise each client's images are split as by `share_images`.
     """
     if raw.users is None:

@@ -1,5 +1,5 @@
 """The images of a data set before partitioning: labels in memory, pixels read on demand, or in
-arrays whose shape and values are checked."""
+arrays with checked shape and values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class RawImages:
     users : (n,), int64, or None
         The number of the user of each image, where images belong to users.
     content : callable, or None
-        (index) -> bytes: what is stored of an image; None: its pixels, in colour.
+        (index) -> bytes: an image as stored; None: its pixels, in colour.
     """
 
     task: ClassVar[str] = "images"
@@ -87,7 +87,7 @@ def raw_images(
     Raises
     ------
     ValueError
-        If the numbers of images and labels differ, or a label has no class.
+        If the numbers of images and labels differ, or a label lacks a class.
     """
     if len(images) != len(labels) or (
         len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names)

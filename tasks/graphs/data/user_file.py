@@ -194,7 +194,7 @@ def _graph_set(
 
 
 def _is_empty(graph: Mapping[str, object]) -> bool:
-    """Whether there are no fields, or those of a graph without nodes."""
+    """Whether a graph lacks all fields, or nodes."""
     x = graph.get("x")
     rows = len(x) if isinstance(x, Tensor) and x.ndim else graph.get("num_nodes")
     return not graph or (isinstance(rows, int) and rows == 0)
