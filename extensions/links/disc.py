@@ -115,5 +115,5 @@ def neighbours(points: Floats, shown: Indices, is_curved: bool) -> dict[int, lis
 
 
 def _at(point: Floats) -> tuple[str, str]:
-    """The place in the SVG, whose y grows downwards."""
+    """The place in the SVG; its y grows downwards."""
     return f"{1000 * point[0]:.0f}", f"{-1000 * point[1]:.0f}"

@@ -24,8 +24,8 @@ def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
 
 
 def _pictures(run: RunFiles, parts: Parts) -> Sequence[Callable[[RunFiles], Picture | None]]:
-    """The functions that draw the pictures of this run, in order; they import what only they
-    need. Data of an added kind have those of its extension."""
+    """The functions that draw the pictures of this run, in order; each imports the modules that it
+    alone needs. Data of an added kind have those of its extension."""
     if run.hulls is not None:
         from curvfed.extensions.reports import hull_figures
 

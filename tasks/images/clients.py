@@ -171,8 +171,8 @@ class ImageSpec(Spec):
     train_subset, test_subset : int
         Numbers of training and of test images, drawn at random; 0: all.
     pooled : bool
-        Whether the data set's test images are shared out with the training images, so that there is
-        no global test set.
+        Whether the data set's test images are shared out with the training images, without a global
+        test set.
     classes_at : int
         The level of the folders of classes below a user's folder, from 1; 0: by their names and
         contents.

@@ -220,7 +220,7 @@ def read_folder(folder: Path, parts: Mapping[int, Path] | None = None, level: in
     The names of the classes are those of their folders, in alphabetical order over all parts; a
     folder without files is also a class. Reading the images raises DataError if a file is damaged
     or not an image, or if sizes differ and none is requested. If some images read together are in
-    colour, grey images get three channels. Without a test part the roles are None.
+    colour, grey images get three channels. Without a test part roles are missing.
 
     Raises
     ------
@@ -237,8 +237,8 @@ def raw_files(
     class_names: Sequence[str],
     has_test: bool = True,
 ) -> RawImages:
-    """`RawImages` of image files below `folder`, each with label and role; without a test part the
-    roles are None.
+    """`RawImages` of image files below `folder`, each with label and role; without a test part
+    roles are missing.
 
     Raises
     ------

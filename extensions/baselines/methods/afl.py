@@ -12,9 +12,9 @@ class Keys(Table):
     """Keys of AFL and Fed3R."""
 
     ridge: Rate = Field(default=0.0, ge=0)
-    """lambda times the number of examples, which is added to the diagonal of the features' second
-    moments, and with dp.unit times their trace, as private sums do not say the number; 0: AFL,
-    whose result has no ridge; above 0: Fed3R, whose authors add .01 over all examples"""
+    """lambda times the number of examples, added to the diagonal of the features' second moments,
+    and with dp.unit times their trace, as private sums do not say the number; 0: AFL, without a
+    ridge in its result; above 0: Fed3R (its authors add .01 over all examples)"""
     normalize: bool = False
     """scale features to unit length"""
 

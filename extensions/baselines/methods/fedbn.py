@@ -1,4 +1,4 @@
-"""FedBN (Li et al., ICLR 2021): FedAvg whose batch normalisation stays at each client."""
+"""FedBN (Li et al., ICLR 2021): FedAvg with batch normalisation kept at each client."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ from curvfed.strategies.errors import ConfigError
 
 
 class KeepsBatchNorm(Method):
-    """A row whose clients keep all tensors of layers with running statistics."""
+    """A method with clients that keep all tensors of layers with running statistics."""
 
     def personal_names(self, names: Collection[str], own_ends: bool = False) -> set[str]:
         """Scales, shifts and running statistics of batch normalisation.
@@ -16,7 +16,7 @@ class KeepsBatchNorm(Method):
         Raises
         ------
         ConfigError
-            If the model has no such layer.
+            If the model lacks such layers.
         """
         layers = tuple(
             name.removesuffix(suffix)

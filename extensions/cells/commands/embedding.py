@@ -79,7 +79,7 @@ class Reference:
         Raises
         ------
         DataError
-            If it is no such run.
+            If it is not such a run.
         """
         from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 

@@ -29,7 +29,7 @@ NODES_WAIT = 20.0
 """Seconds to wait for registered nodes that are not connected."""
 
 NEWS = 30.0
-"""Seconds between two lines about the progress of a run whose log has ended."""
+"""Seconds between two lines about the progress of a run after the end of its log."""
 
 SILENCE = 60.0
 """Seconds that the SuperLink may stay silent."""
