@@ -245,7 +245,7 @@ def number_labels(
     items = labels.tolist()
     try:
         spelled = {label: class_name(label) for label in set(items)}
-    except (ValueError, TypeError):  # a list is no key
+    except (ValueError, TypeError):  # a list cannot be a key
         raise DataError(
             f"{where}: {field} is {labels.dtype}; allowed are whole numbers or strings",
             key="labels",

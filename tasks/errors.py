@@ -163,7 +163,7 @@ def _is_near(written: str, candidate: str) -> bool:
 
 def did_you_mean(name: str, names: Iterable[str], lists: str) -> str:
     """The end of a sentence about an unknown name: a similar name, if there is one; and all names
-    if they are few, or else what `lists` them."""
+    if they are few, or else the command `lists`."""
     known = list(names)
     near = near_names(name, known)
     question = f'; did you mean "{near[0]}"?' if near else "."

@@ -313,7 +313,7 @@ ANY_FOLDER = ("graphs", "images", *added_by(""))
 """The possible kinds of data of an absent folder."""
 
 PEEK_FOLDERS = 1000
-"""The maximum number of entries of a folder by which a change of its contents is noticed."""
+"""Maximum number of entries of a folder that are watched for a change of its contents."""
 
 PATHS = ", ".join(dict.fromkeys(form.title for form in FORMATS))
 """The kinds of paths that are data sets."""

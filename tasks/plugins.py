@@ -237,7 +237,7 @@ def factory_of(name: str) -> Callable[..., Any]:
             f'model "{name}" is called with two arguments and these keywords: {error}',
             key="model-keywords",
         ) from None
-    except ValueError:  # a builtin has no signature
+    except ValueError:  # a builtin lacks a signature
         pass
     return partial(factory, **keywords)
 

@@ -228,7 +228,7 @@ class Task(ABC):
                 f"classes {sorted(unknown)} are not among the federation's {list(class_names)}",
                 key="unknown-class",
             )
-        # The last number is that of an unknown class, whose label is -1.
+        # The last number is that of an unknown class, with label -1.
         numbers = torch.tensor([*map(class_names.index, examples.class_names), -1])
         self.metric = examples.metric
         self.labels = numbers[torch.as_tensor(examples.labels)].to(device)

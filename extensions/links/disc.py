@@ -16,7 +16,7 @@ MOST = 2000
 """Entities that are drawn: those with most links."""
 
 FEW = 400
-"""Entities up to which the dots are large."""
+"""Maximum number of entities with large dots."""
 
 NEIGHBOURS = 5
 

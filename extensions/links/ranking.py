@@ -188,7 +188,7 @@ def make_queries(triples: Tensor, entities: Tensor, known: KnownLinks, seed: int
         All right links.
     seed : int
     """
-    # A tail that the client does not train has no row of its own.
+    # A tail that the client does not train lacks a row of its own.
     is_trained = torch.isin(triples[:, [0, 2]], entities).all(dim=1)
     triples = triples[is_trained]
     if len(triples) > QUERIES:

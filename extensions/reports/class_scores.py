@@ -31,7 +31,7 @@ MOST_CLIENTS = 10
 """Maximum number of clients with reported shares."""
 
 MOST_NUMBERED = 12
-"""Classes up to which the cells of a confusion matrix have numbers."""
+"""Maximum number of classes in a confusion matrix with numbers in its cells."""
 
 ON_COLOUR = "#0e1317"
 """Colour of text on a deep colour, on light paper and on dark paper."""

@@ -27,7 +27,7 @@ NEAR = 1.2
 exp0 these lengths become norms of 0.96 and 0.83."""
 
 _LAYERS = 4
-"""Parts in which dots are drawn, so that no class covers all others."""
+"""Number of parts to draw dots in, so that no class covers all others."""
 
 _COLUMNS = 5
 """Images in a row."""

@@ -259,7 +259,7 @@ def _part(top: Path, role: int, names: Sequence[str], is_split: bool) -> Path | 
 
 def _holds_classes(root: Path, role: int, is_split: bool) -> bool:
     names = class_folders(root)
-    # A folder called train that holds images is a class, unless it has a test folder beside it.
+    # A folder called train that holds images is a class, unless a test folder lies next to it.
     if role == TRAIN:
         return bool(names) and (is_split or not has_images(root))
     # A single folder "images" holds images of unknown classes, unless a table has their classes.

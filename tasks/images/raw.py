@@ -54,8 +54,8 @@ class RawImages:
     content: Callable[[int], bytes] | None = None
 
     def records(self, indices: Integers) -> list[bytes]:
-        """The images of these numbers with their classes, as they are stored: of no size or colour
-        that a run chooses."""
+        """The images of these numbers with their classes, as they are stored, before a run's choice
+        of size and colour."""
         content = self.content or self._pixels
         labels = self.labels[indices].tolist()
         return records_of(map(content, indices.tolist()), labels, self.class_names)

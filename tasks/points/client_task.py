@@ -33,7 +33,7 @@ class PointModelSpec:
 
     def build(self, seed: int) -> nn.Module:
         """The model; its start does not depend on the seed."""
-        with seeded(seed):  # whose draws the zeros replace
+        with seeded(seed):  # the zeros replace its draws
             return TangentLogistic(self)
 
 

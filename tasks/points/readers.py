@@ -307,4 +307,4 @@ def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(
     zip(ENDINGS, (_read_npz, read_table, read_table, _read_h5ad), strict=True)
 )
-"""By the ending of the file's name."""
+"""The reader by the ending of the file's name."""

@@ -25,8 +25,8 @@ def network(keys: Keys) -> Network:
     AFL's clients send their own solutions (V_k + γI)⁻¹U_k and V_k + γI, from which its server
     computes, one client after the other, (Σ V_k + KγI)⁻¹ Σ U_k, and then takes KγI out. Every step
     of this recursion is recursive least squares for a block of rows, and its end the minimum over
-    all examples. Sums of V_k and U_k give the same, need no γ, and can be secure; they are what
-    Fed3R's clients send, and SphereFed's.
+    all examples. Sums of V_k and U_k give the same, need no γ, and can be secure; Fed3R's and
+    SphereFed's clients send them.
     """
     options = {"normalize": keys.normalize}
     return Network(head="sphere", options=options, calibration=ClosedForm)

@@ -216,7 +216,7 @@ def retrain(
             loss = cross_entropy(
                 inputs[batch] @ head[0].T + head[1], targets[batch], reduction="sum"
             )
-            with torch.no_grad():  # instead of torch.optim, whose import takes seconds
+            with torch.no_grad():  # torch.optim takes seconds to import
                 for parameter, gradient in zip(head, torch.autograd.grad(loss, head), strict=True):
                     parameter -= learning_rate / max(len(batch), 1) * gradient
     return head[0].numpy(force=True), head[1].numpy(force=True)

@@ -63,7 +63,7 @@ class FedAlaClient(OwnModel):
         self._weights = {
             name: torch.ones_like(self.own_trained[name].detach()) for name in self._names
         }
-        # 0: there is no v yet; 1: there is; 2: weights were learned, too. A tensor, as all that a
+        # 0: v does not exist yet; 1: it does; 2: weights were learned, too. A tensor, as all that a
         # client keeps.
         self._stage = torch.zeros(1)
 

@@ -38,7 +38,7 @@ METHODS = {
     "fedbn": KeepsBatchNorm(
         "fedavg whose batch normalisation stays at each client (Li et al., 2021)",
         space="flat",
-        # Names by which lists say what stays; the layers with such names stay whole.
+        # Names in lists of kept parameters; the layers with such names stay whole.
         personal=("*.running_mean", "*.running_var"),
         network=Network(options={"norm": "batch"}),
         tasks=IMAGES,

@@ -134,7 +134,7 @@ def prototypes(generator: dict[str, Tensor]) -> Tensor:
 def separation(points: Tensor, labels: Tensor, centres: Tensor, margin: float) -> Tensor:
     """The cross-entropy of the negative distances (n, C) of points (n, d) from the centres (C, d),
     with a margin added to those of their own classes."""
-    # Differences, whose gradient at a distance of 0 is 0.
+    # Differences have gradient 0 at a distance of 0.
     distances = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist")
     own = margin * F.one_hot(labels, len(centres)).to(distances.dtype)
     return F.cross_entropy(-(distances + own), labels)

@@ -110,9 +110,9 @@ class GcflServer(Aggregation):
     and a cluster is split at the same stage of training at any rate.
 
     Further details follow the authors' code: the mean is unweighted; clusters are not split in the
-    first rounds, nor with fewer than three clients; after a split all sequences start anew. Of the
-    code's two forms of GCFL+ this is the one with norms of updates, which the server knows; for the
-    other, clients would have to send norms of gradients.
+    first rounds, nor with fewer than three clients; after a split all sequences start anew. This is
+    the code's form of GCFL+ with norms of updates, which the server knows; for the code's other
+    form, clients would have to send norms of gradients.
 
     In the paper all clients take part in every round. Here a split is decided by the clients that
     replied in the round and have examples, if they are more than half of the cluster's known

@@ -169,8 +169,8 @@ class LinksClient(Learner):
 
     @torch.no_grad()
     def share(self) -> Arrays:
-        """Per link of the client: sums over its links of what `mean_terms` gives for the rows of
-        each, and the numbers of links with each row; other parameters as they are."""
+        """Per link of the client: sums over its links of `mean_terms` for the rows of each, and the
+        numbers of links with each row; other parameters as they are."""
         task: Any = self.local.task
         shared = super().share()
         for name, old in self._received.items():

@@ -21,7 +21,7 @@ MAX_NODES = 10**8
 """More nodes do not fit into memory; a larger number is a mistake."""
 
 NODE_FIELDS = ("pos", "z", "node_type", "n_id")
-"""Fields with a row for each node, which tell the number of nodes where x is absent."""
+"""Fields with a row for each node, which give the number of nodes where x is absent."""
 
 MAX_DEGREE = 64
 """The largest degree with a feature of its own in users' graphs: all clients and predictions then

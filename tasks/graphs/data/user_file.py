@@ -30,7 +30,7 @@ def is_collated(stored: object) -> bool:
     if not isinstance(stored, tuple) or len(stored) < 2:
         return False
     slices = stored[1]
-    # In a tuple of graphs the second entry is a graph, whose edge_index has two dimensions.
+    # In a tuple of graphs the second entry is a graph; its edge_index has two dimensions.
     is_cut = isinstance(slices, Mapping) and getattr(slices.get("edge_index"), "ndim", 0) == 1
     return slices is None or is_cut or isinstance(stored[-1], type)
 
