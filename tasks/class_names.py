@@ -187,7 +187,7 @@ def in_order(class_names: Sequence[str]) -> list[str]:
 def check_trained(
     where: str, class_names: Sequence[str], trained: Iterable[int], scored: Iterable[int]
 ) -> None:
-    """Refuse a data set whose validation or test part has classes that its training part lacks.
+    """Refuse a validation or test part with classes that the training part lacks.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def number_labels(
     items = labels.tolist()
     try:
         spelled = {label: class_name(label) for label in set(items)}
-    except (ValueError, TypeError):  # a list is no key
+    except (ValueError, TypeError):  # a list cannot be a key
         raise DataError(
             f"{where}: {field} is {labels.dtype}; allowed are whole numbers or strings",
             key="labels",

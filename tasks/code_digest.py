@@ -14,7 +14,7 @@ SCALARS = (bool, int, float, str, bytes, type(None))
 """Types of constants that are part of the code."""
 
 GENERATED = ("__doc__", "__module__", "__dict__", "__weakref__")
-"""Attributes of a class that say nothing about what it computes."""
+"""Attributes of a class that do not affect its computations."""
 
 HOLDERS = (property, staticmethod, classmethod, partial)
 HELD = ("fget", "fset", "__func__", "func")
@@ -69,8 +69,8 @@ def _package(value: Any) -> str:
 
 
 def _text(value: Any, package: str, names: dict[str, Any], seen: set[Any]) -> str:
-    """A value of code whose global names are `names`, and once each class and function of the
-    package with all that it consists of."""
+    """The text of a value; `names` are the globals of its code. The parts of each class and
+    function of the package are listed once."""
     if isinstance(value, SCALARS):
         return repr(value)
     if isinstance(value, frozenset):
@@ -86,7 +86,7 @@ def _text(value: Any, package: str, names: dict[str, Any], seen: set[Any]) -> st
 
 
 def _parts(value: Any, names: dict[str, Any]) -> Iterable[Any]:
-    """What a value consists of; nothing for an object of any other kind."""
+    """The parts of a value; empty for an object of any other kind."""
     if isinstance(value, tuple):
         return value
     if isinstance(value, type):

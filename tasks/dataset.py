@@ -1,4 +1,4 @@
-"""A data set: where it is, what reads it, and how it is shared out among the clients of a run."""
+"""A data set: its place, its reader, and its partition among the clients of a run."""
 
 import copy
 import logging
@@ -58,9 +58,9 @@ class Place(NamedTuple):
     exists : bool
         Whether the files are on this machine.
     notes : tuple of str
-        What a user should know about the files.
+        Notes for the user about the files.
     kind : str
-        For a user's path, what it is and why.
+        For a user's path, its kind of data and the reason.
     """
 
     text: str
@@ -110,7 +110,7 @@ class Dataset(ABC):
 
     @classmethod
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
-        """The data set of a run's configuration, whose defaults are resolved."""
+        """The data set of a run's configuration with resolved defaults."""
         dataset = cls.configured(run, cache)
         if run.dp.unit == "record":
             dataset.record_split = RecordSplit.of_seed(run)
@@ -139,7 +139,7 @@ class Dataset(ABC):
 
     @abstractmethod
     def part(self, partition_id: int, num_partitions: int) -> Any:
-        """The examples of one client, whose number is checked."""
+        """The examples of one client; its number is already checked."""
 
     @abstractmethod
     def own_data(self, raw: Any) -> Any:
@@ -183,7 +183,7 @@ class Dataset(ABC):
 
     @staticmethod
     def unused(run: Any, examples: Any, model: str) -> list[str]:
-        """What a network does not use of a client's examples, in words."""
+        """Parts of a client's examples that a network does not use, in words."""
         return []
 
     def locate(self, name: str = "") -> Located[Any]:
@@ -298,7 +298,7 @@ class Dataset(ABC):
 
     def test(self, path: Path | None = None) -> Any:
         """The server's test examples: those of a path, or the test part of the data set; None if
-        there are none."""
+        missing."""
         return None
 
     def prepared(
@@ -330,7 +330,7 @@ class Dataset(ABC):
         Raises
         ------
         DataError
-            If a user's own data are absent or unfit, or absent data have no download.
+            If a user's own data are absent or unfit, or absent data cannot be downloaded.
         """
         sources = self.sources()
         if sources:

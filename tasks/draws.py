@@ -127,7 +127,7 @@ class Dropout(nn.Dropout):
     """Torch's dropout, with the draws of this thread."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """As `torch.nn.Dropout`."""
+        """The same as `torch.nn.Dropout`."""
         draws = generator(input.device)
         if draws is None or not self.training or not 0 < self.p < 1:
             return super().forward(input)

@@ -28,7 +28,7 @@ allowed."""
 
 
 class KeyedError(Exception):
-    """An error with a short stable key beside its text.
+    """An error with a text and a short stable key.
 
     Programs compare the key; the text may be reworded at any time. The key begins with the area of
     the class and ends with the kind of error, as in "config.too-few-clients".
@@ -63,17 +63,18 @@ class KeyedError(Exception):
 
 
 class SafeError(KeyedError):
-    """An error whose text is safe to send. The server learns only the class of any other error."""
+    """An error with a text that is safe to send. The server learns only the class of any other
+    error."""
 
     names: tuple[str, ...] = ()
-    """Parts of the text that a real node leaves out of what it sends."""
+    """Parts of the text that a real node removes before it sends the text."""
 
 
 class DataError(SafeError, ValueError):
     """Data that are absent, unreadable or unfit for a run.
 
-    The text names files, shapes and what is allowed, never a value of the data. A node with data
-    of its own removes the names of files and columns before it sends the text.
+    The text names files, shapes and requirements, never a value of the data. A node with data of
+    its own removes the names of files and columns before it sends the text.
 
     Parameters
     ----------
@@ -92,8 +93,8 @@ class DataError(SafeError, ValueError):
 
 
 class ModelError(SafeError, ValueError):
-    """A network that the data of a run cannot have; the text names the key, its value and what is
-    allowed."""
+    """A network that the data of a run cannot have; the text names the key, its value and the
+    allowed values."""
 
     area = "config"
 
@@ -162,7 +163,7 @@ def _is_near(written: str, candidate: str) -> bool:
 
 def did_you_mean(name: str, names: Iterable[str], lists: str) -> str:
     """The end of a sentence about an unknown name: a similar name, if there is one; and all names
-    if they are few, or else what `lists` them."""
+    if they are few, or else the command `lists`."""
     known = list(names)
     near = near_names(name, known)
     question = f'; did you mean "{near[0]}"?' if near else "."

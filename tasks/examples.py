@@ -167,7 +167,7 @@ class Examples(ABC):
 
     @abstractmethod
     def bytes_on(self, device: torch.device) -> int:
-        """Bytes that a task needs on a device beside these data in main memory."""
+        """Bytes that a task needs on a device, in addition to these data in main memory."""
 
     @abstractmethod
     def computed_digest(self) -> str:

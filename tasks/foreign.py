@@ -1,4 +1,4 @@
-"""Files and folders of other tools that are not read: their kinds, and what to give instead."""
+"""Files and folders of other tools that are not read: their kinds, and the data to give instead."""
 
 import zipfile
 from itertools import islice
@@ -40,7 +40,7 @@ BY_PATH = {
     **dict.fromkeys(_MEDMNIST_SETS, "MedMNIST's data are read by path, such as ./pathmnist.npz"),
     **dict.fromkeys(_FOLDERS, AS_IMAGES),
 }
-"""How to give data sets that have no name here, by their usual name."""
+"""How to give data sets that lack a name here, by their usual name."""
 
 PFLLIB = (
     "PFLlib's pickled arrays, not opened as a pickle could run code",
@@ -115,7 +115,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def kind_of_file(path: Path) -> tuple[str, str] | None:
-    """The kind of a file that is not read, and what to give instead; None for other files."""
+    """The kind of a file that is not read, and the data to give instead; None for other files."""
     if path.suffix.lower() == ".npz":
         return _kind_of_arrays(path)
     if added := _kind_of_added(path):

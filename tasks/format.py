@@ -1,4 +1,4 @@
-"""A format of data: how it is recognised, and what reads it."""
+"""A format of data: its recognition and its reader."""
 
 import zipfile
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""What a path is: each format recognises its files and folders by their content and says why, and
-the first that does decides."""
+"""The format of a path: each format recognises its files and folders by their content and says why;
+the first match decides."""
 
 import json
 import os
@@ -28,7 +28,7 @@ IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
 
 @dataclass(frozen=True)
 class Decision:
-    """What a path is, and why.
+    """The format of a path, and the reason.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ _DECISION: LastRead[Decision] = LastRead()
 
 
 def decide(path: Path) -> Decision:
-    """What a path is; an absent one by the end of its name.
+    """The format of a path; for an absent one by the end of its name.
 
     Raises
     ------
@@ -290,7 +290,7 @@ UNCLEAR = tuple(form for kind in ADDED.values() for form in kind.unclear)
 """The formats of paths that may hold several kinds of data. They decide first."""
 
 UNKNOWN = Format("of no known kind", tuple(KINDS), str)
-"""What the reader of each task refuses in its own words."""
+"""The format of all other paths; the reader of each task refuses them in its own words."""
 
 _ABSENT = {
     **dict.fromkeys(STORED, ("nodes", "graphs")),
@@ -304,16 +304,16 @@ _ENDINGS = dict.fromkeys(
 )
 
 ABSENT = {ending: (*_ABSENT.get(ending, ()), *added_by(ending)) for ending in _ENDINGS}
-"""What an absent path may be, by the end of its name."""
+"""The possible kinds of data of an absent path, by the end of its name."""
 
 FILE_ENDINGS = (*ABSENT, *(f"{ending}.gz" for ending in TABLES))
-"""What the names of data sets that are files end in."""
+"""Ends of the names of data sets that are files."""
 
 ANY_FOLDER = ("graphs", "images", *added_by(""))
-"""What an absent folder may be."""
+"""The possible kinds of data of an absent folder."""
 
 PEEK_FOLDERS = 1000
-"""The maximum number of entries of a folder by which a change of its contents is noticed."""
+"""Maximum number of entries of a folder that are watched for a change of its contents."""
 
 PATHS = ", ".join(dict.fromkeys(form.title for form in FORMATS))
 """The kinds of paths that are data sets."""

@@ -1,4 +1,4 @@
-"""Generated data: trees whose nodes have topics and words, and uniform points of two classes."""
+"""Generated data: trees of nodes with topics and words, and uniform points of two classes."""
 
 import hashlib
 import math
@@ -39,8 +39,8 @@ class Tree:
 
 
 def generate_tree(seed: int, client: int) -> Tree:
-    """The graph of client number `client`, 0 or more, in the data set `trees`: a hierarchy whose
-    branching differs from client to client. The same arguments give the same graph.
+    """The graph of client number `client`, 0 or more, in the data set `trees`: a hierarchy with a
+    branching that differs from client to client. The same arguments give the same graph.
 
     The graph is a random tree of 150 to 300 nodes, the branching between 2 (deep) and 8 (flat),
     with a few siblings linked, so that there are triangles. Mean Forman-Ricci curvature is
@@ -178,7 +178,7 @@ class Hyperplane:
 
 
 def _defect(points: Floats, k: float) -> Floats:
-    """1 − k‖x‖² as a product, which has no cancellation near the boundary."""
+    """1 − k‖x‖² as a product, without cancellation near the boundary."""
     norm = math.sqrt(k) * np.hypot(points[..., 0], points[..., 1])
     return (1 - norm) * (1 + norm)
 

@@ -43,7 +43,7 @@ class HeadSpec:
         other curvature they lie in the same directions, at the same distance 2 artanh s from the
         origin.
     learns_scale : bool
-        Whether τ is a parameter, trained beside fixed weights.
+        Whether τ is a parameter that is trained while the weights are fixed.
     by_means : bool
         Whether a head with class means predicts by them.
 
@@ -99,8 +99,8 @@ class LinearHead(nn.Module):
 
 
 class MeansHead(LinearHead):
-    """As `LinearHead`, and `means` (C, d), mean features of each class that are not trained; those
-    of an unknown class, and all before they are loaded, are 0.
+    """A `LinearHead` with `means` (C, d), mean features of each class that are not trained; they
+    are 0 for an unknown class, and before they are loaded.
 
     With `by_means`, evaluation predicts the class of the nearest known mean, if there is one: its
     logits are the negative squared distances.

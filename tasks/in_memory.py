@@ -85,9 +85,9 @@ def from_datasets(where: str, stored: Any, label_key: str = "") -> RawImages | R
     the column `label_key` if that is neither empty nor the default.
 
     Splits are the training, validation and test part by their names; a single one is the training
-    part. Other splits are left out, and those whose labels are all missing, -1. Without a labelled
-    test split the validation split is the test part; with one, points have no validation part, and
-    the split is left out.
+    part. Other splits are left out, and those with all labels missing, -1. Without a labelled test
+    split the validation split is the test part; with one, points lack a validation part, and the
+    split is left out.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def check_data(
     Raises
     ------
     DataError
-        Names what is wrong and what is allowed.
+        Names the fault and the requirement.
     """
     if is_dataset(item):
         return from_datasets(where, item, label_key)

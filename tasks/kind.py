@@ -1,4 +1,4 @@
-"""A kind of data: what an example is, and what a run does with such data by default."""
+"""A kind of data: its examples, and the defaults of a run with such data."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ UNMEASURED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A kind of data, whose name is the task of a run.
+    """A kind of data; its name is the task of a run.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class Kind:
         - "figures", the figures of runs on such data;
         - "global-model", in place of those of `curvfed.server_app.global_model`;
         - "predict", in place of the prediction of classes by `curvfed.deployments.predict`;
-        - "expectation", a function from a run's configuration to what its data let expect of
-          curvature before any run, or None.
+        - "expectation", a function from a run's configuration to the gain from curvature that its
+          data suggest before any run, or None.
     built_in : str
         The data set that needs no files.
     named : str
-        What the names of a client are names of.
+        The noun for the names of a client.
     models : tuple of str
         The networks, by name; () for a logistic model alone.
     default_models : mapping of str or int to str
@@ -85,11 +85,11 @@ class Kind:
         The formats that an extension adds, which decide before all others; those of the second
         come first and are in no list, as a path may also hold another kind.
     endings : tuple of str
-        What an absent path may end in that holds data of an added kind; "" for a folder.
+        Ends of an absent path that may hold data of an added kind; "" for a folder.
     files_hint, memory_hint : str
         Such data in files, and in Python, for error texts.
     foreign : callable or None
-        What a file or folder of another tool with such data is, and what to give instead.
+        The kind of a file or folder of another tool with such data, and the data to give instead.
     arrays_file : str
         The file with arrays of a run on such data, which its pictures are drawn from.
     method : str
@@ -153,12 +153,12 @@ class Kind:
         return self.has_validation and bool(shares < 1)
 
     def default_model(self, space: str, channels: int = 0) -> str:
-        """The network of a method of this space; for images of this number of channels; "" if there
-        is none."""
+        """The network of a method of this space; for images of this number of channels; "" if
+        missing."""
         return self.default_models.get(channels if self.has_shape else space, "")
 
     def part(self, role: str) -> Any:
-        """The code of a role of `parts`; None if this kind has no such part.
+        """The code of a role of `parts`; None if this kind lacks the part.
 
         Raises
         ------

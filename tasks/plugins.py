@@ -1,5 +1,5 @@
-"""What extensions and other packages add, such as methods, models and data sets, by their entry
-points. It is imported on demand."""
+"""The additions of extensions and other packages, such as methods, models and data sets, by their
+entry points. They are imported on demand."""
 
 import ast
 import inspect
@@ -96,7 +96,7 @@ def extension_files() -> dict[str, Path]:
 @cache
 def of_extensions(kind: str) -> dict[str, str]:
     """The places of the group `curvfed.KIND` in `entry_points.toml` of curvfed's own extensions, by
-    name; an extension whose folder was deleted adds none."""
+    name; an extension with a deleted folder adds none."""
     places: dict[str, str] = {}
     for file in extension_files().values():
         groups = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -246,7 +246,7 @@ def factory_of(name: str) -> Callable[..., Any]:
             f'model "{name}" is called with two arguments and these keywords: {error}',
             key="model-keywords",
         ) from None
-    except ValueError:  # a builtin has no signature
+    except ValueError:  # a builtin lacks a signature
         pass
     return partial(factory, **keywords)
 

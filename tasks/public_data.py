@@ -40,7 +40,7 @@ class Located(Generic[Raw]):
     read : callable
         Reads the files, or raises DataError.
     notes : tuple of str
-        What a user should know about the files, in words.
+        Notes for the user about the files, in words.
     digest : str
         Changes with the contents of a folder; "" without folders.
     title : str
@@ -48,7 +48,7 @@ class Located(Generic[Raw]):
     path : Path or None
         The path of a user's data.
     kind : str
-        What this path is and why, in words.
+        The kind of data of this path and the reason, in words.
     """
 
     files: tuple[Path, ...]
@@ -120,7 +120,7 @@ class PublicData:
         return f"pip install {self.package} && {command}" if self.package else command
 
     def _log_checksums(self, data_dir: Path) -> None:
-        """Log what was downloaded: not every publisher states a checksum."""
+        """Log the downloaded files with their SHA-256: not every publisher states a checksum."""
         folder = self.folder(data_dir)
         if folder is None:
             return
@@ -129,7 +129,7 @@ class PublicData:
             log.info("downloaded %s, SHA-256 %s", folder / name, digest)
 
     def find_or_download(self, data_dir: Path, find: Callable[[], Result | None]) -> Result:
-        """The result of `find`, after a download if the first result is None.
+        """The result of `find`, after a download if it returns None at first.
 
         Raises
         ------
@@ -216,7 +216,7 @@ def fetch(code: str, root: Path, folder: str) -> None:
     """Run `code`, which downloads files into `folder` below its argument, and move the files into
     `root/folder`.
 
-    Each file is moved atomically. The packages have no time limit and write processed files next to
+    Each file is moved atomically. The packages lack a time limit and write processed files next to
     the raw ones, so the code runs in a separate process, in a temporary folder, and only after a
     short probe of the network.
 

@@ -51,7 +51,7 @@ class RecordSplit:
 
     @classmethod
     def of_seed(cls, run: Any) -> Self:
-        """The split of simulated clients, by the seed of a run whose defaults are resolved."""
+        """The split of simulated clients, by the seed of a run with resolved defaults."""
         key = blake2b(f"split of seed {run.seed}".encode(), digest_size=KEY_BYTES).digest()
         return cls(key, run.train_size, run.test_size, run.seed)
 

@@ -66,7 +66,7 @@ def is_own_data(dataset: str) -> bool:
 
 
 def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
-    """What a user's file or folder is; None for the name of a data set.
+    """The format of a user's file or folder; None for the name of a data set.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def decision_of(dataset: str, data_dir: Path = Path()) -> Decision | None:
     Raises
     ------
     DataError
-        If it is of a kind that is not read, or of none that is known.
+        If it is of a kind that is not read, or of an unknown kind.
     """
     try:
         path = find_path(dataset, data_dir)

@@ -139,7 +139,7 @@ IMAGE_SOURCES = {
 ALIASES = {"fashion-mnist": "fmnist"}
 
 ENDINGS = (".npz", ".csv", ".tsv", ".h5ad")
-"""What the names of files of points end in."""
+"""Ends of the names of files of points."""
 
 _FETCH = (
     "import hashlib, pathlib, sys, urllib.request as web; "
@@ -162,7 +162,7 @@ def files_at(
     *,
     task: str,
 ) -> PublicData:
-    """A data set whose files are at an address.
+    """A data set with its files at an address.
 
     Parameters
     ----------
@@ -240,4 +240,4 @@ POINT_SOURCES = {
 }
 
 STORED = (".pt", ".pth")
-"""What the names of files of `torch.save` end in."""
+"""Ends of the names of files of `torch.save`."""

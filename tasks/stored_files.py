@@ -68,7 +68,7 @@ def _size_and_time(path: str | Path) -> tuple[int, int]:
 
 def _contents_digest(path: str | Path) -> str:
     try:
-        # Folders have no contents, and a pipe would wait for its writer.
+        # Folders lack contents, and a pipe would wait for its writer.
         return xxh3_128(Path(path).read_bytes()).hexdigest() if os.path.isfile(path) else ""
     except OSError:
         return ""

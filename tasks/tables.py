@@ -21,10 +21,10 @@ UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 """The first bytes of a text in UTF-16."""
 
 SEEN = 20
-"""Lines that tell what a table holds."""
+"""Number of lines that determine the contents of a table."""
 
 PEEK = 2**16
-"""The number of bytes that these lines are looked for in."""
+"""Maximum number of bytes searched for these lines."""
 
 SEPARATORS = (",", ";", "\t")
 

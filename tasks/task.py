@@ -64,7 +64,7 @@ def roc_auc(scores: Tensor, positive: Tensor) -> float | None:
     Returns
     -------
     float or None
-        None where there is no pair or a score is not finite.
+        None without a pair or if a score is not finite.
     """
     num_positive = int(positive.sum())
     num_negative = len(positive) - num_positive
@@ -124,7 +124,8 @@ def filled_up(numbers: Tensor, size: int) -> Tensor:
 
 
 class IndependentExamples(Protocol):
-    """A task whose loss of an example depends on no other, so that a step may use any of them.
+    """A task in which the loss of an example depends on that example alone, so that a step may use
+    any of them.
 
     Attributes
     ----------
@@ -164,7 +165,7 @@ class Task(ABC):
     examples : Examples or ClientPoints
     class_names : tuple of str
         The classes that number the labels and the logits: those of the federation, or the client's
-        own if the clients have no common classes.
+        own if the clients lack common classes.
     device : torch.device
 
     Attributes
@@ -227,7 +228,7 @@ class Task(ABC):
                 f"classes {sorted(unknown)} are not among the federation's {list(class_names)}",
                 key="unknown-class",
             )
-        # The last number is that of an unknown class, whose label is -1.
+        # The last number is that of an unknown class, with label -1.
         numbers = torch.tensor([*map(class_names.index, examples.class_names), -1])
         self.metric = examples.metric
         self.labels = numbers[torch.as_tensor(examples.labels)].to(device)

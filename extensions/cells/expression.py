@@ -1,5 +1,5 @@
-"""The expression of the cells of an `.h5ad`, and the cells of a client that have no coordinates in
-the disc."""
+"""The expression of the cells of an `.h5ad`, and the cells of a client that lack coordinates in the
+disc."""
 
 import hashlib
 from collections.abc import Sequence
@@ -225,7 +225,7 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
     Raises
     ------
     DataError
-        If the file has no log-normalised expression, or lacks a gene.
+        If the file lacks log-normalised expression, or a gene.
     """
     stored = expression(read(path), path)
     missing = sorted(set(genes) - set(stored.genes))

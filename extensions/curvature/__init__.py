@@ -1,1 +1,1 @@
-"""How curved the clients' graphs are, and what gain the shape of links lets expect."""
+"""The curvature of the clients' graphs, and the gain to expect from the shape of links."""

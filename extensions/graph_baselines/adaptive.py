@@ -131,7 +131,7 @@ class AdaptiveNet(nn.Module):
         return supervised + F.mse_loss(logits[0], self._constants_of(inputs).predictions)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
-        """log Ŷ, (N, C): logits whose softmax is Ŷ."""
+        """log Ŷ, (N, C): logits with softmax Ŷ."""
         logits = (*self.branches(inputs), self._constants_of(inputs).predictions)
         smooth, deep, plain, passed, extracted = (branch.softmax(dim=1) for branch in logits)
         mixed = torch.lerp((deep + plain + passed) / 3, (smooth + extracted) / 2, self.confidence)
@@ -263,8 +263,8 @@ def pass_messages(weights: Tensor, logits: Tensor, sign: nn.Module) -> Tensor:
 def homophily_confidence(
     inputs: GraphInputs, rows: Tensor, labels: Tensor, num_classes: int
 ) -> float:
-    """The homophily confidence score: the share of masked training nodes whose class their
-    neighbourhoods predict.
+    """The homophily confidence score: the share of masked training nodes that their neighbourhoods
+    classify correctly.
 
     Half of the training nodes are masked, drawn from dropout's generator. The labels of the others
     are propagated, Y ← κ Y₀ + (1 − κ) Â Y, Â the normalised adjacency with self-loops. Rows of Y₀

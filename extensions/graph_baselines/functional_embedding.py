@@ -26,7 +26,7 @@ class MaskedLinear(nn.Module):
     Parameters
     ----------
     linear : Linear
-        The map to mask, whose parameters are shared. The mask starts at 1.
+        The map to mask; its parameters are shared. The mask starts at 1.
     threshold : float
         In [0, 1].
     """

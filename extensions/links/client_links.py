@@ -16,7 +16,7 @@ from curvfed.tasks.examples import Examples, sha256
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientLinks(Examples):
-    """Links of a client, of a whole data set, or those that a server scores; see `Examples`, whose
+    """Links of a client, of a whole data set, or those that a server scores; see `Examples`; the
     labels are the tails.
 
     Attributes
@@ -26,7 +26,7 @@ class ClientLinks(Examples):
     history : str
         How the links were read, in words for the log.
     doubts : tuple of str
-        What may be wrong with their file, in words.
+        Possible faults of their file, in words.
     """
 
     heads: Tensor
@@ -47,7 +47,7 @@ class ClientLinks(Examples):
 
     @property
     def notes(self) -> list[str]:
-        """What may be wrong with the links, in words; see also `unfit_tests`."""
+        """Possible faults of the links, in words; see also `unfit_tests`."""
         number = len(torch.unique(self.relations))
         num_tails = len(torch.unique(self.labels))
         texts = list(self.doubts)
@@ -63,7 +63,7 @@ class ClientLinks(Examples):
         return texts
 
     def statistics(self, triangles: bool = True) -> dict[str, Any]:
-        """The numbers of links, and the score of the most frequent tails; names of entities have no
+        """The numbers of links, and the score of the most frequent tails; names of entities lack
         counts."""
         sizes = {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
         return {**sizes, **self._unfit_tests(), **self.trivial_scores()}
@@ -110,7 +110,7 @@ class ClientLinks(Examples):
         return triples
 
     def check_test(self, shape: str, class_names: Sequence[str]) -> None:
-        """Accept links of which a client has some; others are not scored.
+        """Accept links if a client has some of them; others are not scored.
 
         Raises
         ------

@@ -164,7 +164,7 @@ class LinkTask(Task):
         -------
         dict
             "validation" and "score", the mean reciprocal ranks; "accuracy", Hits@1, "hits_10" and
-            "link_auc" of the test links. Parts without links have none.
+            "link_auc" of the test links. Parts without links lack scores.
         """
         assert isinstance(model, Embedding)
         figures: dict[str, float] = {}
@@ -205,7 +205,7 @@ class LinkTask(Task):
         return torch.cat(list(model.blocks(triples[:, 0], triples[:, 1], entities)))
 
     def confusion(self, model: nn.Module) -> list[int]:
-        """Empty: tails are no classes."""
+        """Empty: tails are not classes."""
         return []
 
 

@@ -110,7 +110,7 @@ class LinkDataset(Dataset):
         return self._links(raw, owners == partition_id, digest)
 
     def test(self, path: Path | None = None) -> ClientLinks | None:
-        """All links, whose test part no client trains on; those of a path are all known."""
+        """All links; no client trains on the test part, and those of a path are all known."""
         if path is None:
             return self._links(self._read())
         raw = self.locate_own(path.expanduser()).read()
@@ -186,7 +186,7 @@ class LinkDataset(Dataset):
 
     @staticmethod
     def unused(run: Any, examples: ClientLinks, model: str) -> list[str]:
-        """The relations, if there are several, whose scores do not depend on them."""
+        """The relations, if there are several and the scores do not depend on them."""
         _, relations = split_names(examples.class_names)
         if model not in SPACE_MODELS or len(relations) == 1:
             return []

@@ -16,7 +16,7 @@ MOST = 2000
 """Entities that are drawn: those with most links."""
 
 FEW = 400
-"""Entities up to which the dots are large."""
+"""Maximum number of entities with large dots."""
 
 NEIGHBOURS = 5
 
@@ -118,5 +118,5 @@ def neighbours(points: Floats, shown: Indices, is_curved: bool) -> dict[int, lis
 
 
 def _at(point: Floats) -> tuple[str, str]:
-    """The place in the SVG, whose y grows downwards."""
+    """The place in the SVG; its y grows downwards."""
     return f"{1000 * point[0]:.0f}", f"{-1000 * point[1]:.0f}"

@@ -38,7 +38,7 @@ TRIPLES = (
 )
 
 FILES = {**NETWORKS, **dict.fromkeys((".nt", ".ttl", ".owl", ".rdf"), TRIPLES)}
-"""Kinds of files by the end of their names, with what to give instead."""
+"""Kinds of files by the end of their names, with the data to give instead."""
 
 _TO_TABLES = "; Python makes tables of it here, or in the folder links:\n"
 
@@ -74,7 +74,8 @@ FOLDERS = {
 
 
 def foreign(path: Path) -> tuple[str, str] | None:
-    """The kind of a file or folder of another tool, and what to give instead; None for others."""
+    """The kind of a file or folder of another tool, and the data to give instead; None for
+    others."""
     if path.is_dir():
         return next((FOLDERS[name] for name in FOLDERS if any(path.glob(name))), None)
     ending = path.suffix.lower()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from curvfed.extensions.links.raw import RawLinks
 
 SAMPLED = 1000
-"""The most entities whose ancestors are counted: in a chain each has thousands."""
+"""Maximum number of entities in the count of ancestors: in a chain each has thousands."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Links as a kind of data: what the core asks before it imports anything of theirs."""
+"""Links as a kind of data: the answers that the core needs before it imports other code of
+theirs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from curvfed.extensions.links.unranked import NUM_UNRANKED, unfit_tests
 from curvfed.tasks.kind import Kind
 
 UNRANKED = 0.1
-"""Largest share of test links without a rank that is no warning."""
+"""Largest share of test links without a rank that does not cause a warning."""
 
 
 class LinkKind(Kind):

@@ -26,7 +26,7 @@ def links_in_memory(where: str, item: Any, reads_graphs: bool = False) -> RawLin
     Raises
     ------
     DataError
-        If there is no link, or a name is empty.
+        If links are missing, or a name is empty.
     """
     if reads_graphs and (isinstance(item, dict) or hasattr(item, "stores")):
         return edge_links(where, graph_fields(where, item))

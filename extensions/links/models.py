@@ -230,7 +230,8 @@ class Rows(Embedding):
         return distance if self.k is None else distance * (self.k.exp() * self.chart.scale)
 
     def squared_distance(self, rows: Tensor, others: Tensor) -> Tensor:
-        """Squares of the distances; flat ones have no root, whose gradient is 0 at equal rows."""
+        """Squares of the distances; flat ones are taken without a root, which has gradient 0 at
+        equal rows."""
         if self.chart is None:
             return self._apart(rows, others)
         return self.distance(rows, others).square()
@@ -274,7 +275,7 @@ class ComplEx(Embedding):
 
 
 class RotatE(ComplEx):
-    """−Σ|h·exp(iθ) − t| of complex rows, whose relations are angles (Sun et al., 2019, Eq. 3)."""
+    """−Σ|h·exp(iθ) − t| of complex rows, with angles as relations (Sun et al., 2019, Eq. 3)."""
 
     def relation_width(self, dim: int) -> int:
         """An angle for each complex number."""

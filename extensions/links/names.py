@@ -6,8 +6,8 @@ RELATION = "→ "
 """Beginning of the name of a relation among the names that a client states."""
 
 SPACE_MODELS = ("normal", "hyperboloid")
-"""The embeddings whose rows are points of a space, by the names of their coordinates. Their scores
-do not depend on the relation."""
+"""The embeddings with points of a space as rows, by the names of their coordinates. Their scores do
+not depend on the relation."""
 
 
 def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:

@@ -100,11 +100,11 @@ class FrequentTails:
 
 
 Scorer = Embedding | FrequentTails
-"""What ranks tails."""
+"""The models that rank tails."""
 
 
 class Queries:
-    """Links whose tails are ranked among candidates, without the candidates that are right too.
+    """Links with tails to rank among candidates, without the candidates that are right too.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
 
 
 def make_queries(triples: Tensor, entities: Tensor, known: KnownLinks, seed: int) -> Queries | None:
-    """The links of a part that are scored; None if there are none.
+    """The links of a part that are scored; None if missing.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def make_queries(triples: Tensor, entities: Tensor, known: KnownLinks, seed: int
         All right links.
     seed : int
     """
-    # A tail that the client does not train has no row of its own.
+    # A tail that the client does not train lacks a row of its own.
     is_trained = torch.isin(triples[:, [0, 2]], entities).all(dim=1)
     triples = triples[is_trained]
     if len(triples) > QUERIES:
@@ -201,7 +201,7 @@ def frequent_mrr(
     triples: Tensor, is_train: Tensor, is_test: Tensor, num_entities: int, num_relations: int
 ) -> float | None:
     """The mean reciprocal rank of the most frequent tails on the test links (n,) among the links
-    (n, 3) of a client; None if there are none between entities of training links.
+    (n, 3) of a client; None without test links between entities of training links.
 
     Examples
     --------

@@ -30,9 +30,9 @@ class RawLinks:
     parts : (n,), int64, or None
         0 training, 1 validation, 2 test, if the data set has its own split.
     history : tuple of str
-        How they were read, and what is left out, in words.
+        How they were read, and the omissions, in words.
     notes : tuple of str
-        What may be wrong with them, in words.
+        Possible faults of the links, in words.
     """
 
     task: ClassVar[str] = "links"
@@ -75,7 +75,7 @@ def raw_links(
     Raises
     ------
     DataError
-        If there is no link, or a name is empty or begins like that of a relation.
+        If links are missing, or a name is empty or begins like that of a relation.
     """
     first: dict[tuple[str, str, str], int] = {}
     left_out: Counter[str] = Counter()

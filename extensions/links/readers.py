@@ -37,8 +37,8 @@ def read_links(path: Path) -> RawLinks:
     Raises
     ------
     DataError
-        If a file cannot be read, a line has another number of names, edges are no whole numbers, or
-        there is no link.
+        If a file cannot be read, a line has another number of names, edges are not whole numbers,
+        or links are missing.
     """
     kind = ending(path)
     if kind in STORED:
@@ -92,14 +92,14 @@ def _possible_headers(
 
 
 def edge_links(where: str, fields: Mapping[str, Any]) -> RawLinks:
-    """The edges of a graph, whose nodes and relations are named by their numbers: `edge_index` (2,
+    """The edges of a graph; its nodes and relations are named by their numbers: `edge_index` (2,
     E); `edge_type` or `edge_reltype` (E,) if there are several relations; and, without features of
     nodes, three masks (E,) of a split. The history names all other fields.
 
     Raises
     ------
     DataError
-        If they have other shapes, or are no whole numbers from 0 on.
+        If they have other shapes, or are not whole numbers from 0 on.
     """
     present = [name for name, value in fields.items() if value is not None and name != "num_nodes"]
     arrays = {name: np.asarray(fields[name]) for name in EDGES if name in present}

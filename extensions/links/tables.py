@@ -24,7 +24,7 @@ PARTS = {"train": 0, "valid": 1, "val": 1, "validation": 1, "dev": 1, "test": 2}
 """The names of the files of a split, and their part."""
 
 ENDINGS = (".txt", ".tsv", ".csv", "", ".txt.gz", ".tsv.gz", ".csv.gz")
-"""What the names of the files of a split end in."""
+"""Ends of the names of the files of a split."""
 
 FILES_HINT = (
     "links are a .tsv or .csv file of two columns of names or of three, head, relation and"
@@ -85,8 +85,8 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
 
 
 def is_unclear(lines: Sequence[Line]) -> bool:
-    """Whether the first lines of a table are none, or one that may be a link or the names of other
-    columns."""
+    """Whether the first lines of a table are missing, or a single one that may be a link or the
+    names of other columns."""
     rows = [row for _, row in lines]
     return not rows or (
         len(rows) == 1 and not places_of(rows[0]) and not any(map(is_number, rows[0]))
@@ -125,7 +125,7 @@ def split_files(folder: Path) -> dict[Path, int]:
 
 def folder_of_links(folder: Path) -> str:
     """Why a folder holds links with their split, in words: it has the files of `SPLITS`, or tables
-    of links without a folder beside them, as pictures have; "" for other folders."""
+    of links without folders next to them, as pictures have; "" for other folders."""
     names = [file.name for file in split_files(folder)]
     if not names:
         return ""

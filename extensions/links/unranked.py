@@ -1,4 +1,4 @@
-"""Test links whose figures mislead, counted at the clients and put in words."""
+"""Test links with misleading figures, counted at the clients and put in words."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -15,7 +15,7 @@ ROOTS = {
 """The synset below which the links of a data set are."""
 
 LEFT_OUT = {"mammals": {"tusker.n.01", "female_mammal.n.01"}}
-"""Synsets that are no heads, as in the data of Nickel & Kiela (2017)."""
+"""Synsets that are not heads, as in the data of Nickel & Kiela (2017)."""
 
 ABOVE = ("@", "@i")
 """The pointers to hypernyms, and from instances to theirs."""

@@ -1,5 +1,5 @@
 """Shares of right answers by class, by client and by probability, with Wilson's intervals; the
-votes on the names of groups; and a picture of what each class is taken for."""
+votes on the names of groups; and a picture of the confusion of classes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ if TYPE_CHECKING:  # which needs torch
     from curvfed.server_app.directory.array_files import HullFile
 
 Counts = Counter[tuple[int, int]]
-"""Numbers of test examples by true and predicted class; -1 is no class."""
+"""Numbers of test examples by true and predicted class; -1 is not a class."""
 
 
 NOT_FINITE = "the model's output is not finite"
-"""Why there is no prediction, except in one-shot runs, whose groups may lack a name."""
+"""Why a prediction is missing, except in one-shot runs, where groups may lack a name."""
 
 BANDS = (0.0, 0.5, 0.7, 0.9, 1.0)
-"""Bounds of probability between which the share of right answers is told."""
+"""Bounds of probability between which the share of right answers is reported."""
 
 MOST_CLIENTS = 10
-"""Clients whose shares are told."""
+"""Maximum number of clients with reported shares."""
 
 MOST_NUMBERED = 12
-"""Classes up to which the cells of a confusion matrix have numbers."""
+"""Maximum number of classes in a confusion matrix with numbers in its cells."""
 
 ON_COLOUR = "#0e1317"
 """Colour of text on a deep colour, on light paper and on dark paper."""
@@ -65,8 +65,7 @@ def count_pairs(labels: Indices, predicted: Indices) -> Counts:
 
 
 def run_counts(run: RunFiles) -> Counts:
-    """Counts on the server's test data, or where it has none on all clients', after the last
-    round."""
+    """Counts on the server's test data, or without these on all clients', after the last round."""
     if run.global_test is not None:
         return count_pairs(run.global_test.labels, run.global_test.predicted)
     return sum(_counts_by_client(run).values(), Counter())
@@ -100,17 +99,17 @@ def _counts_by_client(run: RunFiles) -> dict[int, Counts]:
 
 
 def recalls(counts: Counts, names: Sequence[str], no_class: str = NOT_FINITE) -> list[Share]:
-    """Each class's share of test examples that are recognised, the worst first, and what it is most
-    often taken for.
+    """Each class's share of test examples that are recognised, the worst first, and its most
+    frequent wrong prediction.
 
     Parameters
     ----------
     counts : Counter of (int, int)
-        By the numbers of the true and of the predicted class; a prediction of -1 is no class.
+        By the numbers of the true and of the predicted class; a prediction of -1 is not a class.
     names : sequence of str
         A class without a name is called by its number.
     no_class : str
-        What -1 is.
+        The name of -1.
     """
     names = class_labels(names, 1 + max(map(max, counts), default=-1))
     shares = []

@@ -36,8 +36,8 @@ def classes(run: RunFiles) -> Picture | None:
 
 
 def curvature_by_graph(run: RunFiles) -> Picture | None:
-    """Curvature of the space against Forman-Ricci curvature of the graph, for the clients that tell
-    both."""
+    """Curvature of the space against Forman-Ricci curvature of the graph, for the clients that
+    report both."""
     forman, courses = curvatures(run)
     clients = [client for client in run.partitions if client in forman and client in courses]
     if not clients:

@@ -98,7 +98,7 @@ None is stated. Who publishes the model chooses it, and adds `license:` to the h
 
 
 def write_card(run: Run, summary: Mapping[str, Any]) -> None:
-    """Write the card of a completed run, beside the model if there is one.
+    """Write the card of a completed run, next to the model if there is one.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def model_card(
 
 
 def _quoted(text: str) -> str:
-    """A text in YAML: as in JSON, but a pair of surrogates is no character there."""
+    """A text in YAML: as in JSON, but a pair of surrogates is not a character there."""
     return "".join(
         letter if letter.isprintable() else f"\\U{ord(letter):08x}"
         for letter in json.dumps(text, ensure_ascii=False)

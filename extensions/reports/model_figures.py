@@ -27,7 +27,7 @@ NEAR = 1.2
 exp0 these lengths become norms of 0.96 and 0.83."""
 
 _LAYERS = 4
-"""Parts in which dots are drawn, so that no class covers all others."""
+"""Number of parts to draw dots in, so that no class covers all others."""
 
 _COLUMNS = 5
 """Images in a row."""
@@ -127,8 +127,8 @@ def _in_disc(kept: Indices, points: Floats, stars: Floats, how: str) -> View:
 
 
 def _plane(rows: Floats) -> tuple[Floats, float]:
-    """The plane (d, 2) of the two principal components of rows (m, d), whose largest entries are
-    positive, and its share of the sum of squares."""
+    """The plane (d, 2) of the two principal components of rows (m, d), with positive largest
+    entries, and its share of the sum of squares."""
     basis = _two_columns(np.linalg.eigh(rows.T @ rows)[1][:, ::-1])
     basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
     share = np.square(rows @ basis).sum() / max(np.square(rows).sum(), 1e-300)
@@ -136,7 +136,7 @@ def _plane(rows: Floats) -> tuple[Floats, float]:
 
 
 def _two_columns(rows: Floats) -> Floats:
-    """The first two columns, 0 where there are none."""
+    """The first two columns, 0 where missing."""
     return np.pad(rows[:, :2], ((0, 0), (0, max(2 - rows.shape[1], 0))))
 
 

@@ -43,8 +43,8 @@ def _main(run: RunFiles, main: Sequence[Draw]) -> Sequence[Draw]:
 
 
 def _pictures(run: RunFiles) -> Sequence[Draw]:
-    """The functions that draw the pictures of this run, in order; they import what only they
-    need."""
+    """The functions that draw the pictures of this run, in order; each imports the modules that
+    it alone needs."""
     if run.hulls is not None:
         from curvfed.extensions.reports import hull_figures
 

@@ -27,7 +27,7 @@ class TensorBoard(Sink):
 
         for file in self._folder.glob("events.out.tfevents.*"):
             file.unlink()
-        # The step makes an open TensorBoard forget what it has read of this run.
+        # The step makes an open TensorBoard forget its data of this run.
         self._writer = SummaryWriter(str(self._folder), purge_step=0, flush_secs=FLUSH)
         self._writer.add_text("configuration", _code(config), 0)
 

@@ -59,7 +59,7 @@ QUIET: dict[str, Any] = {
 
 class MLflow(Sink):
     """A sink that writes a run of an MLflow experiment, in the store of `mlflow.tracking-uri` or of
-    MLFLOW_TRACKING_URI, or in `mlflow.db` beside the run directories.
+    MLFLOW_TRACKING_URI, or in `mlflow.db` next to the run directories.
 
     Parameters
     ----------

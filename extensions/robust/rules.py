@@ -79,7 +79,7 @@ class Median(RobustAggregation):
 
 
 class _Weighted(RobustAggregation):
-    """An average of the updates whose weights depend on the distances between them. Running
+    """An average of the updates with weights that depend on the distances between them. Running
     statistics are medians.
 
     The model moves at most `longest` times as far as an honest update, as long as fewer than half
@@ -168,12 +168,12 @@ class NearMean(_Weighted):
 
     The geometric median shows which updates are near, whatever fewer than half of the weight send.
     It is a bad model itself: clients' data differ, and it counts those most that are in the middle.
-    The mean of the others is what FedAvg makes of them. Deviations longer than the median of their
+    The mean of the near updates is FedAvg's mean. Deviations longer than the median of their
     lengths are shortened to it first (norm bounding: Sun et al., 2019), so that a multiple of the
     mean makes no step longer than that of another client. The mean of the others times −3 is no
-    farther than honest updates of clients whose data differ; but it points against the geometric
-    median, and is left out, as FLTrust (Cao et al., NDSS 2021) leaves out what points against an
-    update that it trusts.
+    farther than honest updates of clients with different data; but it points against the geometric
+    median, and is left out, as FLTrust (Cao et al., NDSS 2021) leaves out updates that point
+    against one that it trusts.
     """
 
     name = "near-mean"

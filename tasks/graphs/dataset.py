@@ -152,7 +152,7 @@ Raw = RawGraph | RawGraphs
 
 
 class GraphDataset(Dataset):
-    """One graph whose nodes are classified, or many that are classified.
+    """One graph with classified nodes, or many classified graphs.
 
     Graphs are cleaned, split (once, over all clients) and partitioned; edges between clients are
     dropped. A public graph is first cut to its largest connected component (the protocol of
@@ -230,7 +230,7 @@ class GraphDataset(Dataset):
 
         With D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data
         set, one client). A data set is split once over all its graphs and partitioned at random
-        among its clients; `spec.partition` has no effect.
+        among its clients; `spec.partition` is ignored.
 
         Raises
         ------
@@ -296,7 +296,7 @@ class GraphDataset(Dataset):
         num_features: int,
         num_classes: int,
     ) -> ModelSpec:
-        """The graph network, whose width is `embedding-dim`."""
+        """The graph network, of width `embedding-dim`."""
         if run.embedding_dim == 0:
             raise ModelError(
                 f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",

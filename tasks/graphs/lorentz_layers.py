@@ -96,8 +96,8 @@ def lorentz_linear(
 ) -> Tensor:
     """M space + t mᵀ + b, the space coordinates of a Lorentz linear layer (FlatLand, Eq. 4).
 
-    t = √(1 + |c||space|²) is the time in units of the radius, √|c| times that of the paper, whose
-    column is √|c| m: the layer then has a limit in flat space, where t is 1.
+    t = √(1 + |c||space|²) is the time in units of the radius, √|c| times the paper's time. The
+    paper's column is √|c| m: the layer then has a limit in flat space, where t is 1.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def _time_above(square: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def refuse_autocast(x: Tensor) -> None:
-    """Raise RuntimeError under automatic mixed precision, whose bfloat16 products would not fit the
+    """Raise RuntimeError under automatic mixed precision: its bfloat16 products would not fit the
     float32 rest."""
     if torch.is_autocast_enabled(x.device.type):
         raise RuntimeError(

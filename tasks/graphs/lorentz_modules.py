@@ -54,7 +54,7 @@ def convolve(
     s = product + t mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours, in
     flat space their weighted mean; ReLU is applied to g·low + (1 - g)(s - low), a mixture of the
     space parts of low-pass and high-pass. (Most rows of the high-pass itself are not time-like and
-    have no centroid.)
+    lack a centroid.)
 
     Parameters
     ----------
@@ -321,7 +321,7 @@ class LorentzConv(nn.Module):
         Raises
         ------
         DataError
-            If `edge_index` is no such tensor, or an edge has a node outside 0..N-1.
+            If `edge_index` is not such a tensor, or an edge has a node outside 0..N-1.
         """
         adjacency = _adjacency(edge_index, len(space), space.dtype)
         product = space @ self.weight.t()

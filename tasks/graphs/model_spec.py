@@ -77,8 +77,7 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         "lorentz-gcn": ("PooledLorentzGCN",),
     },
 }
-"""By task and name: the class in `curvfed.tasks.graphs.graph_models`, and that of its
-layers."""
+"""The class by task and name in `curvfed.tasks.graphs.graph_models`, and that of its layers."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,7 @@ class CurvatureMap:
     inverse : callable
         K -> k, for K in the open range of `radius`.
     deviation : float
-        The k of a graph whose mean Ricci curvature is one standard deviation above the clients'
-        mean.
+        The k of a graph with a mean Ricci curvature one standard deviation above the clients' mean.
     """
 
     radius: Callable[[Tensor], Tensor]
@@ -180,10 +179,10 @@ class CurvedNet(nn.Module):
 
 
 DIMENSIONS = 5
-"""Of the space that is fitted."""
+"""Dimension of the space that is fitted."""
 
 NODES = 300
-"""Maximum number of nodes of the graph's largest component whose distances are fitted."""
+"""Maximum number of nodes, from the graph's largest component, in a fit of distances."""
 
 
 def fitted_curvature(graph: ClientGraph, cache_dir: Path | None = None) -> float:
@@ -284,7 +283,7 @@ def mean_ricci(
 
 
 def cached_number(path: Path | None, compute: Callable[[], float]) -> float:
-    """The number stored in a file; if there is none, it is computed and stored."""
+    """The number stored in a file; if missing, it is computed and stored."""
     if path is not None and (stored := _read(path)) is not None:
         return stored
     value = compute()

@@ -158,7 +158,7 @@ def neighbour_sums(
     Returns
     -------
     Constant, (N, N), sparse CSR
-        Without self-loops: an isolated node has no entry.
+        Without self-loops: isolated nodes lack entries.
     """
     rows, columns = edge_index
     values = torch.ones(len(columns), dtype=dtype, device=columns.device)
@@ -179,7 +179,7 @@ def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -
     Returns
     -------
     Constant, (count, N), sparse CSR
-        A group without rows has no entry.
+        Groups without rows lack entries.
     """
     places = torch.arange(len(owner) + 1, device=owner.device)
     values = torch.ones(len(owner), dtype=dtype, device=owner.device)

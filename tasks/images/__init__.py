@@ -12,8 +12,8 @@ from typing import BinaryIO, Literal
 from curvfed.tasks.errors import DataError
 
 EXTENSIONS = (".jpg", ".jpeg", ".jfif", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""As in torchvision, and .jfif, which browsers call JPEG. Other files are counted and left out;
-hidden files and folders are ignored."""
+"""torchvision's extensions, and .jfif, which browsers use for JPEG. Other files are counted and
+left out; hidden files and folders are ignored."""
 
 HIDDEN = (
     "__macosx",

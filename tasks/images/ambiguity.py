@@ -59,7 +59,7 @@ def check_classes(folder: Path, root: Path, images: Mapping[ClassFolder, Sequenc
     Raises
     ------
     DataError
-        If folders hold the same folders, more images lie beside than in them, they have the names
+        If folders hold the same folders, more images lie outside than in them, they have the names
         of numbered parts, or a table assigns other classes to the images.
     """
     names = [entry.name for entry in images]

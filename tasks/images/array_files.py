@@ -208,8 +208,8 @@ def joined_splits(
     """The images of a data set with parts by role. Labels are numbers in `class_names`, or
     themselves the names.
 
-    Without a test part the validation part is the test part, as in folders; without both there are
-    no roles.
+    Without a test part the validation part is the test part, as in folders; without both the roles
+    are missing.
 
     Raises
     ------

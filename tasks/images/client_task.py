@@ -36,7 +36,7 @@ def objective(
     negatives : str
         "one" of the other classes, drawn per image and step, or "all" of them.
     mixup : float
-        Coefficient ≥ 0 of the second term; the paper has none, its authors' code 2.
+        Coefficient ≥ 0 of the second term; 0 in the paper, 2 in its authors' code.
     """
     if kind == "triplet":
         return partial(triplet, margin, negatives, mixup)
@@ -61,7 +61,7 @@ def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     Parameters
     ----------
     model : ImageNet
-        With a `PrototypeHead`, whose logits are −d.
+        With a `PrototypeHead`; its logits are −d.
     """
     return cast(PrototypeHead, model.head).distances(model.features(images), labels[:, None]).mean()
 
@@ -77,7 +77,7 @@ def triplet(
     margin, negatives, mixup
         As in `objective`; m is the margin.
     model : ImageNet
-        With a `PrototypeHead`, whose logits are −d.
+        With a `PrototypeHead`; its logits are −d.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def evaluate(
     Raises
     ------
     DataError
-        If a class is not among `class_names`, or there are no test images.
+        If a class is not among `class_names`, or test images are missing.
     """
     task = ImageTask(images, class_names, device)
     with torch.no_grad():

@@ -80,7 +80,7 @@ class ClientImages(Examples):
         return 0 if device.type == "cpu" else self.images.nbytes
 
     def check_test(self, shape: str, class_names: Collection[str]) -> None:
-        """Refuse test images whose shape or classes are not those of a run.
+        """Refuse test images of a shape or class that differs from those of a run.
 
         Raises
         ------
@@ -171,8 +171,8 @@ class ImageSpec(Spec):
     train_subset, test_subset : int
         Numbers of training and of test images, drawn at random; 0: all.
     pooled : bool
-        Whether the data set's test images are shared out with the training images, so that there is
-        no global test set.
+        Whether the data set's test images are shared out with the training images, without a global
+        test set.
     classes_at : int
         The level of the folders of classes below a user's folder, from 1; 0: by their names and
         contents.
@@ -225,7 +225,7 @@ def own_images(
     Raises
     ------
     DataError
-        If there is no image, or a run that pools training and test images would train on the
+        If images are missing, or a run that pools training and test images would train on the
         node's test images.
     """
     if spec.pooled and raw.roles is not None:
@@ -327,7 +327,7 @@ def _share_by_user(
 ) -> Iterator[ClientImages]:
     """The clients' shares by user.
 
-    If users have test images beside training images, these are the clients' parts, as in the data;
+    If users have both training and test images, these are the clients' parts, as in the data;
     otherwise each client's images are split as by `share_images`.
     """
     if raw.users is None:

@@ -172,7 +172,7 @@ class ImageDataset(Dataset):
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
         """A share of the training images; see `share_images`.
 
-        With `min_client_size` 0 a client may have no images.
+        With `min_client_size` 0 a client may lack images.
         """
         located = self.locate()
         settings = asdict(self.spec) | {
@@ -194,7 +194,7 @@ class ImageDataset(Dataset):
         settings: Mapping[str, Any],
         prepare: Callable[[], Iterable[Any]],
     ) -> Any:
-        """From the cache, whose key includes the digest of a folder."""
+        """The examples from the cache; its key includes the digest of a folder."""
         name = settings["dataset"].lower()
         settings = {**settings, "dataset": name, "images": located.digest}
         return super().prepared(located, number, settings, prepare)

@@ -45,8 +45,8 @@ def decoded(path: str, bits: Callable[[], int]) -> Tensor:
     three.
 
     EXIF's orientation turns images upright. For 16 bits per channel the result has the upper 8 of
-    the bits in use. An image of one colour whose picture is only in the opacity is drawn on white,
-    or on black if the colour is bright.
+    the bits in use. An image of one colour, with its picture only in the opacity, is drawn on
+    white, or on black if the colour is bright.
 
     Parameters
     ----------
@@ -220,12 +220,12 @@ def read_folder(folder: Path, parts: Mapping[int, Path] | None = None, level: in
     The names of the classes are those of their folders, in alphabetical order over all parts; a
     folder without files is also a class. Reading the images raises DataError if a file is damaged
     or not an image, or if sizes differ and none is requested. If some images read together are in
-    colour, grey images get three channels. Without a test part there are no roles.
+    colour, grey images get three channels. Without a test part roles are missing.
 
     Raises
     ------
     DataError
-        If there is no class or no image, or if the classes are ambiguous.
+        If classes or images are missing, or if the classes are ambiguous.
     """
     layout = read_layout(folder, parts, level)
     return raw_files(folder, layout.samples, layout.class_names, layout.has_test)
@@ -238,12 +238,12 @@ def raw_files(
     has_test: bool = True,
 ) -> RawImages:
     """`RawImages` of image files below `folder`, each with label and role; without a test part
-    there are no roles.
+    roles are missing.
 
     Raises
     ------
     DataError
-        If there is no file.
+        If `samples` is empty.
     """
     if not samples:
         raise DataError(f"{folder} holds no images; allowed is {LAYOUTS}", key="no-images")

@@ -1,4 +1,4 @@
-"""The layout of a folder of images: its parts, its classes, its files, and what is left out."""
+"""The layout of a folder of images: its parts, its classes, its files, and the ignored files."""
 
 import hashlib
 import json
@@ -37,17 +37,17 @@ ROLES = {
 """The word in the folder name of each role, in any case."""
 
 PICTURES = ("images", "image", "imgs", "img")
-"""Names of a folder in the folder of a class, beside folders of masks or alone."""
+"""Names of a folder in the folder of a class, alone or next to folders of masks."""
 
 UNSORTED = (*PICTURES, "unknown", "unlabelled", "unlabeled")
-"""Names of a part's only folder, whose images have no known classes."""
+"""Names of a part's only folder, with images of unknown classes."""
 
 TABLE = "val_annotations.txt"
 """TinyImageNet's published table in val/: per row a file of val/images and its class, with tabs."""
 
 WORDS = "words.txt"
-"""ImageNet's names of classes beside the parts: per row a number such as n01443537 and words, with
-a tab."""
+"""ImageNet's names of classes, next to the parts: per row a number such as n01443537 and words,
+with a tab."""
 
 
 class Layout(NamedTuple):
@@ -64,7 +64,7 @@ class Layout(NamedTuple):
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
     notes : tuple of str
-        What a user should know about the folder, in words.
+        Notes for the user about the folder, in words.
     digest : str
         SHA-256 of the class names and of all images (see `file_stamps`).
     """
@@ -188,7 +188,7 @@ def _folders_between(folder: Path, path: Path) -> Sequence[Path]:
 
 
 def _classes_at(folder: Path, level: int) -> list[ClassFolder]:
-    """The folders of classes at a level, whose parts are those of the folders above them."""
+    """The folders of classes at a level; the folders above them determine their parts."""
     paths = [folder]
     for _ in range(level):
         paths = [path / name for path in paths for name in class_folders(path)]
@@ -259,7 +259,7 @@ def _part(top: Path, role: int, names: Sequence[str], is_split: bool) -> Path | 
 
 def _holds_classes(root: Path, role: int, is_split: bool) -> bool:
     names = class_folders(root)
-    # A folder called train that holds images is a class, unless it has a test folder beside it.
+    # A folder called train that holds images is a class, unless a test folder lies next to it.
     if role == TRAIN:
         return bool(names) and (is_split or not has_images(root))
     # A single folder "images" holds images of unknown classes, unless a table has their classes.
@@ -283,7 +283,7 @@ def part_classes(root: Path) -> tuple[str, ...]:
 
 def _classes_of(role: int, root: Path, unread: list[str]) -> Iterator[ClassFolder]:
     """The folders of classes in a part. If one has its images in a folder of `PICTURES`, the
-    folders beside it, such as masks, are appended to `unread`."""
+    folders next to it, such as masks, are appended to `unread`."""
     for name in part_classes(root):
         path = root / name
         inner = class_folders(path)

@@ -65,7 +65,7 @@ def stored_pixels(where: str, values: Array) -> StoredPixels:
 def scaled_pixels(where: str, parts: Sequence[StoredPixels]) -> NDArray[np.uint8]:
     """The images of all users (n, c, h, w) in one scale, 0 to 255.
 
-    A user whose numbers are only 0 and 1 has the scale of the others.
+    A user with only the numbers 0 and 1 has the scale of the others.
 
     Raises
     ------
@@ -90,7 +90,7 @@ ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}
 """The role of the files of a part; "" are files outside of train/ and test/."""
 
 PICTURES = "raw/img_align_celeba"
-"""The folder of CelebA's images beside train/ and test/."""
+"""The folder of CelebA's images, next to train/ and test/."""
 
 Examples = tuple[StoredPixels | NDArray[np.str_], Array]
 """Images, or the names of their files (n,), and labels (n,)."""
@@ -227,7 +227,7 @@ def _with_arrays(entries: dict[str, Any]) -> dict[str, Any]:
 
 
 def _examples(where: str, entries: object) -> Examples | None:
-    """The checked examples of one user; None if there are none."""
+    """The checked examples of one user; None if missing."""
     if not isinstance(entries, dict) or not {"x", "y"} <= entries.keys():
         raise DataError(f"{where}: x and y are required", key="no-array")
     x = entries["x"]

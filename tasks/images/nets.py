@@ -114,7 +114,7 @@ def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 
 
 def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """torchvision's ResNet-18, whose stem is a 7x7 convolution and a max pooling, as HyperFed's
+    """torchvision's ResNet-18 with a 7x7 convolution and a max pooling as stem, as HyperFed's
     authors use it."""
     stem = convolution(shape[0], WIDTHS[0], 7, 2, norm).append(nn.MaxPool2d(3, 2, 1))
     return _residual(stem, 1, norm, squeezes=False)
@@ -188,7 +188,7 @@ for TIN_S."""
 def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """Two 5x5 convolutions of stride 2, to 16 and 32 channels, flattened: 1,568 features of 28x28.
 
-    It has no normalisation layers, for any `norm`, and torch's default initialisation.
+    It lacks normalisation layers, for any `norm`, and has torch's default initialisation.
     """
     channels, height, width = shape
     layers = (
@@ -261,9 +261,9 @@ def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]
     """SphereFed, Table 14: MobileNetV2 for small images; the means of 1,280 channels.
 
     As in the table, and unlike in torchvision's block, the activation is ReLU and the first block
-    has an expansion, of factor 1. The table does not list the shortcuts, which have no weights
-    here, and has a ReLU after the projections, where MobileNetV2 has none. From 64x64 on the second
-    stage halves height and width.
+    has an expansion, of factor 1. The table does not list the shortcuts, which lack weights here,
+    and has a ReLU after the projections, unlike MobileNetV2. From 64x64 on the second stage halves
+    height and width.
     """
     layers: list[nn.Module] = [convolution(shape[0], 32, 3, 1, norm)]
     channels = 32

@@ -25,7 +25,7 @@ def pixels(where: str, dtype: str | None, value: Any) -> Tensor:
     Raises
     ------
     DataError
-        If there is no image, or an array has other values or another shape.
+        If the image is missing, or an array has other values or another shape.
     """
     if value is None:
         raise DataError(

@@ -1,5 +1,5 @@
 """The images of a data set before partitioning: labels in memory, pixels read on demand, or in
-arrays whose shape and values are checked."""
+arrays with checked shape and values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class RawImages:
     users : (n,), int64, or None
         The number of the user of each image, where images belong to users.
     content : callable, or None
-        (index) -> bytes: what is stored of an image; None: its pixels, in colour.
+        (index) -> bytes: an image as stored; None: its pixels, in colour.
     """
 
     task: ClassVar[str] = "images"
@@ -54,8 +54,8 @@ class RawImages:
     content: Callable[[int], bytes] | None = None
 
     def records(self, indices: Integers) -> list[bytes]:
-        """The images of these numbers with their classes, as they are stored: of no size or colour
-        that a run chooses."""
+        """The images of these numbers with their classes, as they are stored, before a run's choice
+        of size and colour."""
         content = self.content or self._pixels
         labels = self.labels[indices].tolist()
         return records_of(map(content, indices.tolist()), labels, self.class_names)
@@ -87,7 +87,7 @@ def raw_images(
     Raises
     ------
     ValueError
-        If the numbers of images and labels differ, or a label has no class.
+        If the numbers of images and labels differ, or a label lacks a class.
     """
     if len(images) != len(labels) or (
         len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names)

@@ -40,7 +40,7 @@ class ClientPoints:
     split_digest : str
         As of `curvfed.tasks.examples.Examples`.
     history : str
-        What was left out of the data set, in words.
+        Parts of the data set that were left out, in words.
     """
 
     points: Floats
@@ -62,7 +62,7 @@ class ClientPoints:
 
     @property
     def val(self) -> Booleans:
-        """None (n,): points have no part for validation."""
+        """False (n,): points lack a part for validation."""
         return np.zeros(len(self.labels), dtype=np.bool_)
 
     def describe(self) -> str:
@@ -179,9 +179,9 @@ class RawPoints:
     test : (n,), bool, or None
         The data set's own test part, if it has one.
     names : sequence of str, (n,)
-        The names of the points in the file; empty if they have none.
+        The names of the points in the file; empty if they lack names.
     notes : tuple of str
-        What the run does not use of the file, in words for the log.
+        Parts of the file that the run does not use, in words for the log.
     """
 
     task: ClassVar[str] = "points"

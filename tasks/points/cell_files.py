@@ -1,5 +1,5 @@
-"""An `.h5ad` of AnnData, read and written entry by entry: what a run does not use need not be
-readable, and what it does not change stays as it is."""
+"""An `.h5ad` of AnnData, read and written entry by entry: unused entries need not be readable, and
+unchanged entries stay as they are."""
 
 import contextlib
 import shutil

@@ -33,7 +33,7 @@ class PointModelSpec:
 
     def build(self, seed: int) -> nn.Module:
         """The model; its start does not depend on the seed."""
-        with seeded(seed):  # whose draws the zeros replace
+        with seeded(seed):  # the zeros replace its draws
             return TangentLogistic(self)
 
 
@@ -102,6 +102,6 @@ class PointTask(Task):
         return logits
 
     def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
-        """Logits (m, C) of the "val" points, of which there are none, and of the "test" points."""
+        """Logits (m, C) of the "val" points, always empty, and of the "test" points."""
         with torch.no_grad():
             return {name: model(self._points[self.parts[name]]) for name in ("val", "test")}

@@ -43,8 +43,8 @@ class PointDataset(Dataset):
 
     If a file has a test part, this is the global test set. The two parts of Olsson are pooled and
     split again, as published. The test points of a node's own data are the file's own test part; if
-    it has none, those of `record_split`, or without it `test_size` of every class, which then keeps
-    at least one training point. There may be a single class, or no points.
+    missing, those of `record_split`, or without it `test_size` of every class, which then keeps at
+    least one training point. There may be a single class, or no points.
     """
 
     examples = ClientPoints
@@ -97,8 +97,8 @@ class PointDataset(Dataset):
         return _client(raw, indices, test, self.spec, digest)
 
     def test(self, path: Path | None = None) -> ClientPoints | None:
-        """The global test set, or the test part of a file, all of it if it has no test part; None
-        if it is empty. All points are marked as test points.
+        """The global test set, or the test part of a file, or all of a file without a test part;
+        None if it is empty. All points are marked as test points.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class PointDataset(Dataset):
         return _client(raw, indices, np.ones(len(indices), dtype=np.bool_), self.spec)
 
     def pooled(self) -> ClientPoints:
-        """The whole data set, whose training points are shared out to the clients.
+        """The whole data set; its training points are shared out to the clients.
 
         Raises
         ------

@@ -32,11 +32,11 @@ def read_points(
     path : Path
         An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8 or UTF-16,
         with or without a header; or an `.h5ad` of AnnData. The class of a table is in the column
-        `label_key`; if this is the default or there is no header, also in the last of three
+        `label_key`; if this is the default or the header is missing, also in the last of three
         columns, unless that is a coordinate or has decimals. Its coordinates are in the columns "x"
         and "y", without a "z" of numbers, or in the two other columns that hold numbers and have a
-        header that is not empty. Where the class is missing
-        (`curvfed.tasks.class_names.MISSING`) the point's label is −1.
+        header that is not empty. Where the class is missing (`curvfed.tasks.class_names.MISSING`)
+        the point's label is −1.
     curvature : float
         Negative.
         An `.npz` may say its own, positive or negative, as `curve`.
@@ -163,7 +163,7 @@ DECIMAL_CLASSES = (
     ". Decimal numbers are not guessed to be classes: if those of the last column are, name it in"
     " the first line, and set points.label-key to that name"
 )
-"""A hint for a table whose last column holds decimal numbers."""
+"""A hint for a table with decimal numbers in the last column."""
 
 AXES = ("x", "y", "z")
 """The names of columns of coordinates."""
@@ -307,4 +307,4 @@ def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(
     zip(ENDINGS, (_read_npz, read_table, read_table, _read_h5ad), strict=True)
 )
-"""By the ending of the file's name."""
+"""The reader by the ending of the file's name."""

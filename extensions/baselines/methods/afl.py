@@ -12,9 +12,9 @@ class Keys(Table):
     """Keys of AFL and Fed3R."""
 
     ridge: Rate = Field(default=0.0, ge=0)
-    """lambda times the number of examples, which is added to the diagonal of the features' second
-    moments, and with dp.unit times their trace, as private sums do not say the number; 0: AFL,
-    whose result has no ridge; above 0: Fed3R, whose authors add .01 over all examples"""
+    """lambda times the number of examples, added to the diagonal of the features' second moments,
+    and with dp.unit times their trace, as private sums do not say the number; 0: AFL, without a
+    ridge in its result; above 0: Fed3R (its authors add .01 over all examples)"""
     normalize: bool = False
     """scale features to unit length"""
 
@@ -25,8 +25,8 @@ def network(keys: Keys) -> Network:
     AFL's clients send their own solutions (V_k + γI)⁻¹U_k and V_k + γI, from which its server
     computes, one client after the other, (Σ V_k + KγI)⁻¹ Σ U_k, and then takes KγI out. Every step
     of this recursion is recursive least squares for a block of rows, and its end the minimum over
-    all examples. Sums of V_k and U_k give the same, need no γ, and can be secure; they are what
-    Fed3R's clients send, and SphereFed's.
+    all examples. Sums of V_k and U_k give the same, need no γ, and can be secure; Fed3R's and
+    SphereFed's clients send them.
     """
     options = {"normalize": keys.normalize}
     return Network(head="sphere", options=options, calibration=ClosedForm)

@@ -72,7 +72,7 @@ UNKNOWN = -1
 
 class AppleServer(Aggregation):
     """A client's reply replaces its core model w_j, and every client receives all core models;
-    there is no average.
+    nothing is averaged.
 
     Clients also get the shares p₀ of all training examples, the start of their combinations;
     with `weights = "uniform"` all shares are equal. A client that has not replied yet counts as the
@@ -110,7 +110,7 @@ class AppleServer(Aggregation):
         return self._sent[chosen]
 
     def _chosen(self, partition: int) -> list[int]:
-        """The clients whose cores this client gets."""
+        """The clients that provide cores to this client."""
         peers = [client for client in self._cores if client != partition]
         count = self.keys.cores
         if not count or count >= len(peers):
@@ -182,7 +182,7 @@ class AppleClient(Learner):
     predictions. With `apple.cores` the client keeps the last core that it got of every other client
     and uses it, as in the authors' code. Running statistics of θ start at the clients' mean
     weighted by p_0; weighted by p_i a variance could be negative. A client that joins after the run
-    began is refused (ConfigError): the others' relations have no entry for it.
+    began is refused (ConfigError): the others' relations lack an entry for it.
     """
 
     keys: Keys

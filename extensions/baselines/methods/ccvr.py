@@ -216,7 +216,7 @@ def retrain(
             loss = cross_entropy(
                 inputs[batch] @ head[0].T + head[1], targets[batch], reduction="sum"
             )
-            with torch.no_grad():  # instead of torch.optim, whose import takes seconds
+            with torch.no_grad():  # torch.optim takes seconds to import
                 for parameter, gradient in zip(head, torch.autograd.grad(loss, head), strict=True):
                     parameter -= learning_rate / max(len(batch), 1) * gradient
     return head[0].numpy(force=True), head[1].numpy(force=True)
@@ -248,11 +248,11 @@ class VirtualFeatures(Calibration):
         return self._retrained(self.check(total, examples, dim, classes, noise), head)
 
     def variances(self, features: int, classes: int) -> Floats:
-        """As `moment_variances`."""
+        """See `moment_variances`."""
         return _by_kind(moment_variances(features, classes, self.reach), features)
 
     def private_classifier(self, total: Floats, head: Arrays, noise: float) -> Arrays:
-        """As `classifier`, from plausible moments."""
+        """Weight and bias as from `classifier`, by plausible moments."""
         classes, dim = head["weight"].shape
         pieces = np.split(total, [classes, classes * (1 + dim)])
         noisy = np.concatenate([piece.reshape(classes, -1) for piece in pieces], axis=1)

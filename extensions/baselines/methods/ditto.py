@@ -19,7 +19,7 @@ class Keys(Table):
     """lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one; 0: each
     client trains alone. 1 is HyperFed's choice (Appendix B)"""
     epochs: int = Field(default=1, ge=1, le=10_000)
-    """passes per round that train a client's own model, beside local-epochs"""
+    """passes per round that train a client's own model, in addition to local-epochs"""
 
 
 class DittoClient(OwnModel):

@@ -18,10 +18,10 @@ from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.base.training import Trained, check_finite, training_only
 
 PASSES = 10
-"""The number of losses whose spread ends the first search for the weights."""
+"""Number of last losses; their spread ends the first search for the weights."""
 
 MAX_PASSES = 100
-"""The most passes of that search; the authors' code has no limit."""
+"""Maximum number of passes of that search; unlimited in the authors' code."""
 
 
 class Keys(Table):
@@ -48,8 +48,8 @@ class FedAlaClient(OwnModel):
     the authors' tables score the mixed model before it.
 
     Layers are those of the network with parameters, while the authors' code counts tensors. A
-    client's first round starts from θ, as there is no v yet; in the authors' code that is so in
-    round 1 alone. A client whose last layers equal the shared ones learns no weights.
+    client's first round starts from θ, before v exists; in the authors' code that is so in round 1
+    alone. A client with last layers equal to the shared ones learns no weights.
     """
 
     keys: Keys
@@ -63,7 +63,7 @@ class FedAlaClient(OwnModel):
         self._weights = {
             name: torch.ones_like(self.own_trained[name].detach()) for name in self._names
         }
-        # 0: there is no v yet; 1: there is; 2: weights were learned, too. A tensor, as all that a
+        # 0: v does not exist yet; 1: it does; 2: weights were learned, too. A tensor, as all that a
         # client keeps.
         self._stage = torch.zeros(1)
 

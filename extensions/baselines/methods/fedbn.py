@@ -1,4 +1,4 @@
-"""FedBN (Li et al., ICLR 2021): FedAvg whose batch normalisation stays at each client."""
+"""FedBN (Li et al., ICLR 2021): FedAvg with batch normalisation kept at each client."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ from curvfed.strategies.errors import ConfigError
 
 
 class KeepsBatchNorm(Method):
-    """A row whose clients keep all tensors of layers with running statistics."""
+    """A method with clients that keep all tensors of layers with running statistics."""
 
     def personal_names(self, names: Collection[str], own_ends: bool = False) -> set[str]:
         """Scales, shifts and running statistics of batch normalisation.
@@ -16,7 +16,7 @@ class KeepsBatchNorm(Method):
         Raises
         ------
         ConfigError
-            If the model has no such layer.
+            If the model lacks such layers.
         """
         layers = tuple(
             name.removesuffix(suffix)
@@ -38,7 +38,7 @@ METHODS = {
     "fedbn": KeepsBatchNorm(
         "fedavg whose batch normalisation stays at each client (Li et al., 2021)",
         space="flat",
-        # Names by which lists say what stays; the layers with such names stay whole.
+        # Names in lists of kept parameters; the layers with such names stay whole.
         personal=("*.running_mean", "*.running_var"),
         network=Network(options={"norm": "batch"}),
         tasks=IMAGES,

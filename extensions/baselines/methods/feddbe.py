@@ -41,8 +41,8 @@ class FedDbeServer(Average):
     """FedAvg, and the mean of all clients' features after the first round, by numbers of examples,
     which stays from then on.
 
-    In the authors' code the mean comes from training all clients once before the first round, whose
-    models are dropped; here that is the first round, and its models are averaged.
+    In the authors' code the mean comes from training all clients once before the first round, and
+    these models are dropped; here that is the first round, and its models are averaged.
     """
 
     summed_clients = "own"
@@ -139,7 +139,7 @@ class FedDbeClient(Learner):
 
     @property
     def scored(self) -> nn.Module:
-        """The model whose features are shifted."""
+        """The model with shifted features."""
         return self._shifted
 
     @staticmethod

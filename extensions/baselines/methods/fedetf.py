@@ -35,11 +35,11 @@ class FedEtfClient(Learner):
     """FedAvg's local work on the cross-entropy of β cos(g(z), w_c) + log n_kc over the classes c:
     Section 4.2.
 
-    The prototypes w_c are the corners of a regular simplex, whose cosines are −1/(C − 1): the
-    equiangular tight frame, turned at random. It needs a width of C − 1 or more; the paper has no
-    other, and here the w_c are then spread as far apart as possible. g is the linear layer of width
-    `embedding-dim`, n_kc the client's number of training examples of class c, or 1 if it has none,
-    as in the authors' code.
+    The prototypes w_c are the corners of a regular simplex, with cosines of −1/(C − 1): the
+    equiangular tight frame, turned at random. It needs a width of C − 1 or more; the paper lacks
+    smaller ones, and here the w_c are then spread as far apart as possible. g is the linear layer
+    of width `embedding-dim`, n_kc the client's number of training examples of class c, or 1 without
+    any, as in the authors' code.
 
     Fine-tuning (Section 4.3) first trains as in a round, at the rate of fine-tuning. Then it trains
     the client's copy of the prototypes and g in turn, by the cross-entropy of β cos(g(z), w_c); the

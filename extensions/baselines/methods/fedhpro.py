@@ -18,7 +18,7 @@ from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch
 
 PROTOTYPES = "hyper-prototypes"
-"""Name of the prototypes (C, l, d), l of each class, which the server sends beside the model."""
+"""Name of the prototypes (C, l, d), l of each class, which the server sends with the model."""
 
 SUMS = "sums/gradients"
 COUNTS = "counts/gradients"
@@ -43,7 +43,7 @@ class Keys(Table):
 
 
 class FedHProServer(Average):
-    """FedAvg, and l prototypes of each class whose gradients match those of the examples.
+    """FedAvg, and l prototypes of each class with gradients that match those of the examples.
 
     With the new classifier, ĝ_c is the mean over the prototypes s of class c of the gradient of
     their cross-entropy in s, and g_c the mean of the examples' gradients in their features. SGD
@@ -53,7 +53,7 @@ class FedHProServer(Average):
     examples, where the code averages the means of up to 100 augmented images of each client. The
     code's default sums the quotients of single coordinates, g_ci ĝ_ci/(|g_ci| |ĝ_ci| + 1e-6), which
     are ±1 or nearly so. The code also trains a new classifier in each round, on features that match
-    the classifier's gradients; its figure of the method has no such step, and this has none.
+    the classifier's gradients; its figure of the method lacks this step, and so does this class.
     """
 
     name = "hyper-prototypes"

@@ -36,7 +36,7 @@ class Keys(Table):
     coupling: Rate = Field(default=0.1, ge=0)
     """lambda_1, the coefficient of half that trace; 0: each client trains alone"""
     ridge: Rate = Field(default=0.0, ge=0)
-    """lambda_2, the coefficient of half the squared weights, beside weight-decay"""
+    """lambda_2, the coefficient of half the squared weights, in addition to weight-decay"""
 
 
 PULL = "pull/"
@@ -61,9 +61,9 @@ class FedMtlServer(Aggregation):
     The server keeps the w_k. It sends client k its model and the two terms of the coupling's
     gradient Σ_j Ω_kj w_j: a_k = Ω_kk and b_k = Σ_{j≠k} Ω_kj w_j, with the other models from their
     last replies. Clients that have not replied yet are at the initial model. Running statistics
-    have no gradient and are not coupled.
+    lack a gradient and are not coupled.
 
-    A client without examples has no task and no column in W. It is sent the mean of the others'
+    A client without examples lacks a task and a column in W. It is sent the mean of the others'
     models, to which the coupling "mean" alone would lead it. Learned relations are m·I before the
     first reply.
     """
@@ -198,7 +198,7 @@ class FedMtlClient(Learner):
     """w_k ← w_k − η (∇f_k(w_k) + λ₁ (a_k w_k + b_k) + λ₂ w_k): steps on f_k + λ₁/2 tr(W Ω Wᵀ) +
     λ₂/2 ‖W‖² (Eq. 1).
 
-    MOCHA solves the dual problem of a linear model. A network has none, so these are the client's
+    MOCHA solves the dual problem of a linear model. A network lacks one, so these are the client's
     usual steps, from w_k at the end of its last round, while all other models are fixed; the server
     sends a_k and b_k. The paper writes both terms without the factor 1/2, its authors' code writes
     the first one with it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`; with both 0 each client

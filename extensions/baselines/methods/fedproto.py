@@ -33,7 +33,7 @@ class Keys(Table):
     weight: Rate = Field(default=1.0, ge=0)
     """lambda, weight of the squared distance of features from their prototypes"""
     predicts: Literal["prototypes", "classifier"] = "prototypes"
-    """what a client predicts by: the nearest prototype, or its own classifier"""
+    """predictor of a client: the nearest prototype, or its own classifier"""
 
 
 class FedProtoServer(Average):
@@ -65,10 +65,11 @@ class FedProtoServer(Average):
 class FedProtoClient(Learner):
     """Trains a network of its own on f(θ_k) + λ ‖z − c_y‖²/d, the mean over a batch: Eq. 7.
 
-    z are an example's features, d their number, c_y the prototype of its class; an example whose
-    class has none adds 0 to the second term, as in the authors' code, which divides by d like this
-    one. After the round's steps the client sums its features by class, in evaluation mode, where
-    the authors' code uses those of its last pass. A real node leaves out its small classes.
+    z are an example's features, d their number, c_y the prototype of its class; an example of a
+    class without prototype adds 0 to the second term, as in the authors' code, which divides by d
+    like this one. After the round's steps the client sums its features by class, in evaluation
+    mode, where the authors' code uses those of its last pass. A real node leaves out its small
+    classes.
     """
 
     keys: Keys
@@ -122,7 +123,7 @@ class FedProtoClient(Learner):
 
 
 def network(keys: Keys) -> Network:
-    """A linear classifier that has the prototypes beside its weights."""
+    """A linear classifier that also holds the prototypes."""
     return Network(head="means", options={"by_means": keys.predicts == "prototypes"})
 
 

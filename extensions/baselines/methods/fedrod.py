@@ -26,8 +26,8 @@ class FedRodClient(Learner):
     client's numbers of training examples by class (Eq. 5 with Ren et al., 2020, γ = 1). This makes
     g predict as if all classes were equally frequent at every client. A class without examples has
     n = 0 and drops out of the softmax, so its row of the generic head does not change. h_k is
-    trained on the cross-entropy of g(z) + h_k(z), in which g and z have no gradient (Eq. 6, the
-    linear form). Each part has its own optimiser, and both use the logits of the same batch.
+    trained on the cross-entropy of g(z) + h_k(z), without a gradient in g and z (Eq. 6, the linear
+    form). Each part has its own optimiser, and both use the logits of the same batch.
 
     h_k starts at 0, where the personal model equals the generic one; the paper leaves the start
     open, and its code is not public. The client's scores are those of g + h_k; h_k and n_k are
@@ -79,7 +79,7 @@ class FedRodClient(Learner):
 
     @property
     def scored(self) -> nn.Module:
-        """The model whose logits are g + h_k."""
+        """The model with logits g + h_k."""
         return self._both
 
     @staticmethod

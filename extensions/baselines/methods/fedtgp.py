@@ -1,4 +1,4 @@
-"""FedTGP (Zhang et al., AAAI 2024): FedProto whose server trains the prototypes to be apart."""
+"""FedTGP (Zhang et al., AAAI 2024): FedProto with prototypes that the server trains to be apart."""
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class Keys(fedproto.Keys):
 
 
 GENERATOR = "generator/"
-"""Prefix of the names in the state of what the server trains."""
+"""Prefix of the names in the state of the arrays that the server trains."""
 
 
 class FedTgpServer(fedproto.FedProtoServer):
@@ -95,7 +95,7 @@ class FedTgpServer(fedproto.FedProtoServer):
                 parameter -= self.keys.rate * slope
 
     def state(self) -> Arrays:
-        """The prototypes, what they are made by, and the number of rounds."""
+        """The prototypes, their generator, and the number of rounds."""
         generator = {name: tensor.detach().numpy() for name, tensor in self._generator.items()}
         return self._arrays | add_prefix(GENERATOR, generator) | {"rounds": np.array(self._round)}
 
@@ -134,7 +134,7 @@ def prototypes(generator: dict[str, Tensor]) -> Tensor:
 def separation(points: Tensor, labels: Tensor, centres: Tensor, margin: float) -> Tensor:
     """The cross-entropy of the negative distances (n, C) of points (n, d) from the centres (C, d),
     with a margin added to those of their own classes."""
-    # Differences, whose gradient at a distance of 0 is 0.
+    # Differences have gradient 0 at a distance of 0.
     distances = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist")
     own = margin * F.one_hot(labels, len(centres)).to(distances.dtype)
     return F.cross_entropy(-(distances + own), labels)

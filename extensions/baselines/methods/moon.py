@@ -23,7 +23,7 @@ class Keys(Table):
     """Keys of MOON."""
 
     mu: Rate = Field(default=1.0, ge=0)
-    """mu, weight of the contrastive term beside the local loss; 0: as fedavg. 1 is HyperFed's
+    """mu, weight of the contrastive term, added to the local loss; 0: as fedavg. 1 is HyperFed's
     choice (Appendix B); the authors use .1 to 10"""
     temperature: Rate = Field(default=0.5, gt=0)
     """tau, the temperature of the cosines in the contrastive term"""
@@ -46,7 +46,7 @@ class MoonClient(Learner):
     Before a client's first round its previous model is the initial model. In the first round of a
     run this is also the received model, so that ℓ = log 2 and its gradient is 0; in a later round ℓ
     pushes away from the initial model. The paper does not specify this case. In the authors' code
-    the previous models are initial ones too, and the first round has no ℓ.
+    the previous models are initial ones too, and the first round lacks ℓ.
 
     The two other models are in evaluation mode, as in the authors' code. They therefore draw no
     dropout, and the model being trained draws the same dropout as under FedAvg. At μ = 0 they
@@ -54,8 +54,7 @@ class MoonClient(Learner):
 
     In the first step of a round z is equal to the received model's features, so s⁺ is at its
     maximum and ℓ only pushes away from the previous model. A round with a single step, the default
-    of graphs, has no other step: there μ = 1 lowers the accuracy, unless `local-epochs` is at least
-    3.
+    of graphs, ends there: μ = 1 then lowers the accuracy, unless `local-epochs` is at least 3.
     """
 
     keys: Keys

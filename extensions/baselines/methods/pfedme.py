@@ -72,8 +72,8 @@ class PFedMeClient(OwnModel):
     = min f(θ) + λ/2 ‖θ − w‖². A round has one step of w per batch, in `local-epochs` passes; the
     paper has R steps.
 
-    The paper does not say where θ starts. As in the authors' code it starts at the received w, and
-    for each further batch where the previous one ended. The steps are plain SGD, whatever
+    The paper does not say where θ starts. It starts, as in the authors' code, at the received w,
+    and for each further batch where the previous one ended. The steps are plain SGD, whatever
     `optimizer` and `momentum` say. δ is `learning-rate` after the schedule, which does not change
     η; `weight-decay` is a part of f.
 

@@ -1,5 +1,5 @@
-"""SCAFFOLD (Karimireddy et al., ICML 2020): FedAvg whose clients' gradients are corrected by
-control variates."""
+"""SCAFFOLD (Karimireddy et al., ICML 2020): FedAvg with control variates that correct the clients'
+gradients."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ class ScaffoldServer(Average):
 
     Algorithm 1 has pᵢ = 1/|S|, this method's choice of `weights`: c is then the mean of all cᵢ,
     whichever clients took part. With `weights = "examples"` pᵢ is a client's share of the examples.
-    N counts all clients, including those without examples, whose variates are 0. Running statistics
+    N counts all clients, including those without examples, with variates of 0. Running statistics
     are averaged.
     """
 
@@ -115,8 +115,8 @@ class ScaffoldClient(Learner):
     up to 1/(1 − ρ) times too large. Weight decay counts as gradient; where `clip-norm` scales a
     step down, cᵢ⁺ is that of the scaled step. η is the round's learning rate after the schedule.
 
-    Running statistics have no gradient and no variate. cᵢ starts at 0 and does not change in a
-    round without training. Δcᵢ = cᵢ⁺ − cᵢ is sent with y.
+    Running statistics lack a gradient and a variate. cᵢ starts at 0 and does not change in a round
+    without training. Δcᵢ = cᵢ⁺ − cᵢ is sent with y.
     """
 
     keys: Keys

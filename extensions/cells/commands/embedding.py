@@ -79,7 +79,7 @@ class Reference:
         Raises
         ------
         DataError
-            If it is no such run.
+            If it is not such a run.
         """
         from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 
@@ -245,5 +245,5 @@ def _outside(components: Floats, new: Floats) -> Flags:
     from sklearn.neighbors import NearestNeighbors
 
     near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
-    distances = near.kneighbors()[0][:, -1]  # a cell is no neighbour of itself
+    distances = near.kneighbors()[0][:, -1]  # a cell is not its own neighbour
     return near.kneighbors(new)[0][:, -1] > np.quantile(distances, WITHIN)

@@ -21,7 +21,7 @@ GRAPH_CELLS = 3000
 cells in the graph."""
 
 NEAREST = 15
-"""Number of neighbours whose mean is a cell's coordinates."""
+"""Number of neighbours; a cell's coordinates are their mean."""
 
 LARGEST_Z = 10.0
 """Standardised expression is clipped here, as in scanpy."""

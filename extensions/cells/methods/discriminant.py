@@ -180,7 +180,7 @@ def discriminant(
 
 
 class MomentsOfClasses(Half):
-    """What both halves know about a client's vector."""
+    """The facts about a client's vector that both halves know."""
 
     @property
     def reach(self) -> float:

@@ -90,7 +90,7 @@ def reference(
     arrays : dict
         "mean", "deviation" (g,); "axes" (g, c), by falling variance; and "variances" (c,) of the
         components. A gene that does not vary has deviation 1, and a direction in which no cell
-        differs from another is no component.
+        differs from another is not a component.
     share : float
         The share of the variance that the components explain, over the genes that vary.
     """
@@ -123,7 +123,7 @@ def principal(gram: Floats, count: int) -> tuple[Floats, Floats]:
 
 
 class MomentsOfCells(Half):
-    """What both halves know about a client's vector."""
+    """The facts about a client's vector that both halves know."""
 
     def vectors(self, clients: int) -> Vectors:
         """Vectors of real numbers."""

@@ -4,14 +4,14 @@ from curvfed.deployments.errors import MachineError
 
 
 class ClusterError(MachineError):
-    """A command cannot do its work; the text names the value, the place, and what is allowed or to
-    be done."""
+    """A command cannot do its work; the text names the value, the place, and the allowed values or
+    the remedy."""
 
     area = "cluster"
 
 
 class WrongUsageError(ClusterError):
-    """A command can never do what was asked for, on any machine or at any later time."""
+    """A command can never do this work, on any machine or at any later time."""
 
     status = 2
 

@@ -62,11 +62,11 @@ class Check:
     Attributes
     ----------
     name : str
-        What it checks, in a word.
+        The subject of the check, in a word.
     find : callable
-        Returns what is in order, or raises an error with the fault.
+        Returns the sound state in words, or raises an error with the fault.
     remedy : str
-        The remedy of a fault whose error names none.
+        The remedy of a fault, if the error does not name one.
     commands : collection of str
         `DOCTOR`, `START`, `STATUS`.
     """
@@ -77,7 +77,7 @@ class Check:
     commands: Collection[str] = (DOCTOR,)
 
     def run(self) -> str:
-        """What is in order.
+        """The sound state, in words.
 
         Raises
         ------

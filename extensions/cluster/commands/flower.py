@@ -75,7 +75,7 @@ def supernode(
     ] = False,
 ) -> None:
     """Run a SuperNode in the foreground; its log is on standard error. NODE is its folder, with its
-    policy.toml, or its name if it runs beside the server."""
+    policy.toml, or its name if it runs on the server's machine."""
     from curvfed.deployments.run_results import toml_pairs
     from curvfed.extensions.cluster.commands import forked_clients
     from curvfed.extensions.cluster.commands.checks import START, node_checks, run_checks

@@ -112,7 +112,7 @@ class NodeFolder:
         Raises
         ------
         ClusterError
-            If this is no node's folder.
+            If this is not a node's folder.
         """
         return str(_read(self.path / "node.toml", "curvfed cluster init --node NAME")["superlink"])
 
@@ -155,11 +155,11 @@ class ServerFolder:
         return int(settings.get("group-size", GROUP_SIZE))
 
     def node(self, name: str) -> NodeFolder:
-        """The folder of a node whose key was made here."""
+        """The folder of a node with a key made here."""
         return NodeFolder(self.path / "nodes" / name)
 
     def nodes(self) -> list[NodeFolder]:
-        """The folders of all nodes whose keys were made here, by name."""
+        """The folders of all nodes with keys made here, by name."""
         return [
             NodeFolder(path)
             for path in sorted((self.path / "nodes").glob("[!.]*"))
@@ -172,7 +172,7 @@ class ServerFolder:
         Raises
         ------
         ClusterError
-            If there is no such node.
+            If the node does not exist.
         """
         path = Path(name).expanduser().absolute()
         for node in (NodeFolder(path), self.node(name)):
@@ -191,7 +191,7 @@ class ServerFolder:
         Raises
         ------
         ClusterError
-            If there is none.
+            If it is missing.
         """
         settings = _read(path / SETTINGS, "curvfed cluster init")
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
@@ -229,14 +229,14 @@ def open_folder(ctx: typer.Context) -> ServerFolder:
     Raises
     ------
     ClusterError
-        If it has no cluster.
+        If it lacks a cluster.
     """
     return ServerFolder.open(ctx.obj)
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and its environment variables beside those of this process."""
+    """A command, and its environment variables in addition to those of this process."""
 
     words: list[str]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -306,7 +306,7 @@ def flower_program(
     flower_home: Path,
     flags: Sequence[str] = (),
 ) -> Command:
-    """A SuperLink or a SuperNode; with port 0 it has no health service."""
+    """A SuperLink or a SuperNode; with port 0 it lacks a health service."""
     words = [name]
     for option, value in options.items():
         words += [option, str(value)]

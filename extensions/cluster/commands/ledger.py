@@ -1,5 +1,5 @@
-"""`curvfed cluster ledger` and `regroup`, for the person responsible for a node: what its ledger
-holds, and permission for sums with other nodes than before."""
+"""`curvfed cluster ledger` and `regroup`, for the person responsible for a node: the lines of its
+ledger, and permission for sums with other nodes than before."""
 
 import getpass
 import json
@@ -86,7 +86,7 @@ def _reset(place: Path, anchor: Path) -> None:
 
 
 def _accept(paths: list[Path], peer: int) -> None:
-    """Go on with a peer whose ledger lacks lines, once the user has confirmed it."""
+    """Go on with a peer that lacks lines in its ledger, once the user has confirmed it."""
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.client_app.node.ledger_memory import ACCEPTED
 
@@ -108,7 +108,7 @@ def _accept(paths: list[Path], peer: int) -> None:
 
 
 def check_owner(path: Path) -> None:
-    """Refuse to write files beside those of another user: the node could not read them.
+    """Refuse to write files next to those of another user: the node could not read them.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def regroup(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Let a node be summed with other nodes than before, after a change of its roster, or of the
-    nodes of a cluster without rosters. Says what this reveals, and asks. The policy's
+    nodes of a cluster without rosters. Names the data that this can reveal, and asks. The policy's
     regroups-per-quarter limits how often."""
     from curvfed.client_app.node import Node
     from curvfed.client_app.node.keys import read_roster
@@ -204,7 +204,8 @@ def regroup(
 
 
 def _warning(former: list[tuple[int, ...]], group: tuple[int, ...]) -> str:
-    """What a server can learn from sums over the former and the new nodes."""
+    """A warning about the data that a server can learn from sums over the former and the new
+    nodes."""
     earlier = ", ".join(str(list(cohort)) for cohort in former)
     moved = sorted({node for cohort in former for node in set(cohort) ^ set(group)})
     now = f", and now is with {list(group)}"

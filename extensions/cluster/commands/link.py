@@ -138,7 +138,7 @@ class Link:
         ForeignError
             If the server has another authority.
         ClusterError
-            If the server is no SuperLink, or a proxy stops the call.
+            If the server is not a SuperLink, or a proxy stops the call.
         """
         answer = self._ask()
         if answer.code not in UNANSWERED:

@@ -76,7 +76,7 @@ class _Guard:
         return lambda *identity: app
 
     def _flowers(self, name: str, *arguments: Any, **options: Any) -> Any:
-        """What Flower's own function returns if any code may run; else None."""
+        """The result of Flower's own function if any code may run; else None."""
         return self._own[name](*arguments, **options) if self._app is None else None
 
 
@@ -86,7 +86,7 @@ def guard_program() -> None:
     Raises
     ------
     AttributeError
-        If it has not the functions that must be replaced.
+        If it lacks the functions that must be replaced.
     """
     guard = _Guard()
     program = import_module(PROGRAM)

@@ -1,8 +1,8 @@
-"""What the SuperLink knows: its database, `superlink.db`, with a check, a backup and the restore;
-and its nodes, which `curvfed cluster register` and `revoke` accept and exclude.
+"""The records of the SuperLink: its database, `superlink.db`, with a check, a backup and the
+restore; and its nodes, which `curvfed cluster register` and `revoke` accept and exclude.
 
-The database holds the registered nodes and the outcome of each run. The backup beside it is made at
-each start, registration and revocation.
+The database holds the registered nodes and the outcome of each run. The backup next to it is made
+at each start, registration and revocation.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ imports take half a minute."""
 
 
 def check_database(folder: ServerFolder) -> str:
-    """Report that the database is sound, or that there is none yet.
+    """Report that the database is sound, or that it does not exist yet.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def restore_database(folder: ServerFolder) -> None:
     Raises
     ------
     ClusterError
-        If the SuperLink runs, the database is sound, or there is no sound backup.
+        If the SuperLink runs, the database is sound, or a sound backup is missing.
     """
     if is_open(LOOPBACK, folder.api_port):
         raise ClusterError(
@@ -158,7 +158,7 @@ def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
 
 
 def check_registered(folder: ServerFolder) -> str:
-    """Report that all nodes whose keys were made here are registered.
+    """Report that all nodes with keys made here are registered.
 
     Raises
     ------
@@ -190,7 +190,7 @@ def check_nodes(folder: ServerFolder) -> str:
 
 
 def add_names(folder: ServerFolder, text: str) -> str:
-    """A text, followed by the names of the nodes whose ids it has."""
+    """A text, followed by the names of the nodes with ids in it."""
     names = [
         f"{identity} is {name}"
         for name, identity in read_names(folder).items()

@@ -29,7 +29,7 @@ NODES_WAIT = 20.0
 """Seconds to wait for registered nodes that are not connected."""
 
 NEWS = 30.0
-"""Seconds between two lines about the progress of a run whose log has ended."""
+"""Seconds between two lines about the progress of a run after the end of its log."""
 
 SILENCE = 60.0
 """Seconds that the SuperLink may stay silent."""
@@ -109,7 +109,7 @@ def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int =
                 if (directory / "config.toml").exists():
                     config["resume"] = True
                 elif not config.get("resume") and has_begun(directory):
-                    break  # its name is in use, and it has no checkpoint
+                    break  # its name is in use, and it lacks a checkpoint
                 wait = min(15 * 2**retry, 120)
                 print(
                     f"Resuming from the last saved round in {wait} s; {retries - retry} of"

@@ -303,8 +303,8 @@ def _named_paths(node_config: str) -> dict[str, Path]:
 
 
 def _check_state(state: Path, owner: pwd.struct_passwd) -> None:
-    """Raise an error if a `state-path` outside the owner's home is no folder: systemd lets a
-    service write only where something is."""
+    """Raise an error if a `state-path` outside the owner's home is not a folder: systemd lets a
+    service write only to existing places."""
     if state == Path("/") or not state.is_dir():
         raise ClusterError(
             f"state-path: {state} is outside the home of {owner.pw_name}, {owner.pw_dir}; allowed"

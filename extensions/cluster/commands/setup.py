@@ -105,7 +105,7 @@ def make_cluster(
     """Make the certificates, keys and settings of a new cluster.
 
     The settings are first written under another name and renamed at the end. Until then the folder
-    is no cluster, and the next call removes the files of a killed process.
+    is not a cluster, and the next call removes the files of a killed process.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def add_node(
     ClusterError
         If it exists.
     WrongUsageError
-        If the name is no name of a node.
+        If the name cannot be that of a node.
     """
     check_name(name)
     node = folder.node(name)
@@ -258,7 +258,7 @@ def add_node(
 
 
 def check_name(name: str) -> None:
-    """Refuse a text that is no name of a node.
+    """Refuse a text that cannot be the name of a node.
 
     Raises
     ------

@@ -1,5 +1,5 @@
-"""`curvfed cluster status`: what answers, the connected nodes, and the results of runs; and
-`doctor`: every check of the server or of a node."""
+"""`curvfed cluster status`: whether the SuperLink answers, the connected nodes, and the results of
+runs; and `doctor`: every check of the server or of a node."""
 
 import datetime
 import json

@@ -36,21 +36,21 @@ def curvature(
         typer.Option(parser=expanded, metavar="DIR", help="Folder of the page with figures."),
     ] = None,
 ) -> None:
-    """Measure whether the clients' graphs are curved, and differently; or what the shape of a
-    hierarchy lets expect of curvature, before any run.
+    """Measure whether the clients' graphs are curved, and differently; or the gain from curvature
+    to expect from the shape of a hierarchy, before any run.
 
     curvfed curvature dataset=cora data-dir=~/data num-supernodes=10 --to curvature
     curvfed curvature dataset=graph.pt num-supernodes=4
     curvfed curvature tree.tsv
 
     For each client's graph it finds the constant curvature, negative, zero or
-    positive, whose space distorts the distances between nodes least, in 2, 5 and 10
-    dimensions, beside the mean Forman and Ollivier curvatures of its edges and
+    positive, of the space that distorts the distances between nodes least, in 2, 5 and 10
+    dimensions, and the mean Forman and Ollivier curvatures of its edges and
     Gromov's delta. It ends with the mean distortion with each client's own curvature,
     with the best common one, and in flat space, and the number of graphs that are curved:
     their curvature lowers the distortion, Kruskal's stress, by more than 1 point. Less
-    distortion need not mean better predictions: curvfed compare tells that.
-    Of links it counts, for each relation, the entities with several direct parents,
+    distortion need not mean better predictions: curvfed compare shows that.
+    For links it counts, for each relation, the entities with several direct parents,
     and gives the gain that was measured on hierarchies with such a share.
     Exit status: 0 measured, 1 the page cannot be written, 2 wrong usage or unfit data.
     """
@@ -92,7 +92,7 @@ def curvature(
 
 
 def _curvature_request(words: Sequence[str]) -> Request:
-    """The request of `curvfed curvature`, whose words may be the path of a file or folder of data.
+    """The request of `curvfed curvature`; its words may be the path of a file or folder of data.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _as_path(word: str) -> str:
 
 
 def _print_expectation(request: Request, expectation: Any) -> None:
-    """Print what the data of a run let expect of curvature."""
+    """Print the gain from curvature to expect for the data of a run."""
     from curvfed.deployments.preflight import look_at_data
 
     _, first_data = look_at_data(request)

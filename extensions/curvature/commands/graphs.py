@@ -1,5 +1,5 @@
 """Whether the clients' graphs are curved, and differently: the curvature that distorts the
-distances of each client's graph least, beside Ricci curvatures and Gromov's δ."""
+distances of each client's graph least, with Ricci curvatures and Gromov's δ."""
 
 import json
 import math
@@ -23,13 +23,13 @@ from curvfed.tasks.graphs.ricci import mean_ricci, sampled_distances
 from curvfed.tasks.stored_files import write_atomically
 
 QUADRUPLES = 100_000
-"""Of nodes, by which δ is estimated."""
+"""Number of quadruples of nodes in the estimate of δ."""
 
 FEWEST = 5
-"""Nodes in the largest component of a graph whose curvature is fitted."""
+"""Minimum number of nodes in the largest component of a graph to fit its curvature."""
 
 GAIN = 0.01
-"""Of a graph that is called curved: its curvature lowers the distortion of flat space by more."""
+"""A graph counts as curved if its curvature lowers the distortion of flat space by more."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class GraphCurvature:
     Attributes
     ----------
     client, nodes, fitted_nodes : int
-        The client's number, the nodes of its largest component, and those among them whose
-        distances are fitted.
+        The client's number, the nodes of its largest component, and those among them with fitted
+        distances.
     diameter : float
         The longest of these distances.
     forman, ollivier : float
@@ -70,7 +70,7 @@ def measure(
     Raises
     ------
     UsageError, ConfigError, DataError
-        If the data are no graphs of nodes, or cannot be read.
+        If the data are not graphs of nodes, or cannot be read.
     """
     graph = load_data(request.config, Node(partition=client, num_partitions=request.num_supernodes))
     if not isinstance(graph, ClientGraph) or graph.graph_of_node is not None:
@@ -111,7 +111,7 @@ def common(graphs: Sequence[GraphCurvature], dim: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Summary:
-    """What the fits in a number of dimensions say about curvature, and about tailored curvature.
+    """The gains from curvature, and from tailored curvature, by the fits in a number of dimensions.
 
     Attributes
     ----------
@@ -121,11 +121,11 @@ class Summary:
     common_curvature : float
     graphs : int
     curved : int
-        Graphs whose curvature gains more than `GAIN` over flat space.
+        Graphs with a gain of more than `GAIN` over flat space.
     at_the_end : int
-        Graphs whose curvature is the most negative that was tried.
+        Graphs with the most negative curvature that was tried.
     forman_rank : float or None
-        Rank correlation of mean Forman curvature and own curvature; None where it has no meaning.
+        Rank correlation of mean Forman curvature and own curvature; None where it is undefined.
     """
 
     dimensions: int

@@ -31,10 +31,10 @@ def export(
     with PyTorch alone; an .onnx file, of models for images and points, by any ONNX
     runtime. The program takes raw data, any number at once: it has the scaling of
     pixels, of features and the cleaning of edges in it. Its outputs are the number of
-    the class, the probabilities of all classes, and, of a one-shot method, whether a
-    point is in none of them. The names of the classes are in the file's metadata
-    (curvfed.json in a .pt2). The file is written only if its answers on random data
-    are within 1e-5 of the model's. ONNX needs: pip install "curvfed\\[onnx]".
+    the class, the probabilities of all classes, and, for a one-shot method, whether a point is in
+    none of them. The names of the classes are in the file's metadata (curvfed.json in a .pt2). The
+    file is written only if its answers on random data are within 1e-5 of the model's. ONNX needs:
+    pip install "curvfed\\[onnx]".
 
     Exit status: 0 exported, 1 it cannot be done, 2 wrong usage.
     """

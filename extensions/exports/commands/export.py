@@ -63,7 +63,7 @@ def export(
     Raises
     ------
     UsageError, PredictError, MessageError, StoreError
-        If there is no such model, if it cannot be exported, or if the program differs from it.
+        If the model is missing, if it cannot be exported, or if the program differs from it.
     """
     check_output(out, SUFFIXES)
     if run.facts.task not in KINDS:

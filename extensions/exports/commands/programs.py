@@ -190,8 +190,9 @@ class GraphProgram(NodeProgram):
     def forward(  # type: ignore[override]
         self, x: Tensor, edge_index: Tensor, batch: Tensor
     ) -> Answer:
-        """As `NodeProgram`, for several graphs joined into one: `batch` (N,), int64, is the number
-        of each node's graph, ascending from 0. To classes (G,) and probabilities (G, C)."""
+        """The same as in `NodeProgram`, for several graphs joined into one: `batch` (N,), int64, is
+        the number of each node's graph, ascending from 0. To classes (G,) and probabilities (G,
+        C)."""
         num_graphs = cast(int, batch[-1].item()) + 1
         torch._check(num_graphs >= 1)
         return _answer(

@@ -54,8 +54,8 @@ float32."""
 
 
 class AdaFglClient(Learner):
-    """Rounds as in FedAvg, whose model is the federated knowledge extractor; then
-    `fine-tune-epochs` passes of stage 2.
+    """Rounds as in FedAvg, with the federated knowledge extractor as model; then `fine-tune-epochs`
+    passes of stage 2.
 
     Stage 2 is `curvfed.extensions.graph_baselines.adaptive`. Every fine-tuning starts from the same
     initial weights at all clients, and uses the run's optimiser, learning rate and dropout. The

@@ -27,7 +27,7 @@ class Keys(Table):
     weights. The authors use 3 for disjoint parts of a graph, 5 for overlapping parts"""
     l1: Rate = Field(default=1e-4, ge=0)
     """lambda_1, coefficient of the L1 norm of the personal masks in the local objective. In the
-    authors' code, with 1e-3, the term has no gradient; with a gradient 1e-3 brings the masks to
+    authors' code, with 1e-3, the term lacks a gradient; with a gradient 1e-3 brings the masks to
     nearly 0 within 100 rounds"""
     threshold: Rate = Field(default=1e-3, ge=0, le=1)
     """threshold of the masks in evaluation: smaller entries count as 0"""
@@ -47,7 +47,7 @@ class FedPubServer(PersonalAverages):
 
     The average of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), where S_ij is
     the cosine of the functional embeddings of i and j, over the clients j that replied in the
-    round, including i. Numbers of examples have no influence.
+    round, including i. Numbers of examples do not matter.
 
     As in the authors' code, the client computes the embedding (`functional_embedding.py`) and sends
     it with the shared parameters; the masks that it depends on stay at the client. In the paper all

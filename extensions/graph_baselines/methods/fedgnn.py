@@ -43,8 +43,8 @@ class FedGnnServer(Average):
     keys: Keys
 
     def figures(self) -> dict[str, float]:
-        """ε of one entry in one round, and of all entries in all rounds; empty without noise, which
-        has no bound."""
+        """ε of one entry in one round, and of all entries in all rounds; empty without noise, where
+        ε is unbounded."""
         if self.keys.noise == 0:
             return {}
         epsilon = 2 * self.keys.clip / self.keys.noise
@@ -57,19 +57,19 @@ class FedGnnClient(Learner):
     """The client sends θ_k = θ − η (clip(g, δ) + Laplace(0, λ)), where g = (θ − θ')/η and θ' is
     trained from θ.
 
-    Eq. 1 of "FedGNN: Federated Graph Neural Network for Privacy-Preserving Recommendation", whose
-    clients send the gradient g of one step of SGD to a server that takes the step η along the
-    average. δ is `fedgnn.clip`, λ `fedgnn.noise`, η the round's learning rate. The paper has one
-    step of SGD. After more steps, or with another optimiser, g is the gradient that would have led
-    to θ' in one step of SGD: a first step of Adam is 1 in this unit. At λ = 0 an entry within δ is
-    sent unchanged, to the last bit.
+    Eq. 1 of "FedGNN: Federated Graph Neural Network for Privacy-Preserving Recommendation": clients
+    send the gradient g of one step of SGD to a server that takes the step η along the average. δ is
+    `fedgnn.clip`, λ `fedgnn.noise`, η the round's learning rate. The paper has one step of SGD.
+    After more steps, or with another optimiser, g is the gradient that would have led to θ' in one
+    step of SGD: a first step of Adam is 1 in this unit. At λ = 0 an entry within δ is sent
+    unchanged, to the last bit.
 
-    The client's scores are those of θ', which has no noise. A client without examples sends back
-    what it received.
+    The client's scores are those of θ', without noise. A client without examples sends back the
+    arrays that it received.
 
     Two parts of the paper do not apply to classification. Pseudo-interacted items hide which rows
-    of a table of items a gradient changes; here there is no such table. The graph is not extended
-    by users who know the same item, because no two clients have a node in common.
+    of a table of items a gradient changes; here such a table does not exist. The graph is not
+    extended by users who know the same item, because no two clients have a node in common.
     """
 
     keys: Keys

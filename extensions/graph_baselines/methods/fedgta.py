@@ -56,19 +56,19 @@ its confidence, ()."""
 
 
 class FedGtaServer(PersonalAverages):
-    """Every client starts from its own average, over the clients whose soft labels have similar
-    moments.
+    """Every client starts from its own average, over the clients with similar moments of their soft
+    labels.
 
-    The average of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a
-    cosine with M_i of at least ε, where H is their local smoothing confidence. Client i's own model
-    is always included, with its confidence as weight. Numbers of examples have no influence.
+    The average of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j with cos(M_i, M_j) ≥ ε,
+    where M are their moments and H is their local smoothing confidence. Client i's own model is
+    always included, with its confidence as weight. Numbers of examples do not matter.
 
     In the paper all clients take part in every round. Here a client that does not reply keeps its
     average, and one that never replied starts from the plain average by examples. A client without
     examples gets an average (the plain one if no client is similar), but its model enters no
-    average. Similar clients that all have a confidence of 0, because their graphs have no edges,
-    get equal weights. At ε = −1 all clients get the same average, at 1 each its own model, unless
-    two have the same moments.
+    average. Similar clients that all have a confidence of 0, because their graphs lack edges, get
+    equal weights. At ε = −1 all clients get the same average, at 1 each its own model, unless two
+    have the same moments.
     """
 
     name = "topology"
@@ -168,7 +168,7 @@ class FedGtaClient(Learner):
     Y⁰ are the model's probabilities, and the labels at training nodes; Yᵏ is Y⁰ after k steps of
     propagation (`curvfed.tasks.graphs.sparse`). The client sends the moments of
     softmax(Yᵏ) up to order K for each class over all nodes, and the local smoothing confidence of
-    softmax(Yᵏ/T), whose degrees count no self-loops. In both, training nodes have their labels.
+    softmax(Yᵏ/T), with degrees that count no self-loops. In both, training nodes have their labels.
 
     The propagation is the paper's. The rest follows the authors' first code: soft labels come from
     a softmax after the propagation, with a temperature T for the confidence; training nodes have

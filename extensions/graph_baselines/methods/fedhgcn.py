@@ -13,8 +13,8 @@ class Keys(Table):
     curvature: Rate = Field(default=-1.0, le=0)
     """curvature of the space of all clients; 0: flat space, the limit of the curved ones"""
     ratio: float = Field(default=0.8, gt=0, le=1)
-    """share of a graph's nodes that training uses: the training nodes, and those whose neighbours
-    say least about them; 1: all"""
+    """share of a graph's nodes that training uses: the training nodes, and the nodes about which
+    their neighbours say least; 1: all"""
 
 
 METHODS = {

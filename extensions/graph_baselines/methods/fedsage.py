@@ -54,13 +54,13 @@ class Keys(Table):
     neighbours: int = Field(default=5, ge=1, le=100)
     """maximum number of generated neighbours per node"""
     cross: Rate = Field(default=1.0, ge=0)
-    """alpha, weight of the other clients' mean feature loss beside the client's own; 0: ignore the
-    other clients"""
+    """alpha, weight of the other clients' mean feature loss, added to the client's own; 0: ignore
+    the other clients"""
     width: int = Field(default=64, ge=1, le=100_000)
     """width of the generator's layers; a message holds about width * neighbours numbers for every
     feature and client. The authors use 128 to 2048"""
     sample: int = Field(default=64, ge=1, le=100_000)
-    """number of nodes whose representations a client shares per round"""
+    """number of node representations that a client shares per round"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Its learner looks at the whole graph."""

@@ -106,13 +106,13 @@ class GcflServer(Aggregation):
     two updates; for GCFL+ it is the largest distance between any two sequences of update norms
     minus the distance between these two. Then each cluster averages its replies by examples.
 
-    The norms are those of updates, whose length goes with the learning rate; so do the keys that
-    set ε1 and ε2, and a cluster is split at the same stage of training at any rate.
+    The norms are those of updates and go with the learning rate; so do the keys that set ε1 and ε2,
+    and a cluster is split at the same stage of training at any rate.
 
-    Further details follow the authors' code: the mean is unweighted; there is no split in the first
-    rounds, nor of fewer than three clients; after a split all sequences start anew. Of the code's
-    two forms of GCFL+ this is the one with norms of updates, which the server knows; for the other,
-    clients would have to send norms of gradients.
+    Further details follow the authors' code: the mean is unweighted; clusters are not split in the
+    first rounds, nor with fewer than three clients; after a split all sequences start anew. This is
+    the code's form of GCFL+ with norms of updates, which the server knows; for the code's other
+    form, clients would have to send norms of gradients.
 
     In the paper all clients take part in every round. Here a split is decided by the clients that
     replied in the round and have examples, if they are more than half of the cluster's known

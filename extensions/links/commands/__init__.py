@@ -1,1 +1,1 @@
-"""What only a command line needs of links."""
+"""Functions about links that only a command line needs."""

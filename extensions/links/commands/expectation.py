@@ -1,5 +1,5 @@
-"""What the shape of a hierarchy lets expect of curvature where links are learned: the share of
-entities with several direct parents, and the gain that was measured on hierarchies."""
+"""The gain from curvature to expect where links of a hierarchy are learned, by its shape: the share
+of entities with several direct parents, and the gain that was measured on hierarchies."""
 
 import json
 import math
@@ -69,7 +69,7 @@ def measured_gain() -> MeasuredGain:
 
 
 class Expectation:
-    """What the shapes of the relations let expect of curvature.
+    """The gain from curvature to expect from the shapes of the relations.
 
     Parameters
     ----------
@@ -95,7 +95,8 @@ class Expectation:
 
 
 def expectation(run: RunConfig) -> Expectation | None:
-    """What the links of a run let expect; None for the edges of a graph, which have no direction.
+    """The gain to expect for the links of a run; None for the edges of a graph, which lack a
+    direction.
 
     Raises
     ------
@@ -107,8 +108,8 @@ def expectation(run: RunConfig) -> Expectation | None:
 
 
 def shapes_of(config: RunConfig) -> list[Hierarchy]:
-    """The shape of each relation in the links of a run; none for the edges of a graph, which have
-    no direction.
+    """The shape of each relation in the links of a run; none for the edges of a graph, which lack a
+    direction.
 
     Raises
     ------

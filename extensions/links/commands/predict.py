@@ -29,10 +29,10 @@ SHOWN = {
     "neighbours": ("entity", "rank", "neighbour", "distance"),
     "hierarchy": ("entity", "distance", "above"),
 }
-"""What an embedding of links shows, and the columns of its table."""
+"""The views of an embedding of links, and the columns of their tables."""
 
 HEADERS = (["head"], ["entity"], ["head", "relation"])
-"""First lines of a file of heads that are no head."""
+"""First lines of a file of heads that are not a head."""
 
 _TURNED = 1e-5  # of a row's length: rounding of a decay turns it less
 
@@ -59,7 +59,7 @@ def predict_links(
     options: Options,
     calibrated: bool,
 ) -> LinkPrediction:
-    """What the embedding of a run, or of one of its clients, shows of entities.
+    """The view of entities in the embedding of a run, or of one of its clients.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _hierarchy(
     embedding: Any, queries: list[tuple[int, int]], entities: list[str], trained: Tensor
 ) -> list[tuple[Any, ...]]:
     """Each entity by its distance from the origin, and the nearest one that is nearer to the
-    origin; "" if there is none."""
+    origin; "" if missing."""
     depths = embedding.depths().detach()
     rows = []
     for head, _ in sorted(queries, key=lambda query: float(depths[query[0]])):
@@ -193,7 +193,7 @@ def _numbered(
     Raises
     ------
     PredictError
-        If there is no line, or it names what the run does not know.
+        If lines are missing, or one names an entity or relation that the run does not know.
     """
     entity_rows = {name: row for row, name in enumerate(entities)}
     relation_rows = {name: row for row, name in enumerate(relations)}

@@ -1,4 +1,4 @@
-"""Embeddings of links, in hyperbolic or flat space, whose rows are averaged each for itself."""
+"""Embeddings of links, in hyperbolic or flat space, averaged row by row."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -28,7 +28,7 @@ INDEX = "/index"
 """Beginning of the names of the rows that stay at a client, and end of those of their numbers."""
 
 BY_ROW = {"entities": "entities", "bias": "entities", "relations": "relations"}
-"""Parameters whose rows are averaged each for itself, and what these are rows of."""
+"""Parameters that are averaged row by row, and the kind of name of each row."""
 
 
 class Keys(Table):
@@ -37,7 +37,7 @@ class Keys(Table):
     negatives: int = Field(default=50, ge=1, le=10_000)
     """entities that a step draws per link, among which the right tail is chosen"""
     hold_out: bool = True
-    """keep the shares of train-size and test-size; false: train on all links, whose scores then say
+    """keep the shares of train-size and test-size; false: train on all links; the scores then say
     how well the embedding gives them back"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
@@ -75,7 +75,7 @@ class RowKeys(Keys):
         return () if self.space else ("average",)
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
-        """The inner product has no curved form, and other models no space."""
+        """The inner product lacks a curved form, and other models a space."""
         if run.model is not None and run.model not in SPACE_MODELS:
             return "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:
@@ -84,7 +84,7 @@ class RowKeys(Keys):
 
 
 def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor) -> Tensor:
-    """What is averaged over the clients for each row: where it is now, seen from the row before the
+    """The terms averaged over the clients for each row: its new place, seen from the row before the
     round; (N, d) or (N, d+1)."""
     if chart is None or average == "flat":
         return new - old
@@ -169,8 +169,8 @@ class LinksClient(Learner):
 
     @torch.no_grad()
     def share(self) -> Arrays:
-        """Per link of the client: sums over its links of what `mean_terms` gives for the rows of
-        each, and the numbers of links with each row; other parameters as they are."""
+        """Per link of the client: sums over its links of `mean_terms` for the rows of each, and the
+        numbers of links with each row; other parameters as they are."""
         task: Any = self.local.task
         shared = super().share()
         for name, old in self._received.items():
@@ -215,7 +215,7 @@ class LinksServer(Average):
 
     def compared(self, arrays: Arrays) -> Arrays:
         """By how much a client moves its rows in the mean over its links, and how many links per
-        link it claims; whether these are spread over few or many rows is no matter of length."""
+        link it claims; their spread over few or many rows does not change the length."""
         counts = [name for name in arrays if name.startswith(COUNTS)]
         rows = [array.ravel() for name, array in arrays.items() if name.startswith(ROWS)]
         share = np.sqrt(sum(np.square(arrays[name]).sum() for name in counts))

@@ -1,5 +1,5 @@
-"""The data of graphs. Here are the public data sets by name: those whose nodes are classified, with
-files, readers and metrics, and the sets of graphs, of which a run names one or several."""
+"""The data of graphs. Here are the public data sets by name: those with classified nodes, with
+files, readers and metrics, and the sets of graphs; a run names one or several sets."""
 
 import os
 from dataclasses import dataclass
@@ -199,7 +199,7 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
 
 
 def is_path(text: str) -> bool:
-    """Whether a data set is given by a path: paths have a separator, names have none."""
+    """Whether a data set is given by a path: paths have a separator, names do not."""
     return "/" in text or os.sep in text
 
 
@@ -210,7 +210,7 @@ def tu_collection_set(name: str) -> PublicData:
 
 
 def _unknown_item(item: str, recognised: list[str]) -> str:
-    """What is wrong with `item` in a list of sets of graphs with the `recognised` names."""
+    """The fault of `item` in a list of sets of graphs with the `recognised` names."""
     if not item:
         return "an item of the list is empty; single commas separate the names"
     if item.lower() in SOURCES:

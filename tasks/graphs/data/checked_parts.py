@@ -1,7 +1,7 @@
 """Check the parts of a graph that was read from a file, and convert each to its dtype.
 
-Every check takes `where` the part was read. Its `DataError` names this place, what is wrong and
-what is allowed.
+Every check takes `where` the part was read. Its `DataError` names this place, the fault and the
+requirement.
 """
 
 from collections.abc import Mapping
@@ -120,7 +120,7 @@ def edge_weights(
     """The name of the field with the edge weights, and the weights, (edges,).
 
     The field is `edge_weight`, or `edge_attr` if that has one column. The weights are None if both
-    are absent, or if all weights are 0, which would leave no edge.
+    fields are absent, or if all weights are 0: these would remove all edges.
     """
     name = "edge_weight"
     weights = fields.get("edge_weight")

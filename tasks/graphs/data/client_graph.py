@@ -19,8 +19,7 @@ SPARSE_DENSITY = 0.2
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientGraph(Examples):
-    """The data of one client: one graph whose nodes are the examples, or many graphs, each an
-    example.
+    """The data of one client: one graph with nodes as examples, or many graphs, each an example.
 
     Attributes
     ----------
@@ -57,7 +56,7 @@ class ClientGraph(Examples):
 
     @property
     def task(self) -> str:
-        """What is classified: "nodes" or "graphs"."""
+        """The classified objects: "nodes" or "graphs"."""
         return "nodes" if self.graph_of_node is None else "graphs"
 
     @property
@@ -90,7 +89,7 @@ class ClientGraph(Examples):
 
     @property
     def notes(self) -> list[str]:
-        """What may be wrong with the graphs, in words."""
+        """Possible faults of the graphs, in words."""
         return [] if self.edge_index.numel() else ["there are no edges"]
 
     def describe(self) -> str:
@@ -121,7 +120,7 @@ class ClientGraph(Examples):
         return {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}
 
     def bytes_on(self, device: torch.device) -> int:
-        """Bytes of the tensors of a task on a device, beside the data in main memory.
+        """Bytes of a task's tensors on a device, in addition to the data in main memory.
 
         The features of a single graph are stored a second time, transposed, and its edges as a
         matrix with half-size indices and weights. Batches of graphs and of clusters are small.

@@ -1,5 +1,5 @@
-"""What determines a run's graphs, and their split: drawn by the seed, or of the file, as masks or
-lists of node numbers in the spellings of PyTorch Geometric and OGB."""
+"""The settings of a run's graphs, and their split: drawn by the seed, or read from the file, as
+masks or lists of node numbers in the spellings of PyTorch Geometric and OGB."""
 
 import contextlib
 import re

@@ -58,7 +58,7 @@ def read(path: Path) -> RawGraph | RawGraphs:
 
 
 def read_nodes(folder: Path, splits: Mapping[str, Path], hint: str = "") -> RawGraph:
-    """Read one graph, whose nodes have classes.
+    """Read one graph with classified nodes.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ MAX_NODES = 10**8
 """More nodes do not fit into memory; a larger number is a mistake."""
 
 NODE_FIELDS = ("pos", "z", "node_type", "n_id")
-"""Fields with a row for each node, which tell the number of nodes where x is absent."""
+"""Fields with a row for each node, which give the number of nodes where x is absent."""
 
 MAX_DEGREE = 64
 """The largest degree with a feature of its own in users' graphs: all clients and predictions then
@@ -48,7 +48,7 @@ class RawGraph:
     edge_weights : Tensor, (E,), float32, or None
         At least 0.
     notes : tuple of str
-        What the run does not use of the file, in words for the log.
+        Parts of the file that the run does not use, in words for the log.
     """
 
     task: ClassVar[str] = "nodes"
@@ -100,7 +100,7 @@ class RawGraphs:
         In 0..C-1, -1 where unknown.
     class_names : tuple of C str
     notes : tuple of str
-        What the run does not use of the files, in words for the log.
+        Parts of the files that the run does not use, in words for the log.
     split : OwnSplit or None
         The data set's split of the graphs of known class.
     metric : str
@@ -187,7 +187,7 @@ def raw_graph(
     Raises
     ------
     DataError
-        Names `where`, what is wrong and what is allowed.
+        Names `where`, the fault and the requirement.
     """
     features = parts.features(where, features)
     num_nodes = len(features)
@@ -213,8 +213,8 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     where : Path or str
         The file, for the error texts.
     graphs : sequence of dict
-        `x` (nodes, F) or (nodes,), in all of them or in none; `edge_index` (2, edges), absent where
-        a graph has no edges, but not in all; `y`, the number of a class, -1, -100 or NaN if it is
+        `x` (nodes, F) or (nodes,), in all of them or in none; `edge_index` (2, edges), absent in a
+        graph without edges, but not in all; `y`, the number of a class, -1, -100 or NaN if it is
         unknown, as a number or a tensor of one; without `x`, optionally `num_nodes`, by default the
         rows of the first of `NODE_FIELDS`, or else the largest number in `edge_index` plus one;
         optionally `class_names`, the same in all.
@@ -228,7 +228,7 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     Raises
     ------
     DataError
-        Names `where`, the number of the graph, from 0, what is wrong and what is allowed.
+        Names `where`, the number of the graph, from 0, the fault and the requirement.
     """
     if not graphs:
         raise DataError(

@@ -1,8 +1,8 @@
 """Read the objects in a `.pt` file without running code from it.
 
 torch's unpickler for weights makes tensors and containers. Objects of all other classes become
-stand-ins that hold only their state. A graph is thus readable whatever else the file holds, and
-PyTorch Geometric, whose import takes seconds, is not needed.
+stand-ins that hold only their state. A graph is thus readable whatever else the file holds, without
+PyTorch Geometric, which takes seconds to import.
 """
 
 import re
@@ -92,7 +92,7 @@ class _Wrapper(Tensor):
     """A tensor of PyTorch Geometric with further properties; `_data` is the plain tensor.
 
     Torch makes an object of such a class from a pickle only if the class defines
-    `__torch_dispatch__`. The object itself has no values, so every operation on it is refused.
+    `__torch_dispatch__`. The object itself lacks values, so every operation on it is refused.
     """
 
     @classmethod
@@ -163,7 +163,7 @@ def read_objects(path: Path, expected: str) -> object:
     ----------
     path : Path
     expected : str
-        What the file should hold, for the error texts.
+        The expected contents of the file, for the error texts.
 
     Raises
     ------

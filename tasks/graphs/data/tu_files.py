@@ -83,7 +83,7 @@ def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
     Raises
     ------
     DataError
-        If a file is absent or breaks the layout; names the file, what is wrong and what is allowed.
+        If a file is absent or breaks the layout; names the file, the fault and the requirement.
     """
     paths = {kind: folder / f"{name}_{kind}.txt" for kind in (*REQUIRED, *OPTIONAL)}
     with naming(f"{name}_" if is_own else ""):

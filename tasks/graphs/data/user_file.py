@@ -30,7 +30,7 @@ def is_collated(stored: object) -> bool:
     if not isinstance(stored, tuple) or len(stored) < 2:
         return False
     slices = stored[1]
-    # In a tuple of graphs the second entry is a graph, whose edge_index has two dimensions.
+    # In a tuple of graphs the second entry is a graph; its edge_index has two dimensions.
     is_cut = isinstance(slices, Mapping) and getattr(slices.get("edge_index"), "ndim", 0) == 1
     return slices is None or is_cut or isinstance(stored[-1], type)
 
@@ -194,7 +194,7 @@ def _graph_set(
 
 
 def _is_empty(graph: Mapping[str, object]) -> bool:
-    """Whether there are no fields, or those of a graph without nodes."""
+    """Whether a graph lacks all fields, or nodes."""
     x = graph.get("x")
     rows = len(x) if isinstance(x, Tensor) and x.ndim else graph.get("num_nodes")
     return not graph or (isinstance(rows, int) and rows == 0)
