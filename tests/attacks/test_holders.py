@@ -12,12 +12,12 @@ from app_runs import Handle, Run, phase_of, run
 from flwr.app import Message
 from hull_nodes import arrays_of, nodes_of
 from policies import with_policy
+from secure_sums import watched_sums
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.config.holders import holders_needed, sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -29,17 +29,7 @@ pytestmark = pytest.mark.usefixtures("own_home")
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
     """The sums that an honest server decodes."""
-    seen: list[dict[str, np.ndarray]] = []
-    decode = masked_cohort.decoded
-
-    def watched(residues: Any, encoding: Any, like: Any) -> Any:
-        total, means = decode(residues, encoding, like)
-        if like:
-            seen.append(dict(total.arrays))
-        return total, means
-
-    monkeypatch.setattr(masked_cohort, "decoded", watched)
-    return seen
+    return watched_sums(monkeypatch)
 
 
 LOOSE = "[sums]\nmin-holders = 1\n[runs]\nconfigurations = 2\n"

@@ -3,9 +3,12 @@ secure sum."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pytest
 
+from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.secure_sum import Group, Session, checksum, crypto
 from curvfed.strategies.secure_sum.fixed_point import Residues
 from curvfed.strategies.secure_sum.member import Member
@@ -123,3 +126,18 @@ class Run:
         if self.stored:
             for p, member in self.members.items():
                 self.members[p] = Member.from_parts(member.as_parts())
+
+
+def watched_sums(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
+    """A list that gets the sums that an honest server decodes."""
+    seen: list[dict[str, np.ndarray]] = []
+    decode = masked_cohort.decoded
+
+    def watched(residues: Any, encoding: Any, like: Any) -> Any:
+        total, means = decode(residues, encoding, like)
+        if like:
+            seen.append(dict(total.arrays))
+        return total, means
+
+    monkeypatch.setattr(masked_cohort, "decoded", watched)
+    return seen

@@ -13,6 +13,7 @@ from app_runs import Fault, Handle, Recorder, Run, newest, phase_of, run
 from errors import refuses
 from flwr.app import ConfigRecord, Message
 from policies import with_policy
+from secure_sums import watched_sums
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
@@ -20,7 +21,6 @@ from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.links.methods.links import COUNTS, HOME, ROWS
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import masked_cohort
 from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -46,17 +46,7 @@ LINKS: dict[str, Any] = {
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, np.ndarray]]:
     """The sums that an honest server decodes."""
-    seen: list[dict[str, np.ndarray]] = []
-    decode = masked_cohort.decoded
-
-    def watched(residues: Any, encoding: Any, like: Any) -> Any:
-        total, means = decode(residues, encoding, like)
-        if like:
-            seen.append(dict(total.arrays))
-        return total, means
-
-    monkeypatch.setattr(masked_cohort, "decoded", watched)
-    return seen
+    return watched_sums(monkeypatch)
 
 
 LOOSE = "[sums]\nmin-holders = 1\n[runs]\nconfigurations = 2\n"
