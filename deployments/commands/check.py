@@ -30,6 +30,7 @@ from curvfed.strategies.config.run_config import (
 )
 from curvfed.strategies.methods import METHODS, Listed, file_of, files, foreign_methods, listed
 from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.plugins import absent_hint
 from curvfed.tasks.registry import catalogue, source_of
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def methods(
         return
     if name not in METHODS:
         hint = did_you_mean(name, METHODS, "`curvfed methods`")
-        raise typer.BadParameter(f"{name!r} is no method{hint}")
+        raise typer.BadParameter(f"{name!r} is not a method{hint}{absent_hint()}")
     row = METHODS[name]
     print_rows((name, row.summary), parts_of(name, row))
     if keys := list(keys_of(row)):

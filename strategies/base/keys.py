@@ -253,3 +253,11 @@ class Table(BaseModel):
         """A number of first rounds that depends on the number of rounds, 0 for none; resuming a run
         with another number of rounds must not change it."""
         return 0
+
+
+def default_values(keys: type[Table]) -> dict[str, Scalar]:
+    """The defaults of a table's keys by their written names; None, not given, is "auto"."""
+    return {
+        kebab(name): AUTO if field.default is None else field.default
+        for name, field in keys.model_fields.items()
+    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import PrivateAttr, create_model
 
-from curvfed.strategies.base.keys import AUTO, Scalar, Table, dotted, kebab
+from curvfed.strategies.base.keys import AUTO, Scalar, Table, default_values, dotted, kebab
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import AGGREGATION_METHODS, RunKeys, home
 from curvfed.strategies.base.shared_tables import (
@@ -313,10 +313,10 @@ def key_hint(key: str, keys: Collection[str]) -> str:
 @cache
 def defaults() -> dict[str, Scalar]:
     """The default of every dotted key; keys of other packages' methods come last."""
-    values: dict[str, Any] = _table_defaults(RunKeys)
-    values |= {name: _table_defaults(keys) for name, keys in SHARED.items()}
+    values: dict[str, Any] = default_values(RunKeys)
+    values |= {name: default_values(keys) for name, keys in SHARED.items()}
     values |= default_tables()
-    values |= {name: _table_defaults(keys) for name, keys in foreign_tables().items()}
+    values |= {name: default_values(keys) for name, keys in foreign_tables().items()}
     return dotted(values)
 
 
@@ -334,10 +334,3 @@ def defaults_of(method: str) -> dict[str, Scalar]:
     row = foreign_methods()[0].get(method)
     foreign = foreign_tables().keys() - (row.keys.keys() if row else set())
     return {key: value for key, value in defaults().items() if key.partition(".")[0] not in foreign}
-
-
-def _table_defaults(keys: type[Table]) -> dict[str, Scalar]:
-    return {
-        kebab(name): AUTO if field.default is None else field.default
-        for name, field in keys.model_fields.items()
-    }

@@ -18,13 +18,13 @@ import importlib.util
 import pkgutil
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
 
 from curvfed.strategies.base import method as constants
-from curvfed.strategies.base.keys import Scalar, Table, kebab
+from curvfed.strategies.base.keys import Scalar, Table, default_values, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
@@ -43,6 +43,7 @@ class Listed(NamedTuple):
 
     summary: str
     tasks: tuple[str, ...]
+    tables: tuple[str, ...] = ()
 
 
 @cache
@@ -85,8 +86,19 @@ def listed() -> dict[str, Listed]:
         for name, row in zip(rows.value.keys, rows.value.values, strict=True):
             tasks = [word.value for word in row.keywords if word.arg == "tasks"]
             summary = ast.literal_eval(row.args[0])
-            methods[name.value] = Listed(summary, _tasks(*tasks) if tasks else constants.GRAPHS)
+            methods[name.value] = Listed(
+                summary,
+                _tasks(*tasks) if tasks else constants.GRAPHS,
+                tuple(_tables(row.keywords)),
+            )
     return methods
+
+
+def _tables(words: Iterable[ast.keyword]) -> Iterator[str]:
+    """The names of the tables of keys in the words of a row."""
+    for word in words:
+        if word.arg == "keys" and isinstance(word.value, ast.Dict):
+            yield from (str(key.value) for key in word.value.keys if isinstance(key, ast.Constant))
 
 
 def _tasks(node: ast.expr) -> tuple[str, ...]:
@@ -109,10 +121,17 @@ def project_defaults() -> dict[str, Any]:
 @cache
 def default_tables() -> dict[str, dict[str, Scalar]]:
     """The defaults of the methods' own keys, by table, from `pyproject.toml`: imports of all
-    methods take seconds."""
+    methods take seconds. A new file, which `pyproject.toml` lacks, is imported."""
     config = project_defaults()
     tables = dict.fromkeys([*_aggregation_tables(), *map(kebab, files())])
-    return {table: config[table] for table in tables if table in config}
+    of_rows = {table for entry in listed().values() for table in entry.tables}
+    values: dict[str, dict[str, Scalar]] = {}
+    for table in tables:
+        if table in config:
+            values[table] = config[table]
+        elif table in of_rows:
+            values[table] = default_values(table_of(table))
+    return values
 
 
 class Methods(Mapping[str, Method]):

@@ -3,6 +3,7 @@ of entities with several direct parents, and the gain that was measured on hiera
 
 import json
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,10 @@ MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
 """A line through measured gains. `python -m studies.hierarchies` writes it."""
 
 
-MEASURE = "curvfed compare methods=links,links-inner,links-squared measures it on these links"
+MEASURE = (
+    "curvfed compare dataset={dataset} methods=links,links-inner,links-squared measures it on these"
+    " links"
+)
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,8 @@ class Expectation:
     Parameters
     ----------
     shapes : sequence of Hierarchy
+    dataset : str
+        The name or path of the links.
 
     Attributes
     ----------
@@ -83,10 +89,9 @@ class Expectation:
         How the gain is measured.
     """
 
-    advice = MEASURE
-
-    def __init__(self, shapes: Sequence[Hierarchy]) -> None:
+    def __init__(self, shapes: Sequence[Hierarchy], dataset: str) -> None:
         self.table = table(shapes)
+        self.advice = MEASURE.format(dataset=shlex.quote(dataset))
         self._shapes = shapes
 
     def sentence(self, measured: float | None = None) -> str:
@@ -104,7 +109,7 @@ def expectation(run: RunConfig) -> Expectation | None:
         If they cannot be read.
     """
     shapes = shapes_of(run)
-    return Expectation(shapes) if shapes else None
+    return Expectation(shapes, str(run.dataset)) if shapes else None
 
 
 def shapes_of(config: RunConfig) -> list[Hierarchy]:

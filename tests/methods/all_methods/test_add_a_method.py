@@ -26,9 +26,11 @@ ROOMS = (
     "tasks",
     "geometry",
     "deployments",
+    "extensions",
     "docs",
     "presets",
 )
+SMALL = ("num-supernodes=2", "num-rounds=2", "local-epochs=2", "embedding-dim=8")
 GENERATED = {"docs/configuration.md", "pyproject.toml"}
 
 
@@ -55,8 +57,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """A copy of the project, compiled files too, with the page's file in its place and `make
-    reference` run."""
+    """A copy of the project, compiled files too, with the page's file in its place, with
+    which the command runs at once, and `make reference` run."""
     folder = tmp_path_factory.mktemp("copy") / "project"
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room)
@@ -65,6 +67,8 @@ def project(tmp_path_factory) -> Path:
     before = contents(folder)
     (name,) = re.findall(r"`(strategies/methods/fedslow\.py)`:", PAGE)
     (folder / name).write_text(block("python"))
+    at_once = [*shlex.split(block("sh"))[2:], *SMALL, f"results-dir={tmp_path_factory.mktemp('r')}"]
+    call(folder, "-m", "curvfed", "simulate", *at_once)
     call(folder, str(folder / "docs" / "make_reference.py"))
     after = contents(folder)
     assert {path for path in after if after[path] != before.get(path)} == GENERATED | {name}
@@ -94,18 +98,17 @@ def test_the_command_runs_and_both_halves_work(project):
     """A step of 1 and mu of 0 is fedavg but for rounding; with either half at work it is not."""
     words = shlex.split(block("sh"))
     assert words[:2] == ["curvfed", "simulate"]
-    small = ["num-supernodes=2", "num-rounds=2", "local-epochs=2", "embedding-dim=8"]
     runs = {
-        "page": words[2:] + small,
+        "page": [*words[2:], *SMALL],
         "neutral": [
             "method=fedslow",
             "dataset=trees",
             "fedslow.step=1.0",
             "fedslow.mu=0.0",
-            *small,
+            *SMALL,
         ],
-        "client": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", *small],
-        "fedavg": ["method=fedavg", "dataset=trees", *small],
+        "client": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", *SMALL],
+        "fedavg": ["method=fedavg", "dataset=trees", *SMALL],
     }
     call(project, "-c", RUN_ALL, json.dumps(runs), str(project.parent))
     models = {}
