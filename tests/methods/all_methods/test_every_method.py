@@ -66,8 +66,11 @@ def test_messages_are_those_of_the_page_and_a_resumed_run_has_the_same_bits(meth
 
 
 def test_a_list_reads_the_rows_without_importing_them():
-    rows = {name: (row.summary, row.tasks) for name, row in METHODS.items() if is_built_in(name)}
-    assert listed() == rows
+    built_in = {name: row for name, row in METHODS.items() if is_built_in(name)}
+    assert list(listed()) == list(built_in)
+    for name, entry in listed().items():
+        assert (entry.summary, entry.tasks) == (built_in[name].summary, built_in[name].tasks)
+        assert set(entry.tables) <= set(built_in[name].keys)
 
 
 @pytest.mark.parametrize("method", IN_ROUNDS)
