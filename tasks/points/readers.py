@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.tasks import plugins
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import decide
@@ -188,7 +189,8 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     width = len(first_row)
     if width < min_columns:
         raise DataError(
-            f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}",
+            f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}"
+            f"{plugins.absent_hint()}",
             key="columns",
         )
     for line, row in rows:
