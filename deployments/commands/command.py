@@ -1,6 +1,5 @@
 """The command `curvfed`. Each command imports its modules when it runs, so that help needs neither
-torch nor Flower. A command of the group `curvfed cluster` is a function of its name in
-`extensions/cluster`."""
+torch nor Flower. Extensions and other packages add theirs."""
 
 import os
 import sys
@@ -28,7 +27,7 @@ class AllCommands(Commands):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, the core's first."""
-        return list(dict.fromkeys([*super().list_commands(ctx), *plugins.additions("commands")]))
+        return [*super().list_commands(ctx), *plugins.additions("commands")]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, or None. If its object cannot be imported, or is not a command,

@@ -148,3 +148,17 @@ def test_another_file_of_the_app_is_other_code(room, tmp_path, monkeypatch):
     other_content = digest()
     changed.rename(changed.with_name("renamed.py"))
     assert len({installed, other_content, digest()}) == 3
+
+
+def test_what_an_extension_adds_is_part_of_the_code(tmp_path, monkeypatch):
+    room = tmp_path / "extensions"
+    (room / "mine").mkdir(parents=True)
+    monkeypatch.setattr(masked, "folders_of", lambda name: [tmp_path / name])
+    digest = masked.code_digest.__wrapped__
+    before = digest()
+    entries = room / "mine" / plugins.ENTRIES
+    entries.write_text('["curvfed.tasks"]\nmine = "mine:KIND"\n')
+    added = digest()
+    (room / "mine" / "commands").mkdir()
+    (room / "mine" / "commands" / "entry.py").write_text("")
+    assert before != added == digest()

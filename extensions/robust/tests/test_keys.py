@@ -1,16 +1,19 @@
 """The keys of robust aggregations, and what they go together with."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from app_runs import run
 from errors import refuses
 
 from curvfed.extensions.robust.rows import Robust
+from curvfed.extensions.robust.rules import Median
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS, aggregation_rows
+from curvfed.strategies.methods import METHODS, aggregation_rows, foreign_methods
 
 
 @pytest.mark.parametrize("name", ["trimmed-mean", "krum"])
@@ -45,6 +48,13 @@ def test_robust_stands_for_another_name_with_every_method():
         settled = resolve_defaults(config, row.tasks[0])
         assert settled.aggregation == ("median" if row.personal else "near-mean")
         assert settled.aggregation in aggregation_rows()
+
+
+def test_a_method_with_a_robust_server_takes_any_other_aggregation(monkeypatch):
+    row = replace(METHODS["fedavg"], server=Median)
+    monkeypatch.setitem(foreign_methods()[0], "mine", row)
+    for name in ("average", "krum"):
+        assert parse({"method": "mine", "aggregation": name}).aggregation == name
 
 
 @pytest.mark.usefixtures("own_home")
