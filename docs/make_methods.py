@@ -24,8 +24,7 @@ HEAD = """\
 
 A page for each method: equation, source, what it sends and keeps, what a round costs, and its keys. `make reference`
 writes this list; `curvfed methods METHOD` shows a method in the terminal. If a method has one model for all clients,
-`aggregation` replaces its own server step, for example by [one of Flower's](flower.md) or a [robust
-rule](flower.md#robust-aggregations).
+`aggregation` [replaces its own server step](reference/aggregations.md).
 
 **Words of the pages**
 
