@@ -43,7 +43,7 @@ def write_report(run_dir: Path) -> Path:
     OSError
         If the page cannot be written.
     """
-    text = html_page(run_page(RunFiles.read(run_dir)))
+    text = html_page(run_page(RunFiles(run_dir)))
     path = run_dir / "report.html"
     # Names from other machines may hold characters that UTF-8 cannot encode.
     write_atomically(path, text.encode("utf-8", "replace"), private=True)

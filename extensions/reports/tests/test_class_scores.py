@@ -65,7 +65,7 @@ def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
 def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_else):
     found = run(tmp_path, **settings)
     last = {int(row["partition"]): float(row["score"]) for row in found.clients if row["score"]}
-    told = RunFiles.read(found.path)
+    told = RunFiles(found.path)
     assert {f"client {partition}": score for partition, score in last.items()} == pytest.approx(
         {one.name: one.share for one in client_shares(told)}
     )
@@ -107,13 +107,13 @@ def test_nothing_is_told_in_a_secure_sum(tmp_path):
 
 def test_rows_that_make_no_sense_are_left_out(tmp_path):
     found = run(tmp_path, method="fedavg", num_rounds=1)
-    whole = client_shares(RunFiles.read(found.path))
+    whole = client_shares(RunFiles(found.path))
     odd = '0,"no such class",0,4\n1,0,1,-3\n1,0,1,0\n1,0,1,many\n1,0\nx,0,1,2\n'
     with (found.path / "confusion.csv").open("a") as file:
         file.write(odd)
-    assert client_shares(RunFiles.read(found.path)) == whole
+    assert client_shares(RunFiles(found.path)) == whole
     (found.path / "confusion.csv").write_text("another,header\n0,1\n")
-    assert client_shares(RunFiles.read(found.path)) == []
+    assert client_shares(RunFiles(found.path)) == []
     assert write_report(found.path).exists()
 
 
@@ -166,7 +166,7 @@ def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refus
     assert "are not expected" in next(
         row["dropped"] for row in found.clients if row["partition"] == "1"
     )
-    assert all(one.total < 1000 for one in client_shares(RunFiles.read(found.path)))
+    assert all(one.total < 1000 for one in client_shares(RunFiles(found.path)))
 
 
 @pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
@@ -191,7 +191,7 @@ def test_a_client_without_its_last_score_has_no_counts(tmp_path):
     }
     found = run(tmp_path, intercept=telling([0, 0, 10**9], phase="fine-tune"), **settings)
     assert found.summary["metrics"]["clients_left_out"] == 1
-    assert {one.name for one in client_shares(RunFiles.read(found.path))} == {
+    assert {one.name for one in client_shares(RunFiles(found.path))} == {
         "client 0",
         "client 2",
     }
@@ -213,7 +213,7 @@ def test_a_run_that_goes_on_and_fails_keeps_no_counts_of_an_earlier_round(tmp_pa
 
 def test_a_reply_with_false_counts_is_dropped(tmp_path):
     found = run(tmp_path, method="fedavg", intercept=telling([0, 0, 10**9], round=2))
-    assert {one.name for one in client_shares(RunFiles.read(found.path))} == {
+    assert {one.name for one in client_shares(RunFiles(found.path))} == {
         "client 0",
         "client 2",
     }

@@ -35,7 +35,7 @@ def test_arrays_that_do_not_fit_are_left_out(
     with np.load(archive) as stored:
         arrays = dict(stored) | changes
     write_npz(archive, {name: array for name, array in arrays.items() if array is not None})
-    run = RunFiles.read(copies["images"])
+    run = RunFiles(copies["images"])
     assert run.absent == ["global_test.npz"]
     assert model_figures.features(run) is None
 

@@ -179,16 +179,16 @@ def test_private_statistics_leave_no_picture_of_them(copies: dict[str, Path]) ->
 def test_an_unfit_archive_is_left_out(copies: dict[str, Path], kind: str, spoil: Any) -> None:
     (archive,) = copies[kind].glob("*.npz")
     spoil(archive)
-    assert archive.name in RunFiles.read(copies[kind]).absent
+    assert archive.name in RunFiles(copies[kind]).absent
     assert archive.name in report(copies[kind]).text
 
 
 def test_a_broken_part_of_another_package_costs_only_itself(
     copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = parts_of(RunFiles.read(copies["graphs"]))
+    whole = parts_of(RunFiles(copies["graphs"]))
     monkeypatch.setitem(plugins.of_extensions("report"), "odd", "not_there:add")
-    parts = parts_of(RunFiles.read(copies["graphs"]))
+    parts = parts_of(RunFiles(copies["graphs"]))
     assert [picture.__name__ for picture in parts.pictures] == [
         picture.__name__ for picture in whole.pictures
     ]
@@ -208,5 +208,5 @@ def test_pictures_of_another_package_stay(
     first = {"a": plugins.register_object(add, "a:add")} | places
     monkeypatch.setattr(plugins, "of_extensions", lambda kind: first if kind == "report" else {})
     for kind in ("graphs", "images", "hulls"):
-        assert mine in parts_of(RunFiles.read(copies[kind])).pictures
+        assert mine in parts_of(RunFiles(copies[kind])).pictures
         run_figure(copies[kind])

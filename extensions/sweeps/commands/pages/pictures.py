@@ -47,7 +47,7 @@ def draw_curves(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None
     """Draw means over the seeds by round, and bands of one standard deviation; None without
     values."""
     files = {
-        place: [RunFiles.read(run.folder) for run in runs] for place, runs in configurations.items()
+        place: [RunFiles(run.folder) for run in runs] for place, runs in configurations.items()
     }
     for column in BY_ROUND:
         courses = {place: _course(of_place, column) for place, of_place in files.items()}
@@ -141,7 +141,7 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
 
 def client_scores(run: Run) -> Floats:
     """The printed score of each client at the round of best validation, or the last one without."""
-    files = RunFiles.read(run.folder)
+    files = RunFiles(run.folder)
     phases = (FINE_TUNE,) if files.fine_tuned else IN_ROUNDS
     rounds, values = files.by_client(SCORE, *phases)
     best = (files.summary.get(BEST) or {}).get("round")

@@ -103,13 +103,13 @@ class Run:
     @property
     def warnings(self) -> list[str]:
         """The warnings of its summary."""
-        return RunFiles.read(self.folder).summary.get("warnings", []) if self.is_completed else []
+        return RunFiles(self.folder).summary.get("warnings", []) if self.is_completed else []
 
     def first_of_rounds(self, column: str) -> float | None:
         """The first value of a column of `rounds.csv`; None without one."""
         if not self.is_completed:
             return None
-        values = RunFiles.read(self.folder).by_round(column, TRAIN)[1]
+        values = RunFiles(self.folder).by_round(column, TRAIN)[1]
         return float(values[0]) if len(values) else None
 
 
