@@ -225,7 +225,7 @@ class Dataset(ABC):
         if not {*form.tasks} & {*self.tasks}:
             raise DataError(
                 f"{path} is {form.title}, with {' or '.join(form.tasks)} ({decision.reason}); the"
-                f" run needs {' or '.join(self.tasks)}",
+                f" run needs {' or '.join(self.tasks)}{plugins.absent_hint()}",
                 key="other-data",
             )
         located = decision.locate() if form.reader else self.locate_files(path)
