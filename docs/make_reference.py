@@ -207,8 +207,8 @@ Such a file or folder is refused before a run is made, with these words. PATH is
 
 def files_page() -> str:
     """The text of the page of files: what the readers take, and what they refuse with advice."""
+    from curvfed.extensions.formats.foreign import FOREIGN, FOREIGN_FOLDERS, PFLLIB
     from curvfed.extensions.links.foreign import FILES, FOLDERS, NETWORKS
-    from curvfed.tasks.foreign import FOREIGN, FOREIGN_FOLDERS, PFLLIB
     from curvfed.tasks.registry import catalogue
 
     own = [(origin, task) for name, task, origin in catalogue() if name == "a path"]

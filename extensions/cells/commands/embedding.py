@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
+from curvfed.extensions.cells.cell_files import entry, opened
 from curvfed.extensions.cells.commands.make import (
     NEAREST,
     WITHIN,
@@ -22,7 +23,6 @@ from curvfed.extensions.cells.expression import Expression
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.cell_files import entry, opened
 
 SAMPLE = 500
 """Maximum number of cells for measuring the distortion."""

@@ -10,9 +10,9 @@ import pytest
 from cell_files import write_parts
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.cells.cell_files import add_to_copy
 from curvfed.extensions.cells.expression import expression
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.cell_files import add_to_copy
 
 COUNTS = (
     np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50))

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.graph_spec import normalize_rows
-from curvfed.tasks.graphs.data.ogb import ATOMS
-from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.data.raw import ATOMS, RawGraph, RawGraphs
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.images.raw import RawImages

@@ -11,7 +11,6 @@ from torch import Tensor
 from curvfed.geometry.arrays import Integers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
-from curvfed.tasks.graphs.data import SOURCES
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import (
     PURPOSES,
@@ -36,6 +35,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import csr, select_rows
 from curvfed.tasks.kinds import UNKNOWN_HINT
 from curvfed.tasks.record_split import RecordSplit
+from curvfed.tasks.registry import source_of
 
 CLUSTERS_PER_BATCH = 8
 """Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
@@ -104,7 +104,7 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
     component = components(edges, num_nodes)
     nodes = np.arange(num_nodes)
     extent = f"all {num_nodes} nodes"
-    if spec.dataset.lower() in SOURCES:
+    if source_of(spec.dataset) is not None:
         nodes = largest(component)
         extent = f"{len(nodes)} of {num_nodes} nodes, the largest connected component"
     if num_partitions > len(nodes):

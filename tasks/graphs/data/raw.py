@@ -27,6 +27,10 @@ MAX_DEGREE = 64
 """The largest degree with a feature of its own in users' graphs: all clients and predictions then
 have the same columns."""
 
+ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+"""The number of values of each feature of an atom of a molecule in the Open Graph Benchmark; the
+first is the element."""
+
 
 @dataclass(frozen=True, eq=False)
 class RawGraph:

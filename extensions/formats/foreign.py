@@ -4,43 +4,19 @@ import zipfile
 from itertools import islice
 from pathlib import Path
 
-from curvfed.tasks.errors import DataError
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.formats import POINT_ENDINGS
+from curvfed.tasks.formats import foreign as any_foreign
 
 AS_IMAGES = (
     "give its images as a folder with a folder of images per class, or in Python as data=[(images,"
     " labels), …]"
 )
 AS_POINTS = (
-    "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points,"
-    " labels), …]"
+    f"give coordinates and classes as {', '.join(POINT_ENDINGS[:-1])} or {POINT_ENDINGS[-1]}, or in"
+    " Python as data=[(points, labels), …]"
 )
 AS_TABLES = f"its content is unknown; {AS_IMAGES}; or {AS_POINTS}"
 UNPACK = "unpack it, and give the folder"
-
-_LEAF_SETS = ("femnist", "celeba")
-_MEDMNIST_SETS = (
-    "pathmnist",
-    "chestmnist",
-    "dermamnist",
-    "octmnist",
-    "pneumoniamnist",
-    "retinamnist",
-    "breastmnist",
-    "bloodmnist",
-    "tissuemnist",
-    "organamnist",
-    "organcmnist",
-    "organsmnist",
-)
-_FOLDERS = ("svhn", "stl10", "kmnist", "qmnist", "imagenet", "imagenette", "food101", "gtsrb")
-
-BY_PATH = {
-    **dict.fromkeys(_LEAF_SETS, "LEAF's data are read by path, a folder with train/*.json"),
-    **dict.fromkeys(_MEDMNIST_SETS, "MedMNIST's data are read by path, such as ./pathmnist.npz"),
-    **dict.fromkeys(_FOLDERS, AS_IMAGES),
-}
-"""How to give data sets that lack a name here, by their usual name."""
 
 PFLLIB = (
     "PFLlib's pickled arrays, not opened as a pickle could run code",
@@ -95,44 +71,20 @@ PEEK_FILES = 1000
 """The maximum number of files to check in a folder."""
 
 
-def refuse_foreign(path: Path) -> None:
-    """Refuse a file or folder of another tool; accept an absent path, or an unknown kind.
-
-    Raises
-    ------
-    DataError
-        Names the kind and the alternative.
-    """
-    kind = None
+def foreign(path: Path) -> tuple[str, str] | None:
+    """What a file or folder is, and the data to give instead; None for an absent path and for those
+    that are read or unknown."""
     if path.is_dir():
-        kind = _kind_of_folder(path)
-    elif path.is_file():
-        kind = kind_of_file(path)
-    if kind is not None:
-        raise DataError(
-            f"{path} is {kind[0]}, which is not supported; {kind[1]}", key="foreign-format"
-        )
-
-
-def kind_of_file(path: Path) -> tuple[str, str] | None:
-    """The kind of a file that is not read, and the data to give instead; None for other files."""
+        return _folder(path)
+    if not path.is_file():
+        return None
     if path.suffix.lower() == ".npz":
-        return _kind_of_arrays(path)
-    if added := _kind_of_added(path):
-        return added
+        return _arrays(path)
     endings = ("".join(path.suffixes[-2:]).lower(), path.suffix.lower())
     return next((FOREIGN[ending] for ending in endings if ending in FOREIGN), None)
 
 
-def _kind_of_added(path: Path) -> tuple[str, str] | None:
-    """The kind of a file or folder of another tool with data that an extension reads."""
-    for kind in KINDS.values():
-        if kind.foreign and (answer := kind.foreign(path)):
-            return answer
-    return None
-
-
-def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
+def _arrays(path: Path) -> tuple[str, str] | None:
     from numpy.lib.format import read_array_header_1_0, read_magic
 
     try:
@@ -152,19 +104,17 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def _kind_of_folder(path: Path) -> tuple[str, str] | None:
+def _folder(path: Path) -> tuple[str, str] | None:
     """The kind of a folder without images, by files of certain names, or by the first file of a
     known kind."""
-    if added := _kind_of_added(path):
-        return added
     for pattern, kind in FOREIGN_FOLDERS.items():
         if any(path.glob(pattern)):
             return kind
     for file in (*path.glob("0.npz"), *path.glob("train/0.npz")):
-        if kind_of_file(file) == PFLLIB:
+        if foreign(file) == PFLLIB:
             return f"a folder of {PFLLIB[0]}", PFLLIB[1]
     for file in islice(path.rglob("*"), PEEK_FILES):
-        held = kind_of_file(file)
+        held = any_foreign(file) if file.is_file() else None
         if held is not None:
             return f"a folder that holds {held[0]}", held[1]
     return None

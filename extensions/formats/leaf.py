@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.extensions.formats.rows import leaf_files
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError, naming, unreadable
-from curvfed.tasks.formats import leaf_files
 from curvfed.tasks.images import is_image
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import TEST, TRAIN

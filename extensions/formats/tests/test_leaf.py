@@ -1,6 +1,7 @@
 """LEAF's files: images by user, a partition by user, and what is refused."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from errors import refuses
 from format_fixtures import leaf_users, read_images, write_leaf, write_leaf_file
 from image_fixtures import load_all, made, write_classes
 
+from curvfed.extensions.formats import leaf
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
@@ -106,3 +108,16 @@ def test_an_image_outside_of_its_folder_is_refused(tmp_path, name):
 def test_more_clients_than_users(tmp_path):
     with refuses("too-many-clients", "6 clients", "5 users"):
         load_all(spec(write_leaf(tmp_path)), tmp_path / "cache", 6)
+
+
+def test_pictures_of_celeba_that_change_change_its_digest(tmp_path):
+    pictures = tmp_path / leaf.PICTURES
+    pictures.mkdir(parents=True)
+    (pictures / "0.jpg").write_bytes(b"one")
+    data = {"a": {"x": ["0.jpg"], "y": [0]}}
+    write_leaf_file(tmp_path / "train" / "a.json", data)
+    before = leaf.locate(tmp_path).digest
+    stamp = (pictures / "0.jpg").stat()
+    (pictures / "0.jpg").write_bytes(b"two")  # of the same size and time
+    os.utime(pictures / "0.jpg", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert leaf.locate(tmp_path).digest != before

@@ -12,10 +12,12 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data import Source
 from curvfed.tasks.graphs.data import checked_parts as parts
-from curvfed.tasks.graphs.data.graph_spec import own_split
+from curvfed.tasks.graphs.data.graph_spec import ROLES, own_split
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.data.raw import (
+    ATOMS,
     MAX_DEGREE,
     RawGraph,
     RawGraphs,
@@ -30,10 +32,6 @@ USED = ("edge", "node-feat", "node-label", "graph-label", "num-node-list", "num-
 
 FILES = {"train": "train.csv.gz", "val": "valid.csv.gz", "test": "test.csv.gz"}
 """The files of a split, with the numbers of nodes or graphs."""
-
-ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
-"""The number of values of each feature of an atom in OGB's sets of molecules; the first is the
-element."""
 
 
 def locate(path: Path) -> Located[RawGraph | RawGraphs]:
@@ -53,11 +51,11 @@ def read(path: Path) -> RawGraph | RawGraphs:
         labels.
     """
     if (path / "raw" / "node-label.csv.gz").is_file():
-        return read_nodes(path / "raw", _splits(path))
+        return _read_nodes(path / "raw", _splits(path))
     return _read_graphs(path)
 
 
-def read_nodes(folder: Path, splits: Mapping[str, Path], hint: str = "") -> RawGraph:
+def _read_nodes(folder: Path, splits: Mapping[str, Path], hint: str = "") -> RawGraph:
     """Read one graph with classified nodes.
 
     Parameters
@@ -78,6 +76,12 @@ def read_nodes(folder: Path, splits: Mapping[str, Path], hint: str = "") -> RawG
         labels.squeeze(1),
         _masks(splits, len(labels), hint),
     )
+
+
+def read_public(source: Source, folder: Path) -> RawGraph:
+    """Read a published graph without the package of its authors."""
+    splits = {role: folder / name for role, name in zip(ROLES, source.files[-3:], strict=True)}
+    return _read_nodes(folder, splits, f"; remove it and download {source.title} again")
 
 
 def _read_graphs(path: Path) -> RawGraphs:

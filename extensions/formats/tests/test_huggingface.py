@@ -24,12 +24,12 @@ from saved_datasets import (
 )
 
 import curvfed
+from curvfed.extensions.formats.saved import from_datasets
 from curvfed.tasks.formats import decide
 from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
-from curvfed.tasks.in_memory import from_datasets
 from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import read_points

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.extensions.formats.rows import cifar_files
 from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.class_names import number_labels
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.formats import cifar_files
 from curvfed.tasks.graphs.data.stored_objects import READABLE, StoredArray
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
 from curvfed.tasks.images.raw import RawImages, pixels_of, raw_images

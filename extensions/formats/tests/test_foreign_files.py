@@ -2,15 +2,17 @@
 place.
 """
 
+import gzip
+import json
 import pickle
 
 import numpy as np
 import pytest
 from errors import refuses
 
+from curvfed.extensions.formats.foreign import FOREIGN
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.foreign import FOREIGN
 from curvfed.tasks.formats import decide
 from curvfed.tasks.registry import tasks_of
 
@@ -82,3 +84,12 @@ def test_names_of_data_that_are_read_by_path(name):
     with pytest.raises(ValueError, match=NAMES[name]) as error:
         tasks_of(name)
     assert "did you mean" not in str(error.value)
+
+
+def test_a_table_that_gzip_compressed_and_that_is_no_links_is_named(tmp_path):
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,y,label\n0.1,0.2,a\n"))
+    with refuses("foreign-format", "gunzip"):
+        tasks_of(str(tmp_path / "a.csv.gz"))
+    (tmp_path / "a.json").write_text(json.dumps({"other": 1}))
+    with refuses("foreign-format", "JSON"):
+        tasks_of(str(tmp_path / "a.json"))

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from format_fixtures import molecule_tables, write_citations, write_molecules
-from graph_fixtures import write_tables
+from format_fixtures import molecule_tables, write_citations, write_molecules, write_tables
 
 from curvfed.tasks.formats import decide
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.ogb import ATOMS
+from curvfed.tasks.graphs.data.raw import ATOMS
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 
