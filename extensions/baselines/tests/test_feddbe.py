@@ -65,8 +65,8 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
     x = client.local.task.x
     z = features(arrays, x.numpy())
     expected = (z + offset) @ arrays["head.weight"].T + arrays["head.bias"]
-    kept = {OFFSET: offset}
-    for model in (client.scored, client.restored(client.local.model, kept)):
+    stored = {OFFSET: offset}
+    for model in (client.scored, client.restored(client.local.model, stored)):
         np.testing.assert_allclose(model(x).numpy(force=True), expected, rtol=0, atol=1e-6)
 
 
@@ -92,9 +92,9 @@ def test_the_server_keeps_the_mean_of_the_first_round():
 
     server.aggregate({0: reply(1.0, 3), 1: reply(5.0, 1)})
     assert server.sent_to(0)[MEAN].tolist() == [2, 2]
-    again = FedDbeServer(start)
-    again.load(server.state())
-    for continued in (server, again):
+    resumed = FedDbeServer(start)
+    resumed.load(server.state())
+    for continued in (server, resumed):
         continued.aggregate({0: reply(7.0, 1)})
         assert continued.sent_to(1)[MEAN].tolist() == [2, 2]
     assert MEAN not in server.global_model()

@@ -132,8 +132,8 @@ def test_prototypes_of_known_classes_come_to_match_and_others_stay():
         for sent in (before, after)
     ]
     assert apart[1].sum() < 0.3 * apart[0].sum()
-    again = server_of(9)
-    again.load(server.state())
-    for each in (server, again):
-        each.aggregate({0: reply})
-    assert server.sent_to(0)[PROTOTYPES].tobytes() == again.sent_to(0)[PROTOTYPES].tobytes()
+    resumed = server_of(9)
+    resumed.load(server.state())
+    for continued in (server, resumed):
+        continued.aggregate({0: reply})
+    assert server.sent_to(0)[PROTOTYPES].tobytes() == resumed.sent_to(0)[PROTOTYPES].tobytes()

@@ -135,25 +135,25 @@ def test_a_stored_server_of_fedtgp_goes_on_with_the_same_bits():
     keys = fedtgp.Keys(epochs=3, batch_size=3)
     server, twin = (fedtgp.FedTgpServer(start, keys, RunKeys(seed=4)) for _ in range(2))
     rng = np.random.default_rng(2)
-    for each in (server, twin):
+    for aggregation in (server, twin):
         *_, replies = replies_of(np.random.default_rng(0))
-        each.aggregate(replies)
-    again = fedtgp.FedTgpServer(start, keys, RunKeys(seed=9))
-    again.run = server.run
-    again.load(server.state())
+        aggregation.aggregate(replies)
+    resumed = fedtgp.FedTgpServer(start, keys, RunKeys(seed=9))
+    resumed.run = server.run
+    resumed.load(server.state())
     *_, replies = replies_of(rng)
-    for each in (server, twin, again):
-        each.aggregate(replies)
-    assert server.sent_to(0)[MEANS].tobytes() == again.sent_to(0)[MEANS].tobytes()
+    for aggregation in (server, twin, resumed):
+        aggregation.aggregate(replies)
+    assert server.sent_to(0)[MEANS].tobytes() == resumed.sent_to(0)[MEANS].tobytes()
     assert server.sent_to(0)[MEANS].tobytes() == twin.sent_to(0)[MEANS].tobytes()
 
 
 def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
     settings = QUICK["images"] | {"method": "fedproto", "num_rounds": 1}
-    made = [
+    prototypes = [
         run(tmp_path, str(masked), secure_sum=masked, secure__min_holders=1, **settings).model[
             MEANS
         ]
         for masked in (False, True)
     ]
-    np.testing.assert_allclose(*made, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(*prototypes, rtol=0, atol=1e-4)
