@@ -38,9 +38,9 @@ def duration(seconds: Any) -> str:
         return "–"
     if seconds < 60:
         return f"{seconds:.4f} s" if seconds < 0.1 else f"{seconds:.2f} s"
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, remainder = divmod(round(seconds), 60)
     return (
-        f"{minutes} min {rest:02d} s"
+        f"{minutes} min {remainder:02d} s"
         if minutes < 60
         else f"{minutes // 60} h {minutes % 60:02d} min"
     )

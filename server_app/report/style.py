@@ -145,8 +145,8 @@ class Look:
     def of(cls, number: int, turn: int = 0) -> "Look":
         """The look with a number; looks of the same colour differ in `turn`."""
         cycles = (MARKERS, DASHES, HATCHES)
-        at = number + turn
-        return cls(PALETTE[number % len(PALETTE)], *(cycle[at % len(cycle)] for cycle in cycles))
+        index = number + turn
+        return cls(PALETTE[number % len(PALETTE)], *(cycle[index % len(cycle)] for cycle in cycles))
 
     @property
     def tint(self) -> tuple[float, float, float]:
@@ -200,10 +200,10 @@ def panels(
     columns = columns or columns_for(count)
     rows = -(-count // columns)
     figure = Figure(figsize=(width, rows * (height or {1: 3.6, 2: 3.0}.get(columns, 2.6))))
-    every = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axes in every[count:]:
+    all_axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axes in all_axes[count:]:
         axes.remove()
-    return figure, every[:count]
+    return figure, all_axes[:count]
 
 
 def columns_for(count: int) -> int:

@@ -24,7 +24,7 @@ from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
-TUNED = [(name, of) for name, row in METHODS.items() for of in row.tuned]
+TUNED = [(name, kind) for name, row in METHODS.items() for kind in row.tuned]
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +38,11 @@ def alone(own_home, tmp_path, monkeypatch):
 # ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "of"), TUNED)
-def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defaults(name, of):
+@pytest.mark.parametrize(("name", "kind"), TUNED)
+def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defaults(name, kind):
     row = METHODS[name]
-    assert of in row.tasks
-    for key, values in row.tuned[of].items():
+    assert kind in row.tasks
+    for key, values in row.tuned[kind].items():
         assert key.partition(".")[0] in row.keys
         for value in values:
             config = parse({"method": name, key: value})
@@ -183,13 +183,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(
-    words, told, capsys, own_home
+    words, message, capsys, own_home
 ):
     assert main(["compare", *words]) == 2
     captured = capsys.readouterr()
-    assert told in captured.out + captured.err
+    assert message in captured.out + captured.err
     assert not (own_home / "curvfed" / "comparisons").exists()
 
 
@@ -210,9 +210,9 @@ VALIDATION = "best_validation.metrics.validation"
 
 
 def fake(error: str = "", **figures: float | None) -> Any:
-    named = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
-    named["replies_dropped"] = figures.get("dropped", 0)
-    return SimpleNamespace(error=error, figure=named.get, warnings=["client 3 was slow"])
+    values = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
+    values["replies_dropped"] = figures.get("dropped", 0)
+    return SimpleNamespace(error=error, figure=values.get, warnings=["client 3 was slow"])
 
 
 class Runner:
@@ -368,10 +368,10 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
         **{"curved at 0": {"is_rival": False}},
     )
     row = next(row for row in rows if row["method"] == "curved")
-    for keys, other in ((results.CURVATURE, "curved at 0"), (results.USE, "rival")):
-        test = stats.ttest_rel(scores["curved"], scores[other])
+    for keys, reference in ((results.CURVATURE, "curved at 0"), (results.USE, "rival")):
+        test = stats.ttest_rel(scores["curved"], scores[reference])
         interval = test.confidence_interval(1 - 0.05 / 2)
-        mean = np.mean(scores["curved"] - scores[other])
+        mean = np.mean(scores["curved"] - scores[reference])
         assert [row[key] for key in keys] == pytest.approx([mean, *interval])
     said = results.answers(rows, "mine")
     assert said[0].startswith("Is it the curvature? curved cannot be told apart from itself at cur")
@@ -383,8 +383,8 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
 def test_intervals_are_those_of_scipy_at_the_corrected_level():
     rng = np.random.default_rng(0)
     scores = {f"m{number}": rng.normal(0.8 - 0.01 * number, 0.02, 6) for number in range(4)}
-    best, *others = rows_of(scores)
-    for row in others:
+    best, *rivals = rows_of(scores)
+    for row in rivals:
         test = stats.ttest_rel(row["scores"], best["scores"])
         low, high = test.confidence_interval(1 - 0.05 / 6)
         assert [row[key] for key in ("low", "high")] == pytest.approx([low, high], abs=1e-9)
@@ -469,7 +469,7 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
 
 
 @pytest.fixture
-def made(monkeypatch) -> list[str]:
+def run_names(monkeypatch) -> list[str]:
     """Runs are made in this process, by what a process of a sweep calls; their names as they
     begin."""
     begun: list[str] = []
@@ -499,7 +499,9 @@ def comparison(folder: Path) -> Any:
     return json.loads((folder / "comparison.json").read_text())
 
 
-def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, capsys, monkeypatch):
+def test_own_graph_is_compared_from_one_command_that_goes_on(
+    run_names, tmp_path, capsys, monkeypatch
+):
     write_user_graph(tmp_path / "mine.pt")
     words = [
         "compare",
@@ -512,33 +514,33 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
         *SMALL,
     ]
     to = ["--results", str(tmp_path / "runs")]
-    whole = task.make
+    original = task.make
 
     def killed(settings: Any, number: int, folder: str, name: str) -> str:
-        if len(made) == 6:  # in the second step
+        if len(run_names) == 6:  # in the second step
             raise KeyboardInterrupt
-        return whole(settings, number, folder, name)
+        return original(settings, number, folder, name)
 
     monkeypatch.setattr(task, "make", killed)
     assert main([*words, *to]) == 130
     assert "the same command continues" in capsys.readouterr().out
-    monkeypatch.setattr(task, "make", whole)
-    before = list(made)
+    monkeypatch.setattr(task, "make", original)
+    before = list(run_names)
     assert main([*words, *to]) == 0
     # only what was cut off is begun again
-    assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]
+    assert run_names[len(before) :] == [before[-1], *run_names[len(before) + 1 :]]
     out = capsys.readouterr().out
-    found = comparison(tmp_path / "runs")
-    tried = sum(row["tried"] for row in found["methods"])
-    assert len(set(made)) == len(made) - 1 == tried + 2 * 3
-    answer, *_ = found["answers"]
-    assert out.splitlines()[-1] == found["answers"][-1]
-    assert {row["method"]: row["seeds"] for row in found["methods"]} == {
+    stored = comparison(tmp_path / "runs")
+    tried = sum(row["tried"] for row in stored["methods"])
+    assert len(set(run_names)) == len(run_names) - 1 == tried + 2 * 3
+    answer, *_ = stored["answers"]
+    assert out.splitlines()[-1] == stored["answers"][-1]
+    assert {row["method"]: row["seeds"] for row in stored["methods"]} == {
         "local": [1, 2, 3],
         "fedavg": [1, 2, 3],
     }
-    for row in found["methods"]:
-        for name in made:
+    for row in stored["methods"]:
+        for name in run_names:
             summary = json.loads((tmp_path / "runs" / name / "summary.json").read_text())
             if summary["method"] == row["method"] and summary["seed"] in row["seeds"]:
                 place = row["seeds"].index(summary["seed"])
@@ -548,38 +550,38 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     assert "weight-decay=" in page
     assert answer.replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
     table = csv.DictReader((tmp_path / "runs" / "comparison.csv").read_text().splitlines())
-    assert [row["method"] for row in table] == [row["method"] for row in found["methods"]]
+    assert [row["method"] for row in table] == [row["method"] for row in stored["methods"]]
     assert (tmp_path / "runs" / "comparison.png").exists()
 
     # Nothing is made again; and no other comparison is made here.
-    again = len(made)
+    count = len(run_names)
     assert main([*words, *to]) == 0
-    assert len(made) == again
+    assert len(run_names) == count
     capsys.readouterr()
-    for other, told in (
+    for setting, message in (
         ("seeds=4", "seeds = 3, not 4"),
         ("methods=local,fedper", "methods"),
         ("alpha=0.2", 'alpha = "auto"'),
     ):
-        assert main([*words, other, *to]) == 2
-        assert told in capsys.readouterr().err
-    assert len(made) == again
+        assert main([*words, setting, *to]) == 2
+        assert message in capsys.readouterr().err
+    assert len(run_names) == count
     (tmp_path / "runs" / "plan.json").write_text("{")
     assert main([*words, *to]) == 2
     assert "plan.json cannot be read" in capsys.readouterr().err
 
 
 def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compared(
-    made, tmp_path, capsys, monkeypatch
+    run_names, tmp_path, capsys, monkeypatch
 ):
-    whole = task.make
+    original = task.make
 
     def failing(settings: Any, number: int, folder: str, name: str) -> str:
         if settings["method"] == "fedper" or (
             settings["method"] == "local" and settings["weight-decay"] != 1e-5
         ):
             return "out of memory"
-        return whole(settings, number, folder, name)
+        return original(settings, number, folder, name)
 
     monkeypatch.setattr(task, "make", failing)
     words = [
@@ -598,11 +600,11 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     assert "runs failed" in out
     # by default, one for each comparison
     (folder,) = (tmp_path / "home" / "curvfed" / "comparisons").iterdir()
-    found = comparison(folder)
-    assert [bool(row["error"]) for row in found["methods"]] == [False, False, True]
-    chosen = {row["method"]: row["configuration"] for row in found["methods"]}
+    stored = comparison(folder)
+    assert [bool(row["error"]) for row in stored["methods"]] == [False, False, True]
+    chosen = {row["method"]: row["configuration"] for row in stored["methods"]}
     assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
-    assert "no difference" in found["answers"][-1] or "best of these 2" in found["answers"][-1]
+    assert "no difference" in stored["answers"][-1] or "best of these 2" in stored["answers"][-1]
 
 
 def write_links(path: Path) -> None:
@@ -665,7 +667,7 @@ EVERY_KIND: dict[str, tuple[Callable[[Path], object], str, list[str], set[str]]]
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_kind_of_data_is_compared(kind, made, tmp_path, capsys):
+def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     write, name, words, names = EVERY_KIND[kind]
     write(tmp_path if name == "MUTAG" else tmp_path / (name or "nothing"))
     folder = tmp_path / "runs"

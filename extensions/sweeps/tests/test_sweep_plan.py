@@ -103,12 +103,17 @@ def test_equal_configurations_are_one_run(written):
         "min-replies = 1\nseed = 0",
         'sinks = ""',
     ]
-    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in alike}) == 1
+    assert len({written(f"[settings]\n{lines}\n").runs[0].name for lines in alike}) == 1
     assert (
-        len({written(f"[settings]\n{one}\n").runs[0].name for one in ("decay = 1", "decay = 1.0")})
+        len(
+            {
+                written(f"[settings]\n{lines}\n").runs[0].name
+                for lines in ("decay = 1", "decay = 1.0")
+            }
+        )
         == 1
     )
-    others = [
+    different = [
         "seed = 1",
         "num-supernodes = 9",
         "num-rounds = 99",
@@ -117,7 +122,9 @@ def test_equal_configurations_are_one_run(written):
         'dataset = "cora"',
         "seed = 0",
     ]
-    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in others}) == len(others)
+    assert len({written(f"[settings]\n{lines}\n").runs[0].name for lines in different}) == len(
+        different
+    )
 
 
 def test_names_are_those_of_run_directories(written):
@@ -268,12 +275,14 @@ def finish(folder: Path, run: Planned, **summary: Any) -> None:
     """A run directory as a completed run leaves it."""
     place = folder / run.name
     place.mkdir(parents=True)
-    own = {
+    outcome = {
         "status": "completed",
         "metrics": {"roc_auc": 0.75},
         "best_validation": {"round": 2, "global_accuracy": None},
     }
-    (place / "summary.json").write_text(json.dumps(failed_summary("", "", None) | own | summary))
+    (place / "summary.json").write_text(
+        json.dumps(failed_summary("", "", None) | outcome | summary)
+    )
     settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
     config = parse(defaults() | settings | {"run-name": run.name})
     write_settings(place / "config.toml", tomli_w.dumps(nested(flatten(config))))

@@ -40,8 +40,8 @@ def run_notes(runs: Sequence[Run]) -> list[str]:
     notes = [f"{missing} of {len(runs)} runs have not been made."] if missing else []
     if failed:
         errors = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
-        more = " …" if len(failed) > SHOWN else ""
-        notes.append(f"{len(failed)} of {len(runs)} runs failed: {errors}{more}")
+        ellipsis = " …" if len(failed) > SHOWN else ""
+        notes.append(f"{len(failed)} of {len(runs)} runs failed: {errors}{ellipsis}")
     return notes
 
 
