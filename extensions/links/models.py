@@ -115,9 +115,9 @@ class Embedding(nn.Module, ABC):
         rows = F.embedding(tails, table)
         return self.compare(F.embedding(heads, table).unsqueeze(1), relations, rows)
 
-    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+    def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
-        return root((rows - others).square().sum(-1))
+        return root((rows - targets).square().sum(-1))
 
     @property
     def num_columns(self) -> int:
@@ -220,21 +220,21 @@ class Rows(Embedding):
             scores = -self.distance(heads, tails)
         return scores if self.bias is None else scores + tails[..., -1]
 
-    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+    def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """See `Embedding`."""
-        apart = self._apart(rows, others)
+        apart = self._apart(rows, targets)
         if self.chart is None:
             return root(apart)
         weight = self.num_coordinates
-        distance = self.chart.distance(apart, rows[..., weight] * others[..., weight])
+        distance = self.chart.distance(apart, rows[..., weight] * targets[..., weight])
         return distance if self.k is None else distance * (self.k.exp() * self.chart.scale)
 
-    def squared_distance(self, rows: Tensor, others: Tensor) -> Tensor:
+    def squared_distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Squares of the distances; flat ones are taken without a root, which has gradient 0 at
         equal rows."""
         if self.chart is None:
-            return self._apart(rows, others)
-        return self.distance(rows, others).square()
+            return self._apart(rows, targets)
+        return self.distance(rows, targets).square()
 
     def depths(self) -> Tensor:
         """See `Embedding`."""
@@ -245,10 +245,10 @@ class Rows(Embedding):
         origin[..., self.num_coordinates] = 1
         return self.distance(table[:, None], origin).squeeze(1)
 
-    def _apart(self, rows: Tensor, others: Tensor) -> Tensor:
+    def _apart(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Squares of the Euclidean distances of the coordinates."""
         end = self.num_coordinates
-        return (rows[..., :end] - others[..., :end]).square().sum(-1)
+        return (rows[..., :end] - targets[..., :end]).square().sum(-1)
 
 
 class ComplEx(Embedding):

@@ -80,7 +80,7 @@ def raw_links(
     first: dict[tuple[str, str, str], int] = {}
     left_out: Counter[str] = Counter()
     for position, row in enumerate(rows):
-        head, *between, tail = map(normalised, row)
+        head, *middle, tail = map(normalised, row)
         if not head or not tail or head.startswith(RELATION) or tail.startswith(RELATION):
             raise DataError(
                 f'{where}, link {position + 1}: a name is empty or begins with "{RELATION}";'
@@ -90,7 +90,7 @@ def raw_links(
         if head == tail:
             left_out["of an entity to itself"] += 1
             continue
-        earlier = first.setdefault((head, "".join(between), tail), position)
+        earlier = first.setdefault((head, "".join(middle), tail), position)
         if parts is not None and parts[earlier] != parts[position]:
             left_out["that an earlier part of the split has"] += 1
         elif earlier != position:

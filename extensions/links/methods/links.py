@@ -123,12 +123,12 @@ class LinksClient(Learner):
     def _staying(self, kind: str) -> Tensor:
         """Whether each row stays at the clients, (N,)."""
         task: Any = self.local.task
-        few = torch.from_numpy(self.local.leaving.few)
-        if not len(few):
+        is_rare = torch.from_numpy(self.local.leaving.few)
+        if not len(is_rare):
             return torch.zeros_like(task.counts[kind], dtype=torch.bool)
         # The relation without a name is that of all links.
         places = task.places[kind]
-        return (few[places] & (places >= 0)).to(task.counts[kind].device)
+        return (is_rare[places] & (places >= 0)).to(task.counts[kind].device)
 
     def _add_home(self, name: str, stays: Tensor) -> None:
         """Keep a parameter's rows of this client that stay, as they start."""
@@ -221,8 +221,8 @@ class LinksServer(Average):
         share = np.sqrt(sum(np.square(arrays[name]).sum() for name in counts))
         claims = {name: arrays[name].sum(keepdims=True) for name in counts}
         moves = np.concatenate(rows) / max(share, np.finfo(rows[0].dtype).tiny)
-        others = {name: array for name, array in arrays.items() if "/" not in name}
-        return {"rows": moves, **claims, **others}
+        plain = {name: array for name, array in arrays.items() if "/" not in name}
+        return {"rows": moves, **claims, **plain}
 
     def aggregate(self, replies: Replies) -> None:
         """Average each row over the clients that have it."""
