@@ -161,11 +161,11 @@ def sink_class(sinks: str, name: str) -> type[Sink]:
     ConfigError
         If no package has the name, or its object cannot be imported or is not a Sink.
     """
-    known = plugins.additions(KIND)
-    if name not in known:
+    classes = plugins.additions(KIND)
+    if name not in classes:
         raise ConfigError(
             f'sinks = "{sinks}": there is no sink {name}; allowed is a list of'
-            f' {", ".join(known)} with commas and without spaces, or ""'
+            f' {", ".join(classes)} with commas and without spaces, or ""'
             f"{plugins.absent_hint()}",
             key="no-such-sink",
         )

@@ -164,7 +164,7 @@ def _kind_of_folder(path: Path) -> tuple[str, str] | None:
         if kind_of_file(file) == PFLLIB:
             return f"a folder of {PFLLIB[0]}", PFLLIB[1]
     for file in islice(path.rglob("*"), PEEK_FILES):
-        held = kind_of_file(file)
-        if held is not None:
-            return f"a folder that holds {held[0]}", held[1]
+        file_kind = kind_of_file(file)
+        if file_kind is not None:
+            return f"a folder that holds {file_kind[0]}", file_kind[1]
     return None

@@ -133,11 +133,11 @@ def turned_clients(bodies: GroupedHulls) -> Integers:
     distances = []
     for client in clients:
         is_own = bodies.clients == client
-        others = [
+        other_centres = [
             centres[~is_own & (bodies.groups == group)]
             for group in np.unique(bodies.groups[~is_own])
         ]
-        medians = [np.median(group.real) + 1j * np.median(group.imag) for group in others]
+        medians = [np.median(group.real) + 1j * np.median(group.imag) for group in other_centres]
         distances.append(_distances_of_turns(centres[is_own], np.array(medians)))
     by_turn = np.array(distances)
     in_place = by_turn[:, 0, 0]

@@ -279,9 +279,9 @@ class WholeGraphTask(GraphTask):
         bits = (self._batches.num_nodes[chosen] - 1).clamp(min=0).double().frexp().exponent
         for exponent in sorted(set(bits.tolist())):
             num_nodes = 1 << exponent
-            most = min(size, MAX_GRAPHS, max(1, MAX_ENTRIES // num_nodes**2))
-            for numbers in torch.split(chosen[bits == exponent], most):
-                inputs = self._batches.of(filled_up(numbers, most))
+            batch_size = min(size, MAX_GRAPHS, max(1, MAX_ENTRIES // num_nodes**2))
+            for numbers in torch.split(chosen[bits == exponent], batch_size):
+                inputs = self._batches.of(filled_up(numbers, batch_size))
                 rows = torch.arange(len(numbers), device=numbers.device)
                 yield Batch(DenseGraphs.of(inputs, num_nodes), self.labels[numbers], rows)
 

@@ -243,8 +243,8 @@ def sampled_distances(graph: ClientGraph, max_nodes: int, seed: int = 0) -> tupl
     num_nodes = len(graph.labels)
     edges = graph.edge_index.numpy()
     nodes = largest(components(edges, num_nodes))
-    ones = np.ones(edges.shape[1], np.int8)
-    adjacency = csr_array((ones, tuple(edges)), shape=(num_nodes, num_nodes))
+    entries = np.ones(edges.shape[1], np.int8)
+    adjacency = csr_array((entries, tuple(edges)), shape=(num_nodes, num_nodes))
     chosen = nodes
     if len(nodes) > max_nodes:
         chosen = np.sort(np.random.default_rng(seed).choice(nodes, max_nodes, replace=False))

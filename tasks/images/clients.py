@@ -342,8 +342,8 @@ def _share_by_user(
     if raw.roles is not None:
         owner_of_user = np.full(raw.users.max() + 1, -1)
         owner_of_user[raw.users[train]] = owners[train]
-        others = raw.roles != TRAIN
-        owners[others] = owner_of_user[raw.users[others]]
+        is_other = raw.roles != TRAIN
+        owners[is_other] = owner_of_user[raw.users[is_other]]
         has_parts = bool((owners[raw.roles == TEST] >= 0).any())
     if not has_parts:
         owners[raw.with_test(record_split) != TRAIN] = -1

@@ -184,8 +184,8 @@ class ImageDataset(Dataset):
         def prepare() -> Iterator[ClientImages]:
             return share_images(located.read(), self.spec, num_partitions, self.record_split)
 
-        part: ClientImages = self.prepared(located, partition_id, settings, prepare)
-        return part
+        share: ClientImages = self.prepared(located, partition_id, settings, prepare)
+        return share
 
     def prepared(
         self,
