@@ -17,7 +17,8 @@ def recursion(clients):
     solutions = [
         np.linalg.solve(gram, sums.targets) for gram, sums in zip(matrices, clients, strict=True)
     ]
-    gram, solution = matrices[0], solutions[0]
+    gram = matrices[0]
+    solution = solutions[0]
     for next_gram, next_solution in zip(matrices[1:], solutions[1:], strict=True):
         both = np.linalg.inv(gram + next_gram)
         solution = (

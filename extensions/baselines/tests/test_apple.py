@@ -16,7 +16,9 @@ from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError
 
-RATE, EPOCHS, OWN = 0.3, 2, 5
+RATE = 0.3
+EPOCHS = 2
+OWN = 5
 CLIENTS = (2, OWN, 7)
 SMALL = {
     "dataset": "digits",
@@ -166,7 +168,8 @@ def test_alone_and_with_relations_that_rest_it_is_local_training():
     client.receive(
         {f"core/{OWN}/{name}": array for name, array in start.items()} | {"shares": np.ones(1)}
     )
-    client.train(), local.train()
+    client.train()
+    local.train()
     assert_near(client.share(), state(local.scored), 0)
     assert_near(state(client.scored), state(local.scored), 0)
 
@@ -273,7 +276,8 @@ def other_partitions(aggregation, partition):
 @pytest.mark.parametrize("cores", [1, 2, 3])
 def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(cores):
     partitions = (0, 1, 2, 3, 4, 5, 6)
-    aggregation, neighbours = server(cores, partitions), []
+    aggregation = server(cores, partitions)
+    neighbours = []
     for _ in range(12):
         neighbours.append(other_partitions(aggregation, 3))
         assert 1 <= len(neighbours[-1]) <= cores

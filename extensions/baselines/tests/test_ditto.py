@@ -7,7 +7,8 @@ from app_runs import QUICK, run
 from tiers import only
 from tiny_learning import assert_near, descend, learner, state
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 
 
 def trained(method: str = "ditto", rounds: int = 2, dtype: torch.dtype = torch.float64, **settings):

@@ -14,7 +14,9 @@ from tiny_learning import (
     state,
 )
 
-RATE, EPOCHS, ETA = 0.3, 2, 2.0
+RATE = 0.3
+EPOCHS = 2
+ETA = 2.0
 HEAD = ("head.weight", "head.bias")
 BATCHES = 2
 """Of four: half of a pass."""
@@ -55,7 +57,8 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
         fedala__sample=0.5,
         fedala__spread=1e3,
     )
-    task, rng = client.local.task, np.random.default_rng(7)
+    task = client.local.task
+    rng = np.random.default_rng(7)
     own_model = state(client.scored)
     weights = {name: np.ones_like(own_model[name]) for name in names}
     for passes in (0, 11, 1):
@@ -103,5 +106,6 @@ def test_a_client_that_is_sent_its_own_last_layers_trains_as_in_fedavg():
     client, plain = (
         learner(method, learning_rate=RATE, local_epochs=EPOCHS) for method in ("fedala", "fedavg")
     )
-    client.train(), plain.train()
+    client.train()
+    plain.train()
     assert_near(client.share(), plain.share(), 0)

@@ -16,7 +16,8 @@ from tiny_learning import (
 from curvfed.extensions.baselines.methods.feddbe import MEAN, OFFSET, FedDbeServer
 from curvfed.strategies.base.statistics import Statistics
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 
 
 def algorithm(arrays, offset, common, task, kappa, momentum):
@@ -51,7 +52,8 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
         feddbe__kappa=kappa,
         feddbe__momentum=momentum,
     )
-    common, offset = np.array([0.4, -0.3]), np.zeros(2)
+    common = np.array([0.4, -0.3])
+    offset = np.zeros(2)
     rng = np.random.default_rng(5)
     for _ in range(2):
         sent = {name: rng.normal(0, 0.7, array.shape) for name, array in client.share().items()}

@@ -11,7 +11,9 @@ from curvfed.extensions.baselines.methods.feddyn import FedDynServer
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.codec import decode_arrays
 
-RATE, EPOCHS, CLIENTS = 0.3, 2, 3
+RATE = 0.3
+EPOCHS = 2
+CLIENTS = 3
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -37,7 +39,8 @@ def mean(models):
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounds_of_a_client_are_those_of_the_authors(alpha, dtype):
-    client, rng = new(dtype=dtype, feddyn__alpha=alpha), np.random.default_rng(7)
+    client = new(dtype=dtype, feddyn__alpha=alpha)
+    rng = np.random.default_rng(7)
     drift = {name: np.zeros(array.shape) for name, array in client.share().items()}
     tolerance = 1e-8 if dtype == torch.float64 else 100 * EPS
     for _ in range(3):
@@ -87,7 +90,8 @@ def federation(rounds, method="feddyn", **settings):
 
 def test_both_halves_together_are_algorithm_1_of_the_paper():
     """With the gradients ∇L_k that clients keep there, and the h of the server."""
-    alpha, rounds = 0.2, 6
+    alpha = 0.2
+    rounds = 6
     starts, learners = federation(rounds, feddyn__alpha=alpha)
     theta = starts[0]
     gradients = [
@@ -97,7 +101,8 @@ def test_both_halves_together_are_algorithm_1_of_the_paper():
     for number in range(rounds):
         models = []
         for k in cohort(number):
-            kept_gradient, start = gradients[k], theta
+            kept_gradient = gradients[k]
+            start = theta
             pull = lambda a: {n: alpha * (a[n] - start[n]) - kept_gradient[n] for n in a}  # noqa: E731
             models.append(descend(theta, learners[k].local.task, RATE, EPOCHS, pull))
             moved = change(models[-1], theta)
@@ -112,7 +117,8 @@ def test_without_alpha_it_is_fedavgs_training_and_a_server_that_goes_by_all_past
     rounds = 5
     starts, _ = federation(rounds, feddyn__alpha=0.0)
     learners = [new("fedavg", seed=k) for k in range(CLIENTS)]
-    theta, past = starts[0], {name: np.zeros(array.shape) for name, array in starts[0].items()}
+    theta = starts[0]
+    past = {name: np.zeros(array.shape) for name, array in starts[0].items()}
     for number in range(rounds):
         models = []
         for k in cohort(number):
@@ -126,7 +132,8 @@ def test_without_alpha_it_is_fedavgs_training_and_a_server_that_goes_by_all_past
 
 
 def test_without_alpha_a_client_trains_as_fedavgs_to_the_bit():
-    feddyn, fedavg = new(feddyn__alpha=0.0), new("fedavg")
+    feddyn = new(feddyn__alpha=0.0)
+    fedavg = new("fedavg")
     for _ in range(2):
         sent = {name: array + 0.5 for name, array in copied(fedavg).items()}
         for client in (feddyn, fedavg):
@@ -147,11 +154,13 @@ def arrays_of(rng, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("examples", [(1, 1, 1), (7, 1, 2), (5, 0, 3), (0, 2, 0)])
 def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
-    rng, clients = np.random.default_rng(5), 6
+    rng = np.random.default_rng(5)
+    clients = 6
     theta = arrays_of(rng, dtype)
     server = FedDynServer(theta, clients=range(clients))
     drift = {name: np.zeros(array.shape) for name, array in theta.items()}
-    shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
+    shares = np.array(examples) / sum(examples)
+    taking = np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype) for _ in examples]
         server.aggregate(

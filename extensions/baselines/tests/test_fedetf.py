@@ -14,7 +14,8 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.heads import HeadSpec, make_head
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 FACTS = Facts("images", 64, tuple("abcde"), shape="1x8x8")
 
 

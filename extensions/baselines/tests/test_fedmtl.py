@@ -21,7 +21,8 @@ from curvfed.extensions.baselines.methods.fedmtl import (
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 SMALL = {
     "dataset": "digits",
     "images__train_subset": 200,
@@ -219,7 +220,8 @@ def test_without_coupling_it_is_local_training():
     client = learner("fedmtl", learning_rate=RATE, local_epochs=EPOCHS, fedmtl__coupling=0.0)
     local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
     client.receive(sent_to(client) | state(local.scored))
-    client.train(), local.train()
+    client.train()
+    local.train()
     assert_near(client.share(), state(local.scored), 0)
 
 

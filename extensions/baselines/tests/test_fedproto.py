@@ -22,7 +22,9 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.tasks.heads import HeadSpec, make_head
 
-RATE, EPOCHS, WEIGHT = 0.3, 2, 0.7
+RATE = 0.3
+EPOCHS = 2
+WEIGHT = 0.7
 
 
 def new(monkeypatch, **settings):
@@ -55,7 +57,8 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
             arrays = {name: array - RATE * slopes[name] for name, array in arrays.items()}
     client.train()
     assert_near(state(client.local.model), arrays, 1e-7)
-    x, labels = client.local.task.x.numpy(), client.local.task.train_labels.numpy()
+    x = client.local.task.x.numpy()
+    labels = client.local.task.train_labels.numpy()
     z = features(arrays, x)
     sums = np.stack([z[labels == label].sum(axis=0) for label in range(3)]) / len(z)
     counts = np.bincount(labels, minlength=3) / len(z)
@@ -111,7 +114,8 @@ def test_evaluation_predicts_the_nearest_known_prototype():
     with torch.no_grad():
         head.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))
         assert head(z).argmax(1).tolist() == [2, 2]  # by the classifier: none is known
-        head.means[0, 0], head.means[1, 0] = 2.0, -1.0
+        head.means[0, 0] = 2.0
+        head.means[1, 0] = -1.0
         assert head(z).argmax(1).tolist() == [0, 1]
         assert head(z).isfinite().all()
         assert head.train()(z).argmax(1).tolist() == [2, 2]
@@ -119,7 +123,8 @@ def test_evaluation_predicts_the_nearest_known_prototype():
 
 def test_the_server_of_fedtgp_separates_as_its_loss_says():
     rng = np.random.default_rng(1)
-    points, centres = rng.normal(size=(5, 2)), rng.normal(size=(3, 2))
+    points = rng.normal(size=(5, 2))
+    centres = rng.normal(size=(3, 2))
     labels = np.array([0, 1, 1, 2, 0])
     distances = np.linalg.norm(points[:, None] - centres, axis=2)
     expected = cross_entropy(-(distances + 0.4 * np.eye(3)[labels]), labels)

@@ -18,7 +18,8 @@ from tiny_learning import (
     state,
 )
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])
 LACKING = torch.tensor([0, 2, 2, 0, 2, 2, 2, 0])
 EVEN = torch.tensor([0, 1, 2, 0, 1, 2])
@@ -71,10 +72,8 @@ def algorithm(shared, head, task, rounds=1, rate=RATE):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_both_heads_and_the_body_are_those_of_the_losses(labels, dtype):
     client = with_labels(labels, dtype=dtype)
-    start, task = (
-        {name: np.array(array) for name, array in client.share().items()},
-        client.local.task,
-    )
+    start = {name: np.array(array) for name, array in client.share().items()}
+    task = client.local.task
     client.receive(start)
     client.train()
     shared, head = algorithm(start, own_head(with_labels(labels)), task)
@@ -110,21 +109,27 @@ def test_a_class_that_the_client_lacks_leaves_its_row_of_the_generic_head_alone(
 
 
 def test_where_all_classes_are_as_frequent_what_is_shared_is_fedavgs():
-    fedrod, fedavg = with_labels(EVEN), with_labels(EVEN, "fedavg")
-    fedrod.train(), fedavg.train()
+    fedrod = with_labels(EVEN)
+    fedavg = with_labels(EVEN, "fedavg")
+    fedrod.train()
+    fedavg.train()
     assert_near(fedrod.share(), fedavg.share(), 1e-15)
-    uneven, plain = with_labels(SOME), with_labels(SOME, "fedavg")
-    uneven.train(), plain.train()
+    uneven = with_labels(SOME)
+    plain = with_labels(SOME, "fedavg")
+    uneven.train()
+    plain.train()
     assert np.abs(uneven.share()["head.bias"] - plain.share()["head.bias"]).max() > 1e-3
 
 
 def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
     client = with_labels(SOME)
-    x, shared = client.local.task.x, state(client.local.model)
+    x = client.local.task.x
+    shared = state(client.local.model)
     generic = features(shared, x.numpy(force=True)) @ shared["head.weight"].T + shared["head.bias"]
     np.testing.assert_allclose(client.scored(x).numpy(force=True), generic, rtol=0, atol=1e-14)
     client.train()
-    shared, head = state(client.local.model), own_head(client)
+    shared = state(client.local.model)
+    head = own_head(client)
     z = features(shared, x.numpy(force=True))
     expected = z @ (shared["head.weight"] + head["weight"]).T + shared["head.bias"] + head["bias"]
     np.testing.assert_allclose(client.scored(x).numpy(force=True), expected, rtol=0, atol=1e-14)
@@ -143,7 +148,8 @@ def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
 
 def test_its_own_optimiser_begins_every_round_at_rest():
     """Momentum left over from the first round would show in the second."""
-    trained, fresh = with_labels(SOME, momentum=0.9), with_labels(SOME, momentum=0.9)
+    trained = with_labels(SOME, momentum=0.9)
+    fresh = with_labels(SOME, momentum=0.9)
     trained.train()
     with torch.no_grad():
         for name, tensor in fresh.local_state().items():

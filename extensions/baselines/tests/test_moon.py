@@ -22,7 +22,8 @@ from tiny_learning import (
 from curvfed.extensions.baselines.methods import moon
 from curvfed.tasks.task import Batch
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -80,7 +81,8 @@ def descended(task, received, previous, mu, tau):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounds_of_a_client_are_those_of_the_paper(mu, tau, dtype):
     """At first its last model is the start, then the one that it ended its last round with."""
-    client, rng = new(dtype=dtype, moon__mu=mu, moon__temperature=tau), np.random.default_rng(7)
+    client = new(dtype=dtype, moon__mu=mu, moon__temperature=tau)
+    rng = np.random.default_rng(7)
     previous = state(client.scored)
     tolerance = 1e-7 if dtype == torch.float64 else 300 * EPS
     for _ in range(3):
@@ -98,7 +100,8 @@ def test_without_the_term_it_is_fedavg_to_the_bit_and_nothing_more_is_computed(m
     monkeypatch.setattr(
         moon, "_cosines", lambda *arguments: pytest.fail("a forward pass for nothing")
     )
-    plain, fedavg = new(moon__mu=0.0), new("fedavg")
+    plain = new(moon__mu=0.0)
+    fedavg = new("fedavg")
     rng = np.random.default_rng(3)
     for _ in range(2):
         sent = drawn(fedavg, rng)
@@ -110,7 +113,8 @@ def test_without_the_term_it_is_fedavg_to_the_bit_and_nothing_more_is_computed(m
 
 def test_from_the_start_on_the_term_is_log_2_and_moves_nothing():
     """As long as the model received is the client's last: both are the start."""
-    contrasted, fedavg = new(moon__mu=1.0), new("fedavg")
+    contrasted = new(moon__mu=1.0)
+    fedavg = new("fedavg")
     for client in (contrasted, fedavg):
         client.receive(copied(client))
     assert contrasted.train().loss == pytest.approx(fedavg.train().loss + math.log(2), abs=1e-14)
@@ -139,7 +143,8 @@ class Rows(Examples):
 
 
 def test_where_examples_are_rows_of_a_whole_the_others_do_not_count():
-    separate, in_rows = new(), new()
+    separate = new()
+    in_rows = new()
     task = in_rows.local.task
     in_rows.local = replace(in_rows.local, task=Rows(task.x, task.train_labels, task.batch_size))
     rng = np.random.default_rng(5)

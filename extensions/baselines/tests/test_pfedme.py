@@ -11,7 +11,8 @@ from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 
 
 def rounds_of(client, count=2):
@@ -126,7 +127,8 @@ def test_a_shared_model_that_goes_all_the_way_takes_fedavgs_steps():
         pfedme__rate=0.25,
     )
     fedavg = learner("fedavg", learning_rate=RATE, local_epochs=EPOCHS)
-    rounds_of(pfedme), rounds_of(fedavg)
+    rounds_of(pfedme)
+    rounds_of(fedavg)
     assert_near(pfedme.share(), fedavg.share(), 1e-14)
     assert_near(state(pfedme.scored), fedavg.share(), 1e-14)
 

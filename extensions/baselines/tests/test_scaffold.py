@@ -17,7 +17,8 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_arrays
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -75,7 +76,8 @@ def corrected(task, x, common, variate, rate, momentum, decay=0.0):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounds_of_a_client_are_those_of_the_algorithm(dtype, momentum):
     """Its variate is a mean of its own gradients, whatever the server's was."""
-    client, rng = new(dtype=dtype, momentum=momentum, weight_decay=0.01), np.random.default_rng(7)
+    client = new(dtype=dtype, momentum=momentum, weight_decay=0.01)
+    rng = np.random.default_rng(7)
     variate = {name: np.zeros(array.shape) for name, array in state(client.scored).items()}
     tolerance = 1e-7 if dtype == torch.float64 else 300 * EPS
     for rate in (RATE, RATE, RATE / 4):  # the last as by a schedule
@@ -94,10 +96,12 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(dtype, momentum):
 
 
 def test_a_round_without_training_moves_no_variate():
-    client, rng = new(), np.random.default_rng(1)
+    client = new()
+    rng = np.random.default_rng(1)
     client.receive(drawn(client, rng))
     client.train()
-    variate, sent = own_variate(client), drawn(client, rng)
+    variate = own_variate(client)
+    sent = drawn(client, rng)
     assert any(array.any() for array in variate.values())
     client.receive(sent)
     model, change = split(client.share())
@@ -107,7 +111,8 @@ def test_a_round_without_training_moves_no_variate():
 
 
 def test_without_variates_a_client_trains_as_fedavgs():
-    scaffold, fedavg = new(), new("fedavg")
+    scaffold = new()
+    fedavg = new("fedavg")
     x = drawn(fedavg, np.random.default_rng(3))
     fedavg.receive(x)
     scaffold.receive(x | {f"variate/{name}": np.zeros_like(array) for name, array in x.items()})
@@ -165,7 +170,9 @@ def arrays_of(rng, dtype=np.float64, variates=False):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("examples", [(1, 1, 1), (7, 1, 2), (5, 0, 3), (0, 2, 0)])
 def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
-    rng, clients, rate = np.random.default_rng(5), 6, 0.7
+    rng = np.random.default_rng(5)
+    clients = 6
+    rate = 0.7
     x = arrays_of(rng, dtype)
     server = ScaffoldServer(x, Keys(learning_rate=rate), clients=range(clients))
     assert {name for name in server.sent_to(0) if name.startswith("variate/")} == {
@@ -176,7 +183,8 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
         array.any() for name, array in server.sent_to(0).items() if name.startswith("variate/")
     )
     c = {name: np.zeros(x[name].shape) for name in ("body.weight", "head.bias")}
-    shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
+    shares = np.array(examples) / sum(examples)
+    taking = np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype, variates=True) for _ in examples]
         server.aggregate(

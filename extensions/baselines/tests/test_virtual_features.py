@@ -56,7 +56,8 @@ def test_and_those_of_the_papers_equations():
     sums = summed(parts, 3, 2)
     for label in (0, 1):
         members = [z[y == label] for z, y in parts]
-        n, counts = sum(map(len, members)), [len(z) for z in members]
+        n = sum(map(len, members))
+        counts = [len(z) for z in members]
         mean = sum(c / n * z.mean(axis=0) for c, z in zip(counts, members, strict=True))
         inner = sum(
             (c - 1) / (n - 1) * np.cov(z, rowvar=False)
@@ -119,7 +120,8 @@ def test_no_examples_draw_nothing_and_leave_the_head():
     drawn, labels = sample(ClassSums.zeros(3, 2), 5, 0)
     assert drawn.shape == (0, 3)
     assert labels.shape == (0,)
-    weight, bias = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
+    weight = np.ones((2, 3), np.float32)
+    bias = np.zeros(2, np.float32)
     for batch_size in (0, 4):
         head = retrain(weight, bias, drawn, labels, 0.1, 2, batch_size, 0)
         np.testing.assert_array_equal(head[0], weight)
@@ -128,17 +130,16 @@ def test_no_examples_draw_nothing_and_leave_the_head():
 
 def descent(weight, bias, features, labels, rate, steps):
     """Full gradient descent on the cross-entropy, in float64."""
-    w, b, z, y = (
-        weight.astype(float),
-        bias.astype(float),
-        features.astype(float),
-        np.eye(len(bias))[labels],
-    )
+    w = weight.astype(float)
+    b = bias.astype(float)
+    z = features.astype(float)
+    y = np.eye(len(bias))[labels]
     for _ in range(steps):
         logits = z @ w.T + b
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         error = (shares / shares.sum(axis=1, keepdims=True) - y) / len(z)
-        w, b = w - rate * error.T @ z, b - rate * error.sum(axis=0)
+        w = w - rate * error.T @ z
+        b = b - rate * error.sum(axis=0)
     return w, b
 
 

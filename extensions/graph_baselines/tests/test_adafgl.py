@@ -33,7 +33,9 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 
-NODES, FEATURES, CLASSES = 9, 4, 3
+NODES = 9
+FEATURES = 4
+CLASSES = 3
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 6), (6, 4), (6, 7)]  # node 8 has none
 SPEC = AdaptiveSpec(FEATURES, CLASSES, width=5, dropout=0.5, steps=2, alpha=0.3, beta=0.4)
 
@@ -171,7 +173,8 @@ def learner(data, dtype=torch.float64, **settings):
         parse({"method": "adafgl", "dataset": "trees", "adafgl.width": 5} | keys), "nodes"
     )
     model = shared_model(dtype)
-    parameters, tensors = dict(model.named_parameters()), named_state(model)
+    parameters = dict(model.named_parameters())
+    tensors = named_state(model)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
     return AdaFglClient(
         local_of(
@@ -197,7 +200,8 @@ def tolerance(dtype):
 @pytest.mark.parametrize("alpha", [0.0, 0.05, 0.7, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
-    predictions, inputs = predictions_of(), inputs_of(dtype)
+    predictions = predictions_of()
+    inputs = inputs_of(dtype)
     pairs = alike(predictions)
     assert 0 < pairs.sum() < NODES * (NODES - 1)
     likeness = predicted_alike(torch.from_numpy(predictions).to(dtype))
@@ -211,10 +215,8 @@ def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_signed_weights_and_what_is_passed_on(beta, dtype):
-    matrix, logits = (
-        alike(predictions_of()),
-        np.random.default_rng(2).normal(0, 2, (NODES, CLASSES)),
-    )
+    matrix = alike(predictions_of())
+    logits = np.random.default_rng(2).normal(0, 2, (NODES, CLASSES))
     weights = signed_weights(
         torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta
     )
@@ -241,7 +243,8 @@ def labelled_and_masked(rows, seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_confidence_score_is_that_of_label_propagation(seed):
     """With rows of 1/C where no label is known, as in the authors' code."""
-    labels, rows = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), [0, 1, 2, 3, 4, 5, 6, 7]
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    rows = [0, 1, 2, 3, 4, 5, 6, 7]
     labelled, masked = labelled_and_masked(rows, seed)
     start = np.full((NODES, CLASSES), 1 / CLASSES)
     start[labelled] = np.eye(CLASSES)[labels[labelled]]
@@ -286,7 +289,8 @@ def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():
 @pytest.mark.parametrize("confidence", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
-    net, inputs = network(confidence, dtype), inputs_of(dtype)
+    net = network(confidence, dtype)
+    inputs = inputs_of(dtype)
     net.eval()
     predictions = soft(net.extractor(inputs).numpy(force=True).astype(np.float64))
     arrays = {name: array.astype(np.float64) for name, array in state(net).items()}
@@ -296,7 +300,8 @@ def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
         net(inputs).numpy(force=True), expected, rtol=0, atol=10 * tolerance(dtype)
     )
     np.testing.assert_allclose(np.exp(expected).sum(axis=1), 1)
-    rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
+    rows = torch.tensor([0, 4, 7])
+    labels = torch.tensor([2, 1, 0])
     loss = loss_of(arrays, features, predictions, rows, labels)
     assert net.loss(inputs, labels, rows).item() == pytest.approx(loss, abs=10 * tolerance(dtype))
 
@@ -304,12 +309,12 @@ def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
 def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     """Without dropout, by differences of the NumPy program; P̂ and the confidence score are
     constants."""
-    net, inputs = network(spec=replace(SPEC, dropout=0.0)), inputs_of()
-    rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
-    predictions, features = (
-        soft(net.extractor(inputs).numpy(force=True)),
-        inputs.features.matrix.numpy(force=True),
-    )
+    net = network(spec=replace(SPEC, dropout=0.0))
+    inputs = inputs_of()
+    rows = torch.tensor([0, 4, 7])
+    labels = torch.tensor([2, 1, 0])
+    predictions = soft(net.extractor(inputs).numpy(force=True))
+    features = inputs.features.matrix.numpy(force=True)
     arrays = state(net)
     trained = {
         name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad
@@ -331,7 +336,9 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
 
 def test_its_parameters_are_its_checkpoint():
     """Also where it was asked first without gradients, and of another graph before."""
-    net, inputs, second_graph = network(), inputs_of(), inputs_of(seed=4)
+    net = network()
+    inputs = inputs_of()
+    second_graph = inputs_of(seed=4)
     fresh = AdaptiveNet(
         ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False).build(9).double(),
         SPEC,
@@ -341,7 +348,8 @@ def test_its_parameters_are_its_checkpoint():
     with torch.no_grad():
         for name, tensor in named_state(fresh).items():
             tensor.copy_(named_state(net)[name])
-    net.eval(), fresh.eval()
+    net.eval()
+    fresh.eval()
     with torch.inference_mode():
         first = net(inputs).clone()
         assert not torch.allclose(net(second_graph), first)
@@ -375,7 +383,8 @@ def test_fine_tuning_leaves_the_shared_model_alone_and_starts_anew(dtype):
     assert np.isfinite(loss)
     assert client.tuned.confidence.dtype == dtype
     inputs = client.local.task.inputs
-    rows, labels = client.local.task.parts["train"], client.local.task.train_labels
+    rows = client.local.task.parts["train"]
+    labels = client.local.task.train_labels
     assert (client.tuned.eval()(inputs)[rows].argmax(dim=1) == labels).double().mean() > 0.9
     assert client.scored is client.local.model
 

@@ -83,7 +83,8 @@ def multiplied(masked, task, kind, pruned):
 
 @pytest.mark.parametrize(("task", "kind"), FLAT)
 def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(task, kind):
-    model, inputs = spec(task, kind).build(0), random_graph(7, 1, task == "graphs")
+    model = spec(task, kind).build(0)
+    inputs = random_graph(7, 1, task == "graphs")
     scattered(model)
     for training in (False, True):
         plain = multiplied(model, task, kind, pruned=not training).train(training)
@@ -105,7 +106,8 @@ def test_gradients_of_weight_and_mask_are_the_products_with_each_other():
         for name, parameter in masked.named_parameters()
         if name != "bias"
     )
-    x, upstream = torch.randn(6, 4), torch.randn(6, 3)
+    x = torch.randn(6, 4)
+    upstream = torch.randn(6, 3)
     masked(x).backward(upstream)
     outer = upstream.t() @ x
     torch.testing.assert_close(dict(masked.named_parameters())["weight"].grad, outer * mask)
@@ -132,11 +134,9 @@ def test_the_random_graph_is_what_the_code_draws(seed):
 
 
 def test_the_random_graph_depends_on_the_seed_alone():
-    first, wide, reseeded = (
-        random_graph(3, 8, False),
-        random_graph(4, 8, True),
-        random_graph(3, 9, False),
-    )
+    first = random_graph(3, 8, False)
+    wide = random_graph(4, 8, True)
+    reseeded = random_graph(3, 9, False)
     assert torch.equal(first.edge_index, wide.edge_index)
     assert first.edge_index.shape != reseeded.edge_index.shape or not torch.equal(
         first.edge_index, reseeded.edge_index
@@ -313,7 +313,9 @@ def test_twins_start_alike_and_a_stranger_weighs_less():
 
 
 def test_a_stored_state_goes_on_to_the_same_bits():
-    rng, aggregation, stored = np.random.default_rng(6), fresh(), fresh()
+    rng = np.random.default_rng(6)
+    aggregation = fresh()
+    stored = fresh()
     aggregation.aggregate(replies_of(rng, [0, 3, 11], [1, 2, 3]))
     state = aggregation.state()
     assert sum(array.nbytes for array in state.values()) == 4 * sum(
@@ -392,7 +394,8 @@ def test_networks_for_graphs_have_masks_too(sets, tmp_path):
 
 
 def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
-    rng, aggregation = np.random.default_rng(3), fresh()
+    rng = np.random.default_rng(3)
+    aggregation = fresh()
     aggregation.aggregate(replies_of(rng, [0, 1, 2], [1, 2, 3]))
     start = aggregation.sent_to(1)
     later = replies_of(rng, [0, 2], [4, 1])

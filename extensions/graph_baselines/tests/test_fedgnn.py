@@ -17,7 +17,9 @@ from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.codec import decode_arrays
 
-RATE, EPOCHS, SEED = 0.3, 2, [3, 1, 4]
+RATE = 0.3
+EPOCHS = 2
+SEED = [3, 1, 4]
 OFF = {"fedgnn__clip": 1e6, "fedgnn__noise": 0.0}
 
 
@@ -59,7 +61,8 @@ def laplace(generator, shape):
 def test_what_leaves_is_that_of_the_equation(noise, dtype):
     client, received = trained(dtype=dtype, rounds=1, fedgnn__clip=0.15, fedgnn__noise=noise)
     after = descend(received, client.local.task, RATE, EPOCHS)
-    generator, clipped = np.random.default_rng(SEED), set()
+    generator = np.random.default_rng(SEED)
+    clipped = set()
     for name, start in received.items():
         gradient = (start - after[name]) / RATE
         clipped |= set((np.abs(gradient) > 0.15).ravel().tolist())
@@ -116,7 +119,8 @@ def test_noise_is_laplacian():
 
 
 def test_noise_without_a_seed_is_nobodys():
-    first, second = Noise(), Noise()
+    first = Noise()
+    second = Noise()
     assert (first.laplace((50,)) != second.laplace((50,))).all()
     assert scipy.stats.kstest(first.laplace((20_000,)), "laplace").pvalue > 1e-6
 
@@ -182,7 +186,8 @@ def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():
     rng = np.random.default_rng(0)
     start = {"w": rng.normal(size=(2, 3))}
     replies = {p: Statistics({"w": rng.normal(size=(2, 3))}, p) for p in range(3)}
-    noisy, average = FedGnnServer(start, Keys(noise=0.0)), Average(start)
+    noisy = FedGnnServer(start, Keys(noise=0.0))
+    average = Average(start)
     noisy.aggregate(replies)
     average.aggregate(replies)
     assert_near(noisy.sent_to(0), average.sent_to(0), 0)

@@ -28,7 +28,10 @@ from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
-NODES, FEATURES, CLASSES, ORDER = 30, 7, 4, 3
+NODES = 30
+FEATURES = 7
+CLASSES = 4
+ORDER = 3
 DTYPES = [(torch.float32, 2e-6), (torch.float64, 1e-13)]
 EPS32 = float(np.finfo(np.float32).eps)
 
@@ -61,7 +64,8 @@ def on_graph(graph, dtype=torch.float64, **keys):
         for parameter in model.parameters():
             parameter.add_(torch.linspace(-0.3, 0.4, parameter.numel()).reshape(parameter.shape))
     task = NodeTask(graph, ("d", "c", "a", "b"), torch.device("cpu"))
-    parameters, tensors = dict(model.named_parameters()), named_state(model)
+    parameters = dict(model.named_parameters())
+    tensors = named_state(model)
     optimizer = make_optimizer(parameters, config)
     return FedGtaClient(
         local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer)
@@ -91,8 +95,10 @@ def expected(graph, arrays, steps, alpha, temperature):
     now = labels
     for _ in range(steps):
         now = alpha * labels + (1 - alpha) * adjacency @ now
-    soft, softer = softmax(now), softmax(now / temperature)
-    soft[train], softer[train] = truth, truth
+    soft = softmax(now)
+    softer = softmax(now / temperature)
+    soft[train] = truth
+    softer[train] = truth
     moments = np.array(
         [[sum(soft[:, c] ** k) / NODES for c in range(CLASSES)] for k in range(1, ORDER + 1)]
     )
@@ -179,17 +185,16 @@ def brute_force(replies, threshold, name):
     """Every client's start, by a loop over pairs."""
     starts = {}
     for i, centre in replies.items():
-        total, weight = 0.0, 0.0
+        total = 0.0
+        weight = 0.0
         for j, neighbour in replies.items():
             a, b = (
                 update.arrays[MOMENTS].ravel().astype(np.float64) for update in (centre, neighbour)
             )
             if i == j or a @ b / np.sqrt((a @ a) * (b @ b)) >= threshold:
                 share = float(neighbour.arrays[CONFIDENCE])
-                total, weight = (
-                    total + share * neighbour.arrays[name].astype(np.float64),
-                    weight + share,
-                )
+                total = total + share * neighbour.arrays[name].astype(np.float64)
+                weight = weight + share
         starts[i] = total / weight
     return starts
 

@@ -24,8 +24,10 @@ from curvfed.tasks.graphs.data.client_graph import (
 )
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
-NODES, FEATURES = 30, 6
-CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
+NODES = 30
+FEATURES = 6
+CPU = torch.device("cpu")
+CLASSES = ("a", "b", "c")
 
 
 def random_graph(seed=0, sizes=None, dense=False, scale=1.0, edges=45):
@@ -105,7 +107,8 @@ def test_of_nodes_the_most_important_stay_and_all_that_are_trained_on(share, cou
     mask = selected(graph, share)
     assert mask.sum() == count
     assert mask[graph.train].all()
-    scores, untrained = importance(graph.features, graph.edge_index), ~graph.train
+    scores = importance(graph.features, graph.edge_index)
+    untrained = ~graph.train
     assert (
         not (untrained & mask).any()
         or not (untrained & ~mask).any()
@@ -132,7 +135,8 @@ def test_of_whole_graphs_each_keeps_its_share_and_at_least_one_node():
 def test_what_is_left_out_takes_its_edges_along(dense, sizes):
     graph = random_graph(dense=dense, sizes=sizes)
     mask = selected(graph, 0.6)
-    subgraph, chosen = induced(graph, mask), mask.numpy()
+    subgraph = induced(graph, mask)
+    chosen = mask.numpy()
     assert subgraph.features.layout == graph.features.layout
     np.testing.assert_array_equal(rows(subgraph), rows(graph)[chosen])
     np.testing.assert_array_equal(adjacency(subgraph), adjacency(graph)[np.ix_(chosen, chosen)])
@@ -153,7 +157,8 @@ def network():
 
 
 def test_nodes_are_trained_on_what_is_left_and_scored_on_all():
-    graph, model = random_graph(dense=True), network()
+    graph = random_graph(dense=True)
+    model = network()
     full = NodeTask(graph, CLASSES, CPU)
     task = client_task(graph, CLASSES, CPU, node_share=0.6)
     reduced = NodeTask(induced(graph, selected(graph, 0.6)), CLASSES, CPU)

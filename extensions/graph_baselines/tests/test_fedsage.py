@@ -39,7 +39,9 @@ from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
-NODES, FEATURES, CLASSES = 10, 3, 2
+NODES = 10
+FEATURES = 3
+CLASSES = 2
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 8), (2, 3)]  # node 9 has none
 SMALL = {
     "fedsage__width": 4,
@@ -74,7 +76,8 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
         parse({"method": "fedsage+", "dataset": "trees", "dropout": 0.0} | keys), "nodes"
     )
     model = ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.0, True, False).build(0).to(dtype)
-    parameters, tensors = dict(model.named_parameters()), named_state(model)
+    parameters = dict(model.named_parameters())
+    tensors = named_state(model)
     data = graph(train, dtype, seed=partition)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
     optimizer = make_optimizer(parameters, config)
@@ -146,8 +149,10 @@ def test_what_an_impaired_graph_lacks():
 @pytest.mark.parametrize("limited", [False, True])
 def test_the_feature_loss_is_the_distance_to_the_nearest(dtype, limited):
     rng = np.random.default_rng(3)
-    generated, candidates = rng.normal(size=(6, 2, FEATURES)), rng.normal(size=(5, FEATURES))
-    missing, linked = np.array([0, 1, 2, 5, 0, 1]), rng.random((6, 5)) < 0.5
+    generated = rng.normal(size=(6, 2, FEATURES))
+    candidates = rng.normal(size=(5, FEATURES))
+    missing = np.array([0, 1, 2, 5, 0, 1])
+    linked = rng.random((6, 5)) < 0.5
     linked[5] = False  # nothing to compare with
     mask = torch.from_numpy(linked) if limited else None
     loss = feature_loss(
@@ -249,7 +254,8 @@ def stepped(client, seed=11, gradient_on_own=None):
         generator.count.bias.fill_(0.8)
     batch = next(iter(client.local.task.batches(client.local.model)))
     client._inputs_rows = batch.rows
-    before, classifier = state(generator), state(client.local.model)
+    before = state(generator)
+    classifier = state(client.local.model)
     noise = noisy_rows(seed, (client._impaired.inputs.num_nodes, 4))
     torch.manual_seed(seed)
     arrays = client.share() if client._gradient is not None else {}
@@ -297,7 +303,8 @@ def test_a_step_of_the_generator_goes_along_all_its_losses(cross):
 
 
 def test_the_others_gradient_is_taken_once_and_stands_for_all_rows():
-    rate, ends = 0.01, []
+    rate = 0.01
+    ends = []
     for epochs, size in ((1, 0.0), (1, 1.0), (4, 0.0), (4, 1.0)):
         client = learner(
             optimizer="sgd",
@@ -356,10 +363,8 @@ def test_the_gradient_for_another_client_is_that_of_the_distance_to_the_own_node
     }
     torch.manual_seed(4)
     noise = torch.randn(3, 4, dtype=dtype).numpy().astype(np.float64)
-    features, representations = (
-        client._features.numpy(force=True).astype(np.float64),
-        content[REPRESENTATIONS].astype(np.float64) + noise,
-    )
+    features = client._features.numpy(force=True).astype(np.float64)
+    representations = content[REPRESENTATIONS].astype(np.float64) + noise
     parameters = {name: array.astype(np.float64) for name, array in content.items() if "." in name}
     expected = gradient(
         lambda moved: distances(
@@ -411,13 +416,12 @@ def test_the_classifier_is_trained_and_scored_on_the_mended_graph():
     graph = client._mend(client._inputs)
     assert graph.num_nodes > NODES
     before = state(client.local.model)
-    matrix, features = (
-        as_matrix(graph.edge_index.numpy(), graph.num_nodes),
-        graph.features.matrix.numpy(),
-    )
+    matrix = as_matrix(graph.edge_index.numpy(), graph.num_nodes)
+    features = graph.features.matrix.numpy()
     expected = classified(before, matrix, features)[:NODES]
     np.testing.assert_allclose(client.local.task.logits(client.scored), expected, atol=1e-12)
-    rows, labels = [0, 1, 2], client.local.task.train_labels.numpy()
+    rows = [0, 1, 2]
+    labels = client.local.task.train_labels.numpy()
 
     def loss(arrays):
         logits = classified(arrays, matrix, features)[rows]
@@ -503,7 +507,8 @@ def test_packages_and_gradients_go_their_way():
 
 def test_the_mean_is_that_of_all_who_answered():
     aggregation = server(learner(), rounds=5)
-    shared, template = aggregation.global_model(), learner_template()
+    shared = aggregation.global_model()
+    template = learner_template()
     reply = shared | {PACKAGE + name: array for name, array in template.items()}
     aggregation.aggregate({p: Statistics(reply, 2) for p in (0, 1, 2)})
     names = [name for name in template if "." in name]

@@ -139,8 +139,10 @@ def go(aggregation, updates, examples=None):
     return aggregation.figures()["clusters"]
 
 
-LEFT, RIGHT = np.array([-3.0, 0, 0]), np.array([3.0, 0, 0])
-UP, STILL = np.array([0, 0, 0.5]), np.zeros(3)
+LEFT = np.array([-3.0, 0, 0])
+RIGHT = np.array([3.0, 0, 0])
+UP = np.array([0, 0, 0.5])
+STILL = np.zeros(3)
 OPPOSED = {0: RIGHT, 1: RIGHT + UP, 2: LEFT, 3: LEFT - UP}
 
 
@@ -186,7 +188,8 @@ def test_when_a_cluster_is_split(settings, updates, split):
 
 @given(st.lists(triples, min_size=1, max_size=5), st.data())
 def test_what_never_splits_is_the_average_to_the_bit(starts, data):
-    aggregation, average = clusters(eps2=math.inf), Average(arrays_of((0, 0, 0)))
+    aggregation = clusters(eps2=math.inf)
+    average = Average(arrays_of((0, 0, 0)))
     for update in starts:
         count = data.draw(st.integers(1, 4))
         examples = {p: data.draw(st.integers(0, 5)) for p in range(count)}
@@ -209,7 +212,8 @@ def test_gcfl_plus_parts_by_the_course_of_the_norms():
     """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and
     {1, 3}.
     """
-    steady, growing = [3.0, 3.0, 3.0], [1.0, 2.0, 6.0]
+    steady = [3.0, 3.0, 3.0]
+    growing = [1.0, 2.0, 6.0]
     aggregation = clusters(eps1=10, eps2=5, window=3)
     way = {0: (RIGHT, steady), 1: (RIGHT, growing), 2: (LEFT, steady), 3: (LEFT, growing)}
     counts = [
@@ -238,7 +242,8 @@ def test_gcfl_plus_waits_for_whole_sequences_and_starts_them_anew():
 @pytest.mark.parametrize("window", [0, 2])
 def test_a_stored_state_goes_on_to_the_same_bits(window):
     rng = np.random.default_rng(1)
-    undisturbed, stored = clusters(2, 2, window=window), clusters(2, 2, window=window)
+    undisturbed = clusters(2, 2, window=window)
+    stored = clusters(2, 2, window=window)
     updates = [{p: rng.normal(size=3) * 3 for p in range(12)} for _ in range(8)]
     for round_updates in updates[:4]:
         go(undisturbed, round_updates)
@@ -345,10 +350,8 @@ def test_the_thresholds_go_with_the_learning_rate(rate):
 
 
 def test_without_a_split_it_is_fedper(tmp_path):
-    gcfl, fedper = (
-        run(tmp_path, "a", method="gcfl", num_rounds=3),
-        run(tmp_path, "b", method="fedper", num_rounds=3),
-    )
+    gcfl = run(tmp_path, "a", method="gcfl", num_rounds=3)
+    fedper = run(tmp_path, "b", method="fedper", num_rounds=3)
     for name, array in fedper.model.items():
         assert gcfl.model[f"cluster/0/{name}"].tobytes() == array.tobytes()
     assert gcfl.figures["clients"] == fedper.figures["clients"]

@@ -153,7 +153,8 @@ def uncounted(request: Message, handle: Handle) -> Message:
 
 
 def test_nothing_is_summed_before_the_count(tmp_path):
-    nodes, settings = taxonomies(tmp_path / "nodes"), LINKS
+    nodes = taxonomies(tmp_path / "nodes")
+    settings = LINKS
     with pytest.raises(RoundError, match=r"\[sums\] min-holders = 1"):
         run(tmp_path, nodes=nodes, intercept=uncounted, **settings)
 

@@ -333,7 +333,8 @@ def test_a_bias_is_added_to_the_score_of_the_tail(score, curvature):
     assert sum(parameter.numel() for parameter in model.parameters()) == 15
     plain = replace(spec, bias=False, dim=4).build(0)
     model.bias.data = torch.tensor([[1.0], [2.0], [3.0]])
-    heads, tails = torch.tensor([0, 1]), torch.tensor([[1, 2], [0, 2]])
+    heads = torch.tensor([0, 1])
+    tails = torch.tensor([[1, 2], [0, 2]])
     relations = torch.zeros(2, dtype=torch.int64)
     scores = plain(heads, relations, tails) + torch.tensor([[2.0, 3.0], [1.0, 3.0]])
     torch.testing.assert_close(model(heads, relations, tails), scores)
@@ -361,7 +362,8 @@ def test_a_run_says_how_good_the_most_frequent_tails_are(tmp_path):
 def test_relations_are_complex_numbers(kind):
     model = LinkModelSpec(kind, 3, 2, 4).build(0)
     score = model(torch.tensor([0]), torch.tensor([1]), torch.tensor([[2, 1]]))
-    rows, relations = model.entities.detach().numpy(), model.relations.detach().numpy()
+    rows = model.entities.detach().numpy()
+    relations = model.relations.detach().numpy()
     head, middle, last = rows[:, :2] + 1j * rows[:, 2:]
     if kind == "complex":
         factor = relations[1, :2] + 1j * relations[1, 2:]

@@ -92,7 +92,8 @@ def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_e
 
 
 def test_a_resumed_run_tells_the_same_and_a_longer_one_the_later(tmp_path):
-    undisturbed, cut = run(tmp_path, "whole", num_rounds=4), run(tmp_path, "cut", num_rounds=2)
+    undisturbed = run(tmp_path, "whole", num_rounds=4)
+    cut = run(tmp_path, "cut", num_rounds=2)
     earlier = (cut.path / "confusion.csv").read_bytes()
     longer = run(tmp_path, "cut", num_rounds=4, resume=True)
     assert (

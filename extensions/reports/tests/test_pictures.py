@@ -81,7 +81,8 @@ def test_flat_features_are_drawn_by_principal_components() -> None:
 
 def test_features_on_the_sphere_count_by_their_direction() -> None:
     rng = np.random.default_rng(1)
-    features, lengths = stretched(rng), rng.uniform(0.1, 50, (300, 1))
+    features = stretched(rng)
+    lengths = rng.uniform(0.1, 50, (300, 1))
     prototypes = rng.normal(size=(4, 5))
     view, scaled = (
         project(projected_test(f, "sphere", w))
@@ -102,7 +103,8 @@ def test_features_on_the_sphere_count_by_their_direction() -> None:
 
 def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
     rng = np.random.default_rng(2)
-    features, prototypes = rng.normal(size=(50, 2)), 0.9 * np.array([[1, 0], [0, 1]])
+    features = rng.normal(size=(50, 2))
+    prototypes = 0.9 * np.array([[1, 0], [0, 1]])
     features[0] = 0
     view = project(projected_test(features, "poincare", prototypes))
     assert view is not None

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.long  # its package takes seconds to import
 BLOCK = 32768
 """Size of a block of the file, which is a LevelDB log."""
 
-FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+FULL = 1
+FIRST = 2
+MIDDLE = 3
+LAST = 4
 
 TREES = {"method": "fedavg", "num_rounds": 3, "sinks": "wandb", "report": False}
 TEXTS = {"round", "phase", "reasons", "aggregation_note"}

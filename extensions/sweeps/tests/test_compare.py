@@ -395,7 +395,9 @@ def test_intervals_are_those_of_scipy_at_the_corrected_level():
 def test_no_interval_is_wrong_more_often_than_promised():
     """Where all are alike but for luck, the winner by luck must not seem the best, nor another
     worse: the hardest case."""
-    rng, missed, draws = np.random.default_rng(1), 0, 2000
+    rng = np.random.default_rng(1)
+    missed = 0
+    draws = 2000
     for _ in range(draws):
         rows = rows_of(
             {f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))}

@@ -289,7 +289,8 @@ def finish(folder: Path, run: Planned, **summary: Any) -> None:
 
 
 def test_every_key_and_every_figure_is_a_column(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     finish(tmp_path, plan.runs[0], personal_accuracy_mean=0.5)
     results.record(plan.runs[0])
     row = results.rows()[0]
@@ -305,7 +306,8 @@ def test_every_key_and_every_figure_is_a_column(written, tmp_path):
 
 
 def test_a_run_has_one_row_the_last(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     results.record(plan.runs[0], "first\nin full")
     assert results.rows()[0]["error"] == "first\nin full"
     finish(tmp_path, plan.runs[0], metrics={"new_figure": 1})
@@ -315,7 +317,8 @@ def test_a_run_has_one_row_the_last(written, tmp_path):
 
 
 def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     finish(tmp_path, plan.runs[0])
     finish(tmp_path, plan.runs[1])
     finish(tmp_path, plan.runs[2], status="failed", error="out of memory")
@@ -330,7 +333,8 @@ def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
 
 
 def test_others_read_while_it_is_written(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     results.record(plan.runs[0], "no")
     reader = sqlite3.connect(tmp_path / FILE)
     for number, run in enumerate(plan.runs[1:], 2):
@@ -345,7 +349,8 @@ def test_others_read_while_it_is_written(written, tmp_path):
 def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
     written, tmp_path, content
 ):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     finish(tmp_path, plan.runs[0])
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(UsageError, match=r"results\.sqlite is damaged .*remove it"):

@@ -34,7 +34,8 @@ def make_run(own_home, tmp_path, caplog):
 
 def stop(monkeypatch, owner: object, function: str, call_number: int, error: BaseException) -> None:
     """Raise instead of the call of that number, once."""
-    original, calls = getattr(owner, function), iter(range(10**6))
+    original = getattr(owner, function)
+    calls = iter(range(10**6))
 
     def stopping(*args):
         if next(calls) == call_number:
