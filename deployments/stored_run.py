@@ -125,7 +125,9 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The content of `summary.json`: status, figures and versions; empty before the end."""
         path = self.path / "summary.json"
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        if path.exists():
+            return dict(json.loads(path.read_text(encoding="utf-8")))
+        return {}
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -255,11 +255,10 @@ def _inside(vectors: Floats, chosen: list[int], weights: Floats) -> tuple[list[i
     while True:
         first, *remaining = vectors[chosen]
         # Least squares, because an added vector may be dependent up to rounding.
-        shares = (
-            np.linalg.lstsq((np.array(remaining) - first).T, -first, rcond=None)[0]
-            if remaining
-            else np.empty(0)
-        )
+        if remaining:
+            shares = np.linalg.lstsq((np.array(remaining) - first).T, -first, rcond=None)[0]
+        else:
+            shares = np.empty(0)
         affine = np.append(1 - shares.sum(), shares)
         if (affine > 0).all():
             return chosen, affine

@@ -115,7 +115,9 @@ class OneVsRest(Estimator, LinearClassifier):
 
     def _logs(self, scores: Floats) -> Floats:
         logs = log_platt(scores, self.platt_)
-        return np.concatenate([log_platt(scores, -self.platt_), logs]) if len(logs) == 1 else logs
+        if len(logs) == 1:
+            return np.concatenate([log_platt(scores, -self.platt_), logs])
+        return logs
 
     @abstractmethod
     def _candidates(self, points: Floats, sides: Booleans) -> Floats:

@@ -90,11 +90,12 @@ class Sinks:
             else:
                 self._open[name] = sink
         try:
-            self._waiting = (
-                list(csv.DictReader(rounds.read_text(encoding="utf-8").splitlines()))
-                if rounds.exists()
-                else []
-            )
+            if rounds.exists():
+                self._waiting = list(
+                    csv.DictReader(rounds.read_text(encoding="utf-8").splitlines())
+                )
+            else:
+                self._waiting = []
         except (OSError, csv.Error) as error:
             log.warning(
                 "rounds.csv cannot be read, the sinks get no earlier rounds: %s",

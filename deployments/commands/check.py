@@ -211,7 +211,9 @@ def _place(half: type | str | None) -> str:
     """Where a half is written."""
     if half is None:
         return "that of fedavg"
-    return half if isinstance(half, str) else f"{half.__module__}:{half.__name__}"
+    if isinstance(half, str):
+        return half
+    return f"{half.__module__}:{half.__name__}"
 
 
 def datasets() -> None:

@@ -291,7 +291,9 @@ class TrainedRun:
 
 def _in_words(clients: Iterable[int]) -> str:
     numbers = sorted(clients)
-    return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
+    if len(numbers) > 3:
+        return f"{numbers[0]}..{numbers[-1]}"
+    return ", ".join(map(str, numbers))
 
 
 def _description(entry: Mapping[str, Any]) -> Description:

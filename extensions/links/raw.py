@@ -106,7 +106,10 @@ def raw_links(
     if left_out:
         counts = ", ".join(f"{count:,} {words}" for words, count in left_out.items())
         steps.append(f"{len(rows):,} links, of which {counts} are left out")
-    kept_parts = None if parts is None else np.array([parts[place] for place in first.values()])
+    if parts is None:
+        kept_parts = None
+    else:
+        kept_parts = np.array([parts[place] for place in first.values()])
     return RawLinks(triples, entities, relations, kept_parts, tuple(steps))
 
 

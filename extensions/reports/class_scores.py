@@ -181,7 +181,9 @@ def short_share(share: float) -> str:
     percent = 100 * share
     if percent < 0.05:
         return "<.1"
-    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")
+    if percent >= 9.95:
+        return f"{percent:.0f}"
+    return f"{percent:.1f}".lstrip("0")
 
 
 def bands(file: "HullFile") -> list[Share]:

@@ -206,11 +206,9 @@ def row_means(values: Floats) -> Floats:
 def evenly(count: int) -> Indices:
     """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last
     included."""
-    return (
-        np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp))
-        if count
-        else np.empty(0, np.intp)
-    )
+    if count:
+        return np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp))
+    return np.empty(0, np.intp)
 
 
 def largest(sizes: Floats, count: int) -> Indices:

@@ -208,7 +208,9 @@ def panels(
 
 def columns_for(count: int) -> int:
     """The number of columns for `count` panels."""
-    return count if count <= 3 else 2 if count == 4 else 3
+    if count <= 3:
+        return count
+    return 2 if count == 4 else 3
 
 
 def page_axes(height: float) -> Any:

@@ -48,7 +48,9 @@ class Leaving:
         """Whether values computed from each example may leave, by the numbers of their classes,
         (n,)."""
         is_large = in_large_classes(labels, self.minimum)
-        return is_large & ~self.few[labels] if self.few.size else is_large
+        if self.few.size:
+            return is_large & ~self.few[labels]
+        return is_large
 
 
 @dataclass(frozen=True, eq=False)

@@ -242,7 +242,9 @@ class ClosedForm(Calibration):
 
     def num_counted(self, features: Tensor) -> int:
         """Without examples of zero features: these lack a direction on the sphere."""
-        return int((features.norm(dim=1) > 0.5).sum()) if self.normalizes else len(features)
+        if self.normalizes:
+            return int((features.norm(dim=1) > 0.5).sum())
+        return len(features)
 
     @property
     def bound(self) -> float:

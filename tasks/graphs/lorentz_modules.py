@@ -93,7 +93,10 @@ def convolve(
     times: Tensor | float = 1.0 if size is None else (size * square + 1).sqrt()
     points = product + bias + times * column
     low = centroids(points, adjacency, curvature)
-    mixed = low if gate is None else gate * low + (1 - gate) * (points - low)
+    if gate is None:
+        mixed = low
+    else:
+        mixed = gate * low + (1 - gate) * (points - low)
     hidden = F.relu(mixed)
     hidden = hidden * dropout_factors(hidden, dropout) if dropout else hidden
     return hidden, row_dot(hidden, hidden)

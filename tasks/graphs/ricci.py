@@ -278,7 +278,10 @@ def mean_ricci(
     """
     if kind != "ollivier":
         return graph.forman if triangles else graph.forman_plain
-    path = None if cache_dir is None else cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
+    if cache_dir is None:
+        path = None
+    else:
+        path = cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
     return cached_number(path, lambda: _mean_ollivier(graph))
 
 

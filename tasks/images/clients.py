@@ -143,7 +143,9 @@ def client_images(
 
 
 def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    return values if len(values) == channels else (sum(values) / len(values),) * channels
+    if len(values) == channels:
+        return values
+    return (sum(values) / len(values),) * channels
 
 
 USER_MEAN = (0.5,)
@@ -391,7 +393,9 @@ def _subset(numbers: Integers, size: int, role: str, rng: np.random.Generator) -
             " all",
             key="subset",
         )
-    return np.sort(rng.choice(numbers, size, replace=False)) if size else numbers
+    if size:
+        return np.sort(rng.choice(numbers, size, replace=False))
+    return numbers
 
 
 def _parts(

@@ -99,7 +99,10 @@ def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays,
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     """Of ten rounds the penalty counts in the first four, ever less."""
-    weight = (1 + math.cos(math.pi * (number - 1) / 4)) / 2 if number <= 4 else 0.0
+    if number <= 4:
+        weight = (1 + math.cos(math.pi * (number - 1) / 4)) / 2
+    else:
+        weight = 0.0
     client = apple_client(dtype=dtype, apple__rate=0.05, apple__mu=4.0, apple__last=0.4)
     client.round = number
     apart = np.zeros(3)

@@ -99,11 +99,10 @@ def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
             slopes[row] = (coupling(matrix + step) - coupling(matrix - step)) / 2
         # Of two equal columns the matrix is singular, and an error of eps in it is one of its root
         # in the root.
-        relative = (
-            2000 * np.finfo(dtype).eps
-            if len(heard) == 4 or relations == "mean"
-            else 10 * np.finfo(dtype).eps ** 0.5
-        )
+        if len(heard) == 4 or relations == "mean":
+            relative = 2000 * np.finfo(dtype).eps
+        else:
+            relative = 10 * np.finfo(dtype).eps ** 0.5
         tolerance = relative * np.abs(omega).max()
         np.testing.assert_allclose(
             coupled(aggregation.sent_to(partition)), slopes, rtol=0, atol=tolerance

@@ -317,7 +317,10 @@ def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
     replies = recorder.replies("train")
     sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
     assert len(set(sizes)) > 1
-    shares = np.full(3, 1 / 3) if weights == "auto" else sizes / sizes.sum()
+    if weights == "auto":
+        shares = np.full(3, 1 / 3)
+    else:
+        shares = sizes / sizes.sum()
     came = [decode_arrays(reply["arrays"]) for reply in replies]
     for name, array in result.model.items():
         mean = sum(

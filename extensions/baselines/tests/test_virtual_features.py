@@ -45,7 +45,10 @@ def test_gaussians_are_those_of_the_pooled_features(owner, seed):
         mean, covariance = sums.gaussian(label)
         np.testing.assert_allclose(mean, members.mean(axis=0), rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(covariance, covariance.T)
-        expected = np.cov(members, rowvar=False) if len(members) > 1 else np.zeros((4, 4))
+        if len(members) > 1:
+            expected = np.cov(members, rowvar=False)
+        else:
+            expected = np.zeros((4, 4))
         np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-11)
 
 

@@ -37,7 +37,9 @@ class Keys(Table):
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """`eps1` above `eps2` would split clusters of clients that agree."""
-        return ("", "") if self.eps1 <= self.eps2 else ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
+        if self.eps1 <= self.eps2:
+            return ("", "")
+        return ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
 
 
 @dataclass(frozen=True, eq=False)

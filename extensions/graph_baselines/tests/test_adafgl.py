@@ -194,7 +194,9 @@ def predictions_of(seed=1, dtype=np.float64):
 
 
 def tolerance(dtype):
-    return 1e-12 if dtype == torch.float64 else 100 * float(np.finfo(np.float32).eps)
+    if dtype == torch.float64:
+        return 1e-12
+    return 100 * float(np.finfo(np.float32).eps)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.05, 0.7, 1.0])

@@ -71,11 +71,10 @@ def multiplied(masked, task, kind, pruned):
                 else None
             )
             if mask is not None:
-                factors = (
-                    np.where(np.abs(mask) < np.float32(0.1), np.float32(0), mask)
-                    if pruned
-                    else mask
-                )
+                if pruned:
+                    factors = np.where(np.abs(mask) < np.float32(0.1), np.float32(0), mask)
+                else:
+                    factors = mask
                 value = value * factors
             parameter.copy_(torch.tensor(value))
     return plain

@@ -34,7 +34,10 @@ def random_graph(seed=0, sizes=None, dense=False, scale=1.0, edges=45):
     """A client's graph of 30 nodes, the last one alone; or with `sizes` as many graphs, with no
     edges between them."""
     rng = np.random.default_rng(seed)
-    owner = np.zeros(NODES, np.int64) if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
+    if sizes is None:
+        owner = np.zeros(NODES, np.int64)
+    else:
+        owner = np.repeat(np.arange(len(sizes)), sizes)
     drawn = (tuple(sorted(rng.choice(NODES - 1, 2, replace=False).tolist())) for _ in range(edges))
     pairs = {(i, j) for i, j in drawn if owner[i] == owner[j]}
     both = (
@@ -80,7 +83,10 @@ def distances(graph):
     points = np.array([point(v) for v in rows(graph)])
     gaps = []
     for node, neighbours in enumerate(adjacency(graph)):
-        mean = points[neighbours > 0].sum(axis=0) if neighbours.any() else np.eye(FEATURES + 1)[0]
+        if neighbours.any():
+            mean = points[neighbours > 0].sum(axis=0)
+        else:
+            mean = np.eye(FEATURES + 1)[0]
         mean = mean / np.sqrt(-mean @ product @ mean)
         gaps.append(np.arccosh(max(1.0, -points[node] @ product @ mean)))
     return np.array(gaps)

@@ -88,14 +88,18 @@ def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor
     round; (N, d) or (N, d+1)."""
     if chart is None or average == "flat":
         return new - old
-    return chart.log(old, new) if average == "tangent" else chart.offset(old, new)
+    if average == "tangent":
+        return chart.log(old, new)
+    return chart.offset(old, new)
 
 
 def mean_rows(average: str, chart: Hyperboloid | None, old: Tensor, means: Tensor) -> Tensor:
     """The rows of these means of `mean_terms`."""
     if chart is None or average == "flat":
         return old + means
-    return chart.move(old, means) if average == "tangent" else chart.move_to_centroid(old, means)
+    if average == "tangent":
+        return chart.move(old, means)
+    return chart.move_to_centroid(old, means)
 
 
 class LinksClient(Learner):

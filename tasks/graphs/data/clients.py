@@ -295,7 +295,10 @@ def _graphs_of_client(
     owner = position[raw.graph_of_node.numpy()]
     nodes = np.flatnonzero(owner >= 0)
     owner = owner[nodes]
-    train = masks[0] if masks[0].any() else torch.ones(len(graphs), dtype=torch.bool)
+    if masks[0].any():
+        train = masks[0]
+    else:
+        train = torch.ones(len(graphs), dtype=torch.bool)
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
     split_words = [] if raw.split is None else [raw.split.describe(number)]

@@ -213,7 +213,9 @@ def _is_constant(low: float, high: float) -> bool:
 def _trivial_words(rows: Sequence[Row]) -> str:
     """The answer for which no model is needed, in words."""
     name = TRIVIAL[rows[0]["figure"]]
-    return "chance" if isinstance(name, float) else find(name.rpartition(".")[2]).words
+    if isinstance(name, float):
+        return "chance"
+    return find(name.rpartition(".")[2]).words
 
 
 def _about_the_best(rows: Sequence[Row], data: str) -> str:
@@ -300,7 +302,9 @@ def _expected(comparison: Comparison, scored: Sequence[Row]) -> list[str]:
         return []
     expected = expectation(comparison.first_config)
     gains = [100 * row["use"] for row in scored if row["method"] == kind.method and "use" in row]
-    return [] if expected is None else [expected.sentence(next(iter(gains), None))]
+    if expected is None:
+        return []
+    return [expected.sentence(next(iter(gains), None))]
 
 
 def _table(
@@ -393,7 +397,9 @@ def _points(row: Row, keys: Sequence[str]) -> str:
     mean, low, high = (row[key] for key in keys)
     if _is_constant(low, high):
         is_none = abs(mean) < SAME
-        return "same in every run" if is_none else f"{number(100 * mean, 1)} in every run"
+        if is_none:
+            return "same in every run"
+        return f"{number(100 * mean, 1)} in every run"
     return "{} ({} to {})".format(*(number(100 * value, 1) for value in (mean, low, high)))
 
 

@@ -65,4 +65,6 @@ def write_page(page: Page, folder: Path, stem: str, formats: Sequence[str]) -> l
 
 def _shortened(text: str) -> str:
     first = text.splitlines()[0] if text else ""
-    return first if len(first) <= 200 else first[:199] + "…"
+    if len(first) <= 200:
+        return first
+    return first[:199] + "…"

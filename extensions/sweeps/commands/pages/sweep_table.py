@@ -200,7 +200,10 @@ def seeds_sentence(frame: pd.DataFrame) -> list[str]:
         return []
     if counts == [1]:
         return ["One seed."]
-    span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    if len(counts) > 1:
+        span = f"{counts[0]} to {counts[-1]}"
+    else:
+        span = f"{counts[0]}"
     return [f"Mean ± standard deviation over {span} seeds."]
 
 
