@@ -112,7 +112,8 @@ class Hyperboloid:
         along = (space * target).sum(-1, keepdim=True)
         back = torch.addcmul(target, along / (time + 1) - target_time, space)
         square = squared(back)
-        return torch.cat([square / ((square + 1).sqrt() + 1), back], dim=-1).to(rows.dtype)
+        above = square / ((square + 1).sqrt() + 1)
+        return torch.cat([above, back], dim=-1).to(rows.dtype)
 
     def log(self, rows: Tensor, ends: Tensor) -> Tensor:
         """The steps (..., d) in the frames of `rows` that lead to `ends`; the inverse of `move`."""

@@ -252,7 +252,8 @@ class QuadraticLogistic(Log0Logistic):
     def _features(self, points: Floats) -> Floats:
         tangents = super()._features(points)
         u, v = tangents.T
-        return np.concatenate([tangents, np.stack([u * u, u * v, v * v], axis=1)], axis=1)
+        products = np.stack([u * u, u * v, v * v], axis=1)
+        return np.concatenate([tangents, products], axis=1)
 
 
 GRID = tuple(10.0**power for power in range(-2, 6))

@@ -157,10 +157,8 @@ def methods(
     if name is None:
         plugins = foreign_methods()[0]
         rows = listed() | {name: Listed(row.summary, row.tasks) for name, row in plugins.items()}
-        print_rows(
-            ("method", "what it is", "tasks"),
-            [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()],
-        )
+        cells = [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()]
+        print_rows(("method", "what it is", "tasks"), cells)
         return
     if name not in METHODS:
         hint = did_you_mean(name, METHODS, "`curvfed methods`")

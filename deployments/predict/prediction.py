@@ -253,8 +253,6 @@ def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
             key="other-cells",
         )
     columns = zip(COLUMNS, ("class", "probability", "unknown"), strict=False)
-    add_to_copy(
-        path,
-        out,
-        {f"obs/{name}": table[column].to_numpy() for name, column in columns if column in table},
-    )
+    present = [(name, column) for name, column in columns if column in table]
+    entries = {f"obs/{name}": table[column].to_numpy() for name, column in present}
+    add_to_copy(path, out, entries)

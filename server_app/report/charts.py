@@ -128,9 +128,8 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool)
     if log:
         axes.set_xscale("log")
     positions = np.log(values) if log else np.asarray(values, float)
-    positions = (
-        0.9 * _width(axes) * (positions - positions[0]) / max(positions[-1] - positions[0], 1e-300)
-    )
+    extent = max(positions[-1] - positions[0], 1e-300)
+    positions = 0.9 * _width(axes) * (positions - positions[0]) / extent
     marked: list[int] = []
     for place in dict.fromkeys((0, len(values) - 1, *range(len(values)))):
         if all(
@@ -147,9 +146,8 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool)
 def fitted(text: str, room: float, size: float = SMALL) -> str:
     """Break a text into lines of at most so many inches, first before a bracket; words are cut
     short last."""
-    parts = "\n".join(
-        wrapped(piece, len(piece) + 1) for piece in text.replace(" (", "\n(", 1).split("\n")
-    )
+    pieces = text.replace(" (", "\n(", 1).split("\n")
+    parts = "\n".join(wrapped(piece, len(piece) + 1) for piece in pieces)
     tries = chain(
         [wrapped(text, len(text) + 1), parts],
         (wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
@@ -192,9 +190,9 @@ def carried_forward(values: Floats) -> Floats:
     values : array (R, C)
         A row per round, NaN where a client was not measured.
     """
-    latest = np.maximum.accumulate(
-        np.where(np.isfinite(values), np.arange(len(values))[:, None], 0), axis=0
-    )
+    rounds = np.arange(len(values))[:, None]
+    measured = np.where(np.isfinite(values), rounds, 0)
+    latest = np.maximum.accumulate(measured, axis=0)
     return np.take_along_axis(values, latest, axis=0)
 
 

@@ -146,7 +146,8 @@ class Look:
         """The look with a number; looks of the same colour differ in `turn`."""
         cycles = (MARKERS, DASHES, HATCHES)
         index = number + turn
-        return cls(PALETTE[number % len(PALETTE)], *(cycle[index % len(cycle)] for cycle in cycles))
+        colour = PALETTE[number % len(PALETTE)]
+        return cls(colour, *(cycle[index % len(cycle)] for cycle in cycles))
 
     @property
     def tint(self) -> tuple[float, float, float]:

@@ -278,7 +278,8 @@ class ClosedForm(Calibration):
         gram = unpack_symmetric(total[:split], size)
         targets = total[split:].reshape(size, classes)
         deviation = noise * self.square
-        ridge = self.ridge * max(gram.trace(), 0) + 2 * size**0.5 * deviation
+        trace = max(gram.trace(), 0)
+        ridge = self.ridge * trace + 2 * size**0.5 * deviation
         return self._parameters(solve(gram, targets, ridge), head)
 
     def check(
@@ -302,7 +303,9 @@ class ClosedForm(Calibration):
         dtype = head["weight"].dtype
         if not self.sums.has_bias:
             return {"weight": solution.astype(dtype)}
-        return {"weight": solution[:, :-1].astype(dtype), "bias": solution[:, -1].astype(dtype)}
+        weight = solution[:, :-1].astype(dtype)
+        bias = solution[:, -1].astype(dtype)
+        return {"weight": weight, "bias": bias}
 
 
 class AffineForm(ClosedForm):

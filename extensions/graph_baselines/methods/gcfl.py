@@ -156,10 +156,9 @@ class GcflServer(Aggregation):
                     self._sequences[partition] = norms[-window:]
         for number, statistics in updates.items():
             self._split(number, trained[number], statistics)
-        self._norms = (
-            min((statistics.mean_norm for statistics in updates.values()), default=0.0),
-            max((float(statistics.norms.max()) for statistics in updates.values()), default=0.0),
-        )
+        mean_norms = [statistics.mean_norm for statistics in updates.values()]
+        largest_norms = [float(statistics.norms.max()) for statistics in updates.values()]
+        self._norms = (min(mean_norms, default=0.0), max(largest_norms, default=0.0))
         for number, model in enumerate(self._models):
             members = [reply for p, reply in replies.items() if self._cluster[p] == number]
             self._models[number] = split_average(model, members)
