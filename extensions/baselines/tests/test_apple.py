@@ -131,9 +131,8 @@ def test_before_training_the_model_is_what_came_by_the_relations_as_they_are():
     client = apple_client(apple__rate=0.05)
     first, second = messages(client, 2)
     client.receive(first)
-    assert_near(
-        state(client.scored), combined([core(first, p) for p in CLIENTS], first["shares"]), 1e-14
-    )
+    expected = combined([core(first, p) for p in CLIENTS], first["shares"])
+    assert_near(state(client.scored), expected, 1e-14)
     client.train()
     client.receive(second)
     weights = second["shares"] + relations(client)
@@ -202,9 +201,10 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     start = {name: np.array(array) for name, array in client.share().items()}
     (first,), (second,) = (messages(client, 1, chosen=chosen) for chosen in ((2, OWN), (OWN, 7)))
     client.receive(first)
+    expected = combined([core(first, 2), core(first, OWN), start], first["shares"])
     assert_near(
         state(client.scored),
-        combined([core(first, 2), core(first, OWN), start], first["shares"]),
+        expected,
         1e-14,
     )
     client.receive(second)
@@ -216,9 +216,10 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     )
     assert_near(client.share(), trained_core)
     for name, array in trained_core.items():
+        expected = np.stack([cores[0][name], array, cores[2][name]])
         np.testing.assert_allclose(
             client.local_state()[f"last/{name}"].numpy(force=True),
-            np.stack([cores[0][name], array, cores[2][name]]),
+            expected,
             rtol=0,
             atol=1e-8,
         )

@@ -154,9 +154,10 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
     without = server(relations, (1, 3), clients=2)
     for partition in (1, 3):
         assert_near(aggregation.sent_to(partition), without.sent_to(partition), 0)
+    expected = (vector(model(1)) + vector(model(3))) / 2
     np.testing.assert_allclose(
         vector(aggregation.sent_to(8)),
-        (vector(model(1)) + vector(model(3))) / 2,
+        expected,
         rtol=0,
         atol=1e-15,
     )
@@ -240,9 +241,8 @@ def test_a_step_of_full_length_lands_on_the_mean():
     client.receive(models.sent_to(1))
     client.train()
     for name, array in client.share().items():
-        np.testing.assert_allclose(
-            array, np.mean([drawn[p][name] for p in range(3)], axis=0), rtol=0, atol=1e-5
-        )
+        expected = np.mean([drawn[p][name] for p in range(3)], axis=0)
+        np.testing.assert_allclose(array, expected, rtol=0, atol=1e-5)
 
 
 # --- Whole runs

@@ -207,9 +207,10 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
             c[name] = c[name] + taking / clients * mean
         tolerance = 20 * np.finfo(dtype).eps
         assert_near(server.global_model(), x, tolerance)
+        expected = x | {f"variate/{name}": array for name, array in c.items()}
         assert_near(
             server.sent_to(1),
-            x | {f"variate/{name}": array for name, array in c.items()},
+            expected,
             tolerance,
         )
         assert {array.dtype for array in server.sent_to(0).values()} == {np.dtype(dtype)}

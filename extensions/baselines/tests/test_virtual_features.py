@@ -71,9 +71,10 @@ def test_and_those_of_the_papers_equations():
             for c, z in zip(counts, members, strict=True)
         )
         np.testing.assert_allclose(sums.gaussian(label)[0], mean, atol=1e-12)
+        expected = inner + outer - n / (n - 1) * np.outer(mean, mean)
         np.testing.assert_allclose(
             sums.gaussian(label)[1],
-            inner + outer - n / (n - 1) * np.outer(mean, mean),
+            expected,
             atol=1e-11,
         )
 

@@ -115,9 +115,10 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
     (tmp_path / "run" / "model.safetensors").unlink()
     (tmp_path / "run" / "summary.json").unlink()
     folder = simulate(keys | {"resume": True}, 3)
+    expected = {name: array.tolist() for name, array in first.items()}
     assert {
         name: array.tolist() for name, array in load_file(folder / "model.safetensors").items()
-    } == {name: array.tolist() for name, array in first.items()}
+    } == expected
     phases = [line.split(",") for line in (folder / "rounds.csv").read_text().splitlines()]
     column = phases[0].index("phase")
     assert [row[column] for row in phases[1:]].count("hulls") == 1

@@ -49,7 +49,8 @@ def test_a_site_is_embedded_by_the_reference_alone(files, capsys):
     report = capsys.readouterr().err
     assert "distortion: " in report
     assert "outside the reference's range: " in report
-    site, cells = anndata.read_h5ad(out), anndata.read_h5ad(files / "one.h5ad")
+    site = anndata.read_h5ad(out)
+    cells = anndata.read_h5ad(files / "one.h5ad")
     assert (site.obs_names == cells.obs_names).all()
     assert (site.obs["bulk_labels"] == cells.obs["bulk_labels"]).all()
     assert site.obsm["X_poincare"].shape == (150, 2)
@@ -152,7 +153,8 @@ def test_entries_that_are_not_used_need_not_be_readable(files, tmp_path):
 
 
 def test_faults_of_the_arguments(files, tmp_path, capsys):
-    site, out = files / "one.h5ad", tmp_path / "b.h5ad"
+    site = files / "one.h5ad"
+    out = tmp_path / "b.h5ad"
     assert run(site, "--out", out) == 2
     assert run(site, "--reference", site, "--make-reference", "--out", out) == 2
     capsys.readouterr()
@@ -253,7 +255,8 @@ def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
     cells = anndata.read_h5ad(files / "one.h5ad")
     cells.obs["note"] = pandas.array(["a", None, "c"] * 50, dtype="string")
     cells.obs.index = pandas.Index(cells.obs_names, dtype="string")
-    site, out = tmp_path / "site.h5ad", tmp_path / "out.h5ad"
+    site = tmp_path / "site.h5ad"
+    out = tmp_path / "out.h5ad"
     with anndata.settings.override(allow_write_nullable_strings=True):
         cells.write_h5ad(site)
     with h5py.File(site, "r+") as file:

@@ -53,7 +53,9 @@ def test_every_command_of_the_tutorial(tmp_path):
     assert all((np.linalg.norm(site.obsm["X_poincare"], axis=1) < 1).all() for site in sites)
     assert accuracy > 0.5  # the most frequent type has a third
 
-    points, labels, is_test = [], [], []
+    points = []
+    labels = []
+    is_test = []
     for site in sites:
         raw = raw_points(
             "a site",
@@ -69,7 +71,8 @@ def test_every_command_of_the_tutorial(tmp_path):
         is_test.append(mine.test)
     length = np.linalg.norm(np.concatenate(points), axis=1, keepdims=True)
     tangents = np.concatenate(points) * np.arctanh(length) / length
-    labels, is_test = np.concatenate(labels), np.concatenate(is_test)
+    labels = np.concatenate(labels)
+    is_test = np.concatenate(is_test)
     pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(tangents[~is_test], labels[~is_test])
     last = is_test & (np.arange(len(labels)) >= 300)  # the third site's, on which it did not train
     expected = (pooled.predict(tangents[last]) == labels[last]).mean()

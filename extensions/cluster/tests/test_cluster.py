@@ -107,7 +107,8 @@ def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
     by_node = {"share_statistics": None, "hull_min_class_size": None}
     assert policy.leaves.model_copy(update=by_node) == Policy().leaves
     sums = policy.sums.model_copy(update={"min_holders": None})  # or all of a smaller group
-    assert (sums, policy.privacy.delta) == (Policy().sums, Policy().privacy.delta)
+    assert sums == Policy().sums
+    assert policy.privacy.delta == Policy().privacy.delta
 
 
 def test_groups_of_another_size_are_in_every_policy(tmp_path, capsys):
@@ -243,7 +244,8 @@ def test_addresses_that_are_none(address):
 
 def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
     folder = make_cluster(tmp_path / "c", ["fl.example.org"], ["north"], 9092, 8000, 10)
-    authority, before = folder.authority[0].read_bytes(), folder.server[0].read_bytes()
+    authority = folder.authority[0].read_bytes()
+    before = folder.server[0].read_bytes()
     assert exit_status("--folder", folder.path, "renew", "--days", "100") == 0
     assert folder.authority[0].read_bytes() == authority
     assert folder.server[0].read_bytes() != before
@@ -428,7 +430,8 @@ def test_flower_reads_the_superlink_command(folder):
     assert command.words[0] == "flower-superlink"
     read = _parse_args_run_superlink().parse_args(command.words[1:])
     # whoever reaches it runs code on every node
-    assert (read.host, read.port) == ("127.0.0.1", 8000)
+    assert read.host == "127.0.0.1"
+    assert read.port == 8000
     assert read.fleet_api_address == "0.0.0.0:9092"
     assert read.enable_supernode_auth
     assert not read.insecure
@@ -439,12 +442,10 @@ def test_flower_reads_the_supernode_command(folder):
     config = 'partition-id=0 data-path="/data/my graphs/a.pt"'
     command = flower_supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
     read = _parse_args_run_supernode().parse_args(command.words[1:])
-    assert (read.host, read.port, read.superlink, read.node_config) == (
-        "127.0.0.1",
-        9094,
-        "fl.example.org:9092",
-        config,
-    )
+    assert read.host == "127.0.0.1"
+    assert read.port == 9094
+    assert read.superlink == "fl.example.org:9092"
+    assert read.node_config == config
     assert not read.insecure
 
 

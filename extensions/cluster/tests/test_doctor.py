@@ -30,11 +30,9 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.folder = make_cluster(path / "c", [], ["north"], *free_ports(2), 100)
-        self.node, self.results, self.state = (
-            self.folder.node("north"),
-            path / "results",
-            path / "state",
-        )
+        self.node = self.folder.node("north")
+        self.results = path / "results"
+        self.state = path / "state"
         registry.write_names(self.folder, {"north": "41"})
         registry.write_names(self.folder, {"7": "one"}, registry.RUNS)
         with sqlite3.connect(self.folder.database) as connection:

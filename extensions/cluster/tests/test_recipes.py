@@ -43,7 +43,8 @@ def understood(words: list[str]) -> dict[str, object]:
     assert [Path(words[0]).name, words[1]] == ["curvfed", "cluster"]
     group = typer.main.get_command(cluster_app)
     try:
-        context, words_left = group.make_context("cluster", words[2:]), []
+        context = group.make_context("cluster", words[2:])
+        words_left = []
         while isinstance(group, click.Group):
             words_left = [*context._protected_args, *context.args]
             name, group, words_left = group.resolve_command(context, words_left)
@@ -241,9 +242,8 @@ def test_the_containers_start_what_there_is(files):
             configs.append(parse_config_args([options["node_config"]]))
             assert set(configs[-1]) <= set(KEYS)
     assert sorted(config["partition-id"] for config in configs) == [0, 1, 2]
-    assert [config.get("device") for config in configs] == [
-        "cuda:0" if len(files) > 1 else None
-    ] * 3
+    expected = ["cuda:0" if len(files) > 1 else None] * 3
+    assert [config.get("device") for config in configs] == expected
 
 
 def test_the_containers_show_one_port_and_write_nothing_but_their_own():
@@ -274,13 +274,14 @@ def test_the_image_holds_the_app_and_no_more():
     assert rules[0] == "*"
     included = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
     assert all((ROOT / name).exists() for name in included)
-    assert included == {
+    expected = {
         *wheel["only-include"],
         *wheel["force-include"],
         "README.md",
         "LICENSE",
         "requirements.txt",
     }
+    assert included == expected
     text = (CONTAINERS / "Dockerfile").read_text()
     for copied in re.findall(r"^COPY (?!--)(.*) \./$", text, re.MULTILINE):
         assert set(copied.split()) <= included

@@ -220,10 +220,8 @@ def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, ca
 def test_the_superlink_of_another_cluster_is_no_silence(folder, tmp_path):
     other_cluster = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
     with web_server(folder) as runs:
-        local, foreign = (
-            ServerFolder(folder.path, 9092, runs),
-            ServerFolder(other_cluster.path, 9092, runs),
-        )
+        local = ServerFolder(folder.path, 9092, runs)
+        foreign = ServerFolder(other_cluster.path, 9092, runs)
         assert checks._check_superlink(local) == f"127.0.0.1:{runs} answers"
         with pytest.raises(ClusterError, match="is another cluster's"):
             checks._check_superlink(foreign)

@@ -468,9 +468,8 @@ def test_packages_and_gradients_go_their_way():
         assert senders == {str(sender) for sender in clients if sender != p}
         for sender in senders:
             content = {name: arrays[f"{PACKAGE}{sender}/{name}"] for name in learner_template()}
-            assert_near(
-                content, {name: first[int(sender)].arrays[PACKAGE + name] for name in content}, 0
-            )
+            expected = {name: first[int(sender)].arrays[PACKAGE + name] for name in content}
+            assert_near(content, expected, 0)
         assert not any(array.any() for name, array in arrays.items() if name.startswith(GRADIENT))
     # Client 1 is away, client 2 has no examples.
     second = {0: replied(clients[0], sent[0]), 2: replied(clients[2], sent[2], examples=0)}
@@ -568,12 +567,13 @@ def test_a_run_trains_generators_first_and_then_the_classifier_alone(tmp_path):
             ]
             kinds.append((int(header["round"]), *prefixes))
     both = {"package", "gradient"}
-    assert kinds == [
+    expected = [
         (1, {"gradient"}, {"package"}),
         (2, both, both),
         (3, set(), set()),
         (4, set(), set()),
     ]
+    assert kinds == expected
     requests = recorder.requests("train")
     sent = [
         decode_arrays(message["arrays"])

@@ -203,9 +203,8 @@ def test_a_count_shows_the_server_nothing_but_a_sum(tmp_path):
     (group,) = checkpoint_of(done)["holders"]
     assert max(group["counts"]) == group["needed"] == 3
     stated = [dict(request["holders"]) for request in recorder.requests(TRAIN)]
-    assert {json.dumps(holders, sort_keys=True) for holders in stated} == {
-        json.dumps({"counts": group["counts"], "needed": 3}, sort_keys=True)
-    }
+    expected = {json.dumps({"counts": group["counts"], "needed": 3}, sort_keys=True)}
+    assert {json.dumps(holders, sort_keys=True) for holders in stated} == expected
 
 
 def phases(done: Run) -> Iterator[str]:

@@ -110,9 +110,8 @@ def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
     assert view is not None
     assert view.disc
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        view.points, np.tanh(lengths) * features / np.where(lengths, lengths, 1), atol=1e-14
-    )
+    expected = np.tanh(lengths) * features / np.where(lengths, lengths, 1)
+    np.testing.assert_allclose(view.points, expected, atol=1e-14)
     np.testing.assert_allclose(view.prototypes, prototypes, atol=1e-14)
     line = project(projected_test(features[:, :1], "poincare", [[0.5], [-0.5]]))
     assert line is not None

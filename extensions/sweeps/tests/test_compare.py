@@ -66,7 +66,8 @@ def test_the_axes_of_a_method_begin_with_its_defaults():
         assert {key: values[0] for key, values in entrant.axes.items()} == {
             key: run[key] for key in keys
         }
-        assert (entrant.rate, entrant.decay) == (run.learning_rate, run.weight_decay)
+        assert entrant.rate == run.learning_rate
+        assert entrant.decay == run.weight_decay
     assert comparison.entrants["flatland"].axes["flatland.gate"] == [True, False]
     set_by_user = read("dataset=trees", "methods=fedavg,flatland", "schedule=inverse")
     assert "schedule" not in set_by_user.entrants["flatland"].axes
@@ -92,8 +93,10 @@ def test_a_curved_method_is_compared_with_itself_at_curvature_0_and_with_rivals(
     entrants = read("dataset=balanced-tree", "methods=links,links-inner,links-squared").entrants
     assert list(entrants) == ["links", "links at 0", "links-inner", "links-squared"]
     curved, flat, inner, _ = entrants.values()
-    assert (curved.at_zero, curved.is_rival) == ("links at 0", False)
-    assert (flat.settings, flat.is_rival) == ({"method": "links", "links.curvature": 0.0}, True)
+    assert curved.at_zero == "links at 0"
+    assert not curved.is_rival
+    assert flat.settings == {"method": "links", "links.curvature": 0.0}
+    assert flat.is_rival
     assert inner.is_rival
     assert {*curved.axes} - {*flat.axes} == {"links.average"}
     fixed = read("dataset=balanced-tree", "methods=links,links-inner", "links.curvature=-2")
@@ -142,7 +145,8 @@ def test_a_method_on_the_sphere_has_a_control():
 
 def test_no_seed_is_both_chosen_by_and_compared_on():
     tuning, fresh = read("dataset=trees", "seed=7", "tuning-seeds=3", "seeds=4").seeds
-    assert (list(tuning), list(fresh)) == ([7, 8, 9], [10, 11, 12, 13])
+    assert list(tuning) == [7, 8, 9]
+    assert list(fresh) == [10, 11, 12, 13]
 
 
 # --- What is refused
@@ -252,9 +256,11 @@ def test_no_more_configurations_are_tried_beside_rates_and_decays_than_the_budge
 
     words = ("weight-decay=0.01", "learning-rate=0.01")  # so that model and schedule are left
     choice, _ = tuned(score, *words, "budget=1")
-    assert (choice.configuration["schedule"], choice.tried) == ("constant", 2)
+    assert choice.configuration["schedule"] == "constant"
+    assert choice.tried == 2
     choice, _ = tuned(score, *words)
-    assert (choice.configuration["schedule"], choice.tried) == ("inverse", 3)
+    assert choice.configuration["schedule"] == "inverse"
+    assert choice.tried == 3
 
 
 def test_decays_are_swept_again_once_the_other_keys_are_chosen():
@@ -317,7 +323,8 @@ def test_validation_chooses_whatever_the_test_scores_are():
     choice, _ = tuned(lambda settings: scores[settings["weight-decay"]], *words)
     assert choice == Choice({"weight-decay": 0.01}, pytest.approx(0.6), 5)
     choice, _ = tuned(lambda settings: fake(error="out of memory"), *words)
-    assert (choice.configuration, choice.error) == ({}, "out of memory")
+    assert choice.configuration == {}
+    assert choice.error == "out of memory"
     choice, _ = tuned(lambda settings: fake(test=0.5), *words)
     assert choice.error == (
         "no run has the compared figures with all clients' replies; client 3 was slow"
@@ -409,10 +416,11 @@ def test_no_interval_is_wrong_more_often_than_promised():
 
 def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
-    assert [(row["low"], row["high"]) for row in rows[1:]] == [
+    expected = [
         (0.0, 0.0),
         pytest.approx((-0.1, -0.1)),
     ]
+    assert [(row["low"], row["high"]) for row in rows[1:]] == expected
     (said,) = results.answers(rows, "data")
     assert (
         said
@@ -605,7 +613,8 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     stored = comparison(folder)
     assert [bool(row["error"]) for row in stored["methods"]] == [False, False, True]
     chosen = {row["method"]: row["configuration"] for row in stored["methods"]}
-    assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
+    assert chosen["local"] == {"weight-decay": 1e-5}
+    assert chosen["fedper"] == {}
     assert "no difference" in stored["answers"][-1] or "best of these 2" in stored["answers"][-1]
 
 
