@@ -332,4 +332,6 @@ class Worker:
             code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
         except ChildProcessError:  # this program does not keep the status of its children
             return "status unknown"
-        return signal.Signals(-code).name if code < 0 else f"status {code}"
+        if code < 0:
+            return signal.Signals(-code).name
+        return f"status {code}"

@@ -77,8 +77,8 @@ def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.nda
     """Number of common neighbours of the ends of every edge."""
     from scipy.sparse import csr_array, vstack
 
-    ones = np.ones(source.size, dtype=np.int64)
-    adjacency = csr_array((ones, (source, target)), shape=(num_nodes, num_nodes))
+    entries = np.ones(source.size, dtype=np.int64)
+    adjacency = csr_array((entries, (source, target)), shape=(num_nodes, num_nodes))
     # By blocks of rows: A·A of a graph with hubs is nearly dense, with few entries on edges.
     blocks = []
     for start in range(0, num_nodes, _ROWS):

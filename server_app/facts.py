@@ -111,8 +111,8 @@ def _facts(described: dict[int, Description]) -> Facts:
         name for description in described.values() for name in description.class_names
     )
     kind = KINDS[first.task]
-    most = kind.max_classes
-    if len(names) > most // 10:  # a mistake of one client would enlarge all heads
+    max_classes = kind.max_classes
+    if len(names) > max_classes // 10:  # a mistake of one client would enlarge all heads
         largest = max(described, key=lambda partition: len(described[partition].class_names))
         count = len(described[largest].class_names)
         log.warning(
@@ -122,9 +122,9 @@ def _facts(described: dict[int, Description]) -> Facts:
             largest,
             count,
         )
-    if len(names) > most:
+    if len(names) > max_classes:
         raise FederationError(
-            f"the clients name {len(names)} {kind.named} in total; allowed are up to {most}",
+            f"the clients name {len(names)} {kind.named} in total; allowed are up to {max_classes}",
             key="too-many-classes",
         )
     return Facts(first.task, first.num_features, tuple(names), first.shape)

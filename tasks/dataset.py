@@ -125,9 +125,9 @@ class Dataset(ABC):
         """This data set with another split of the records, if there is one."""
         if record_split is None:
             return self
-        other = copy.copy(self)
-        other.record_split = record_split
-        return other
+        dataset = copy.copy(self)
+        dataset.record_split = record_split
+        return dataset
 
     @abstractmethod
     def find(self, source: PublicData) -> Located[Any] | None:

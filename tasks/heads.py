@@ -228,7 +228,9 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
         weight = _directions(spec, seed)
     if spec.kind == "means":
         return {"weight": weight, "bias": bias, "means": torch.zeros_like(weight)}
-    return {"weight": weight, "bias": bias} if spec.kind == "linear" else {"weight": weight}
+    if spec.kind == "linear":
+        return {"weight": weight, "bias": bias}
+    return {"weight": weight}
 
 
 def unit(features: Tensor) -> Tensor:

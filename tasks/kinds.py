@@ -138,5 +138,5 @@ def tasks_as(tasks: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:
     common = tuple(task for task in tasks if task in allowed)
     if common:
         return common
-    made = tuple(name for name in allowed if set(KINDS[name].made_of) & set(tasks))
-    return made or tasks
+    derived = tuple(name for name in allowed if set(KINDS[name].made_of) & set(tasks))
+    return derived or tasks

@@ -92,7 +92,7 @@ class RecordSplit:
         False
         """
         pairs = zip(records, parts.tolist(), strict=True)
-        lines = sorted(record + bytes([part]) for record, part in pairs)
+        lines = sorted(record + bytes([role]) for record, role in pairs)
         hasher = blake2b(self.name.encode(), key=self.key, digest_size=32)
         for line in [*lines, context]:
             hasher.update(len(line).to_bytes(8) + line)

@@ -199,7 +199,9 @@ def has_users(dataset: str, data_dir: Path) -> bool:
 def path_text(path: os.PathLike[str]) -> str:
     """A path as a run-config's `dataset`: with a separator, unlike a name."""
     text = os.fspath(path)
-    return text if os.path.dirname(text) else os.path.join(os.curdir, text)
+    if os.path.dirname(text):
+        return text
+    return os.path.join(os.curdir, text)
 
 
 def is_named(dataset: str) -> bool:

@@ -157,10 +157,8 @@ def methods(
     if name is None:
         plugins = foreign_methods()[0]
         rows = listed() | {name: Listed(row.summary, row.tasks) for name, row in plugins.items()}
-        print_rows(
-            ("method", "what it is", "tasks"),
-            [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()],
-        )
+        cells = [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()]
+        print_rows(("method", "what it is", "tasks"), cells)
         return
     if name not in METHODS:
         hint = did_you_mean(name, METHODS, "`curvfed methods`")
@@ -211,7 +209,9 @@ def _place(half: type | str | None) -> str:
     """Where a half is written."""
     if half is None:
         return "that of fedavg"
-    return half if isinstance(half, str) else f"{half.__module__}:{half.__name__}"
+    if isinstance(half, str):
+        return half
+    return f"{half.__module__}:{half.__name__}"
 
 
 def datasets() -> None:

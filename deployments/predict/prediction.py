@@ -167,7 +167,9 @@ def most_likely(logits: Tensor, class_names: Sequence[str]) -> tuple[list[str], 
 def own_name(run: TrainedRun) -> str:
     """The run's data set as the first entry of a list of allowed data; "" if every node had data of
     its own."""
-    return "" if run.config.dataset == OWN else f'"{run.config.dataset}", the run\'s own, '
+    if run.config.dataset == OWN:
+        return ""
+    return f'"{run.config.dataset}", the run\'s own, '
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:

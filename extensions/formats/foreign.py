@@ -114,7 +114,7 @@ def _folder(path: Path) -> tuple[str, str] | None:
         if foreign(file) == PFLLIB:
             return f"a folder of {PFLLIB[0]}", PFLLIB[1]
     for file in islice(path.rglob("*"), PEEK_FILES):
-        held = any_foreign(file) if file.is_file() else None
-        if held is not None:
-            return f"a folder that holds {held[0]}", held[1]
+        file_kind = any_foreign(file) if file.is_file() else None
+        if file_kind is not None:
+            return f"a folder that holds {file_kind[0]}", file_kind[1]
     return None

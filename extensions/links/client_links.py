@@ -40,10 +40,10 @@ class ClientLinks(Examples):
 
     def describe(self) -> str:
         """The number of links, of relations if there are several, and of entities."""
-        held = len(torch.unique(torch.cat([self.heads, self.labels])))
+        num_entities = len(torch.unique(torch.cat([self.heads, self.labels])))
         number = len(torch.unique(self.relations))
         kinds = f" of {number} relations" if number > 1 else ""
-        return f"{len(self.labels)} links{kinds} between {held} entities"
+        return f"{len(self.labels)} links{kinds} between {num_entities} entities"
 
     @property
     def notes(self) -> list[str]:
@@ -65,7 +65,9 @@ class ClientLinks(Examples):
     def statistics(self, triangles: bool = True) -> dict[str, Any]:
         """The numbers of links, and the score of the most frequent tails; names of entities lack
         counts."""
-        sizes = {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
+        sizes = {
+            f"num_{split}": int(getattr(self, split).sum()) for split in ("train", "val", "test")
+        }
         return {**sizes, **self._unfit_tests(), **self.trivial_scores()}
 
     def _unfit_tests(self) -> dict[str, int]:

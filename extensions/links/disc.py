@@ -37,8 +37,8 @@ def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page, of a run on links with the picture of its entities first."""
     if "links" not in run.added:
         return parts
-    others = [draw for draw in parts.pictures if draw not in CURVES]
-    return replace(parts, pictures=[disc, score, loss, *others], main=[disc, *parts.main])
+    pictures = [draw for draw in parts.pictures if draw not in CURVES]
+    return replace(parts, pictures=[disc, score, loss, *pictures], main=[disc, *parts.main])
 
 
 def disc(run: RunFiles) -> Picture | None:

@@ -119,8 +119,8 @@ def recalls(counts: Counts, names: Sequence[str], no_class: str = NOT_FINITE) ->
         right = row.pop(number, 0)
         note = ""
         if row:
-            most = max(sorted(row), key=row.__getitem__)
-            note = f"{names[most] if most >= 0 else no_class} ({row[most]})"
+            mistake = max(sorted(row), key=row.__getitem__)
+            note = f"{names[mistake] if mistake >= 0 else no_class} ({row[mistake]})"
         shares.append(share(names[number], right, total, note))
     return sorted(shares, key=lambda recall: recall.share)
 
@@ -138,7 +138,9 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
     for (true, _), count in counts.items():
         totals[true] += count
     classes = charts.largest(totals, charts.MOST_CELLS).tolist()
-    table = np.array([[counts[true, other] for other in classes] for true in classes], np.float64)
+    table = np.array(
+        [[counts[true, predicted] for predicted in classes] for true in classes], np.float64
+    )
     axes = style.page_axes(4.6)
     _draw_confusion(
         axes, table / np.maximum(totals[classes], 1)[:, None], [names[label] for label in classes]
@@ -179,7 +181,9 @@ def short_share(share: float) -> str:
     percent = 100 * share
     if percent < 0.05:
         return "<.1"
-    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")
+    if percent >= 9.95:
+        return f"{percent:.0f}"
+    return f"{percent:.1f}".lstrip("0")
 
 
 def bands(file: "HullFile") -> list[Share]:

@@ -25,7 +25,10 @@ def classes(run: RunFiles) -> Picture | None:
         [run.class_names[row] for row in rows],
     )
     charts.cells(
-        axes, np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan), names, most=20
+        axes,
+        np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan),
+        names,
+        max_names=20,
     )
     axes.set(xlabel="client", ylabel="class")
     caption = (

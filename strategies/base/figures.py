@@ -273,7 +273,9 @@ def find(column: str) -> Figure:
     """
     table, _, name = column.rpartition(".")
     row = FIGURES.get(name) or _of_phase(name) or Figure(name, name.replace("_", " "))
-    return replace(row, words=f"{row.words}, best validation") if table.startswith(BEST) else row
+    if table.startswith(BEST):
+        return replace(row, words=f"{row.words}, best validation")
+    return row
 
 
 def words_of(name: str, figures: Container[str]) -> str:

@@ -130,7 +130,10 @@ def predictions(
 
     A group is -1 if the other clients have hulls of only one group.
     """
-    kinds = list(KEYS)[1:-1] if len(bodies.points) > MANY else list(KEYS)[1:]
+    if len(bodies.points) > MANY:
+        kinds = list(KEYS)[1:-1]
+    else:
+        kinds = list(KEYS)[1:]
     models: list[Model] = [DEPTH, *product(kinds, (c,) if c else COSTS)]
     groups = {model: np.full(len(points), -1) for model in models}
     for hidden in folds(bodies):

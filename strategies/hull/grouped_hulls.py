@@ -133,15 +133,17 @@ def turned_clients(bodies: GroupedHulls) -> Integers:
     distances = []
     for client in clients:
         is_own = bodies.clients == client
-        others = [
+        other_centres = [
             centres[~is_own & (bodies.groups == group)]
             for group in np.unique(bodies.groups[~is_own])
         ]
-        medians = [np.median(group.real) + 1j * np.median(group.imag) for group in others]
+        medians = [np.median(group.real) + 1j * np.median(group.imag) for group in other_centres]
         distances.append(_distances_of_turns(centres[is_own], np.array(medians)))
     by_turn = np.array(distances)
     in_place = by_turn[:, 0, 0]
-    turned = np.minimum(by_turn[:, 0, 2:-1].min(axis=1), by_turn[:, 1].min(axis=1))
+    rotated = by_turn[:, 0, 2:-1].min(axis=1)
+    reflected = by_turn[:, 1].min(axis=1)
+    turned = np.minimum(rotated, reflected)
     far, near = np.where(counts[:, None] < MANY_HULLS, TURNED_FEW, TURNED).T
     is_turned = (in_place > far * np.median(in_place)) & (turned < near * in_place)
     return clients[is_turned & (counts > 1)]
@@ -154,7 +156,8 @@ def _distances_of_turns(points: NDArray[np.complex128], places: NDArray[np.compl
 
     gaps = np.sqrt(np.outer(1 - np.abs(points) ** 2, 1 - np.abs(places) ** 2))
     mirrored = np.stack([points, points.conj()])[:, None, :, None]
-    turns = np.exp(2j * np.pi * np.arange(TURNS) / TURNS)[:, None, None]
+    angles = 2j * np.pi * np.arange(TURNS) / TURNS
+    turns = np.exp(angles)[:, None, None]
     inner = (mirrored * turns * places.conj()).real
     distances = np.arccosh(np.maximum((1 - inner) / gaps, 1))
     means = np.empty((2, TURNS))
@@ -214,7 +217,8 @@ class Outlines:
                 if group == label
             ]
             centre = from_klein(np.median([hull.mean(axis=0) for hull in mine], axis=0)[None])[0]
-            around = _translate((np.tanh(far / 2) * rays[:, None]).ravel(), complex(*centre))
+            polar_grid = (np.tanh(far / 2) * rays[:, None]).ravel()
+            around = _translate(polar_grid, complex(*centre))
             points = to_klein(np.stack([around.real, around.imag], axis=1))
             is_inside = np.median(hull_depths(mine, points), axis=1).reshape(RAYS, STEPS) >= 0
             centres.append(centre)

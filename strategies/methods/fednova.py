@@ -65,9 +65,8 @@ class FedNovaServer(Average):
 
     def summand(self) -> Arrays:
         """θ + dₖ by parameter name, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
-        return {name: array.astype(np.float64) for name, array in self._arrays.items()} | {
-            LENGTH: np.zeros(1)
-        }
+        arrays = {name: array.astype(np.float64) for name, array in self._arrays.items()}
+        return arrays | {LENGTH: np.zeros(1)}
 
 
 class FedNovaClient(Learner):

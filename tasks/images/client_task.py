@@ -107,7 +107,9 @@ def triplet(
         to_label = distances.gather(1, labels[:, None])
         hinges = (to_label - distances + margin).relu().scatter(1, labels[:, None], 0.0)
         loss = hinges.sum(dim=1).mean() / (num_classes - 1)
-    return loss + mixup * _mixup(model, images, labels) if mixup else loss
+    if mixup:
+        return loss + mixup * _mixup(model, images, labels)
+    return loss
 
 
 def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:

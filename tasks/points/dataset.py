@@ -66,7 +66,9 @@ class PointDataset(Dataset):
         if not source.folders:
             return Located((), self._draw)
         folder = source.folder(self.spec.data_dir)
-        return None if folder is None else self.locate_files(folder / source.files[0])
+        if folder is None:
+            return None
+        return self.locate_files(folder / source.files[0])
 
     def _draw(self) -> RawPoints:
         spec = self.spec

@@ -162,11 +162,12 @@ def embed(
             f" ({examples})"
         )
     if len(shared) < MIN_GENES * len(reference.genes):
-        own = ", ".join(expression.genes[:3])
-        others = ", ".join(reference.genes[:3])
+        cell_genes = ", ".join(expression.genes[:3])
+        reference_genes = ", ".join(reference.genes[:3])
         raise DataError(
             f"{name} has {len(shared)} of the reference's {len(reference.genes)} genes; allowed is"
-            f" at least {MIN_GENES:.0%}. Its names are like {own}, the reference's like {others}",
+            f" at least {MIN_GENES:.0%}. Its names are like {cell_genes}, the reference's like"
+            f" {reference_genes}",
             key="few-genes",
         )
     # A missing gene has the reference's mean, which is 0 in standard deviations.

@@ -213,7 +213,9 @@ class Link:
             raise ClusterError(
                 f"{self.authority} is no certificate: {error}", key="unreadable"
             ) from None
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if ":" in host:
+            return f"[{host}]:{port}"
+        return f"{host}:{port}"
 
 
 def check_superlink(link: Link) -> str:

@@ -141,7 +141,10 @@ def make_cluster(
     for name in existing:
         _remove(path / name)
     unfinished.unlink(missing_ok=True)
-    address = f"[{host}]:{fleet_port}" if ":" in host else f"{host}:{fleet_port}"
+    if ":" in host:
+        address = f"[{host}]:{fleet_port}"
+    else:
+        address = f"{host}:{fleet_port}"
     ports = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
     sizes = {} if group_size == GROUP_SIZE else {"group-size": group_size}
     certificates.write_new(unfinished, tomli_w.dumps(ports | sizes).encode())

@@ -41,12 +41,12 @@ def test_the_expected_gain_is_the_prediction_of_a_regression():
     shares = rng.uniform(0, 60, 9)
     gains = 7 - 0.2 * shares + rng.normal(0, 2, 9)
     line = linregress(shares, gains)
-    rest = gains - line.intercept - line.slope * shares
+    residuals = gains - line.intercept - line.slope * shares
     gain = MeasuredGain(
         hierarchies=9,
         at_zero=line.intercept,
         per_point=line.slope,
-        deviation=float(np.sqrt(np.sum(rest**2) / 7)),
+        deviation=float(np.sqrt(np.sum(residuals**2) / 7)),
         mean_share=float(shares.mean()),
         largest_share=60.0,
         fewest_entities=500,

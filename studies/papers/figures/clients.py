@@ -81,7 +81,7 @@ def _rows(run: Run, keys: Sequence[str], at: str) -> list[dict[str, Any]]:
     kind = find("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
     label = replace(kind, words=kind.words + AT[at]).label
     reached = (
-        zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True)
+        zip(files.partitions, kind.scale * charts.carried_forward(values)[-1], strict=True)
         if len(values)
         else ()
     )

@@ -295,7 +295,10 @@ def _graphs_of_client(
     owner = position[raw.graph_of_node.numpy()]
     nodes = np.flatnonzero(owner >= 0)
     owner = owner[nodes]
-    train = masks[0] if masks[0].any() else torch.ones(len(graphs), dtype=torch.bool)
+    if masks[0].any():
+        train = masks[0]
+    else:
+        train = torch.ones(len(graphs), dtype=torch.bool)
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
     split_words = [] if raw.split is None else [raw.split.describe(number)]
@@ -327,7 +330,8 @@ def _features(raw: RawGraphs, nodes: Tensor, reference: Tensor, norm: str) -> Te
     if not raw.num_codes:
         return entries
     width = attributes.shape[1]
-    columns = torch.cat([torch.arange(width).expand(len(nodes), -1), width + codes], dim=1)
+    attribute_columns = torch.arange(width).expand(len(nodes), -1)
+    columns = torch.cat([attribute_columns, width + codes], dim=1)
     crow = torch.arange(len(nodes) + 1) * entries.shape[1]
     return csr(crow, columns.flatten(), entries.flatten(), width + raw.num_codes)
 
@@ -351,6 +355,7 @@ def standardize(attributes: Tensor, reference: Tensor) -> Tensor:
     mean = rows.mean(dim=0)
     spread = (rows - mean).square().mean(dim=0).sqrt()
     # Exactly 0 in a constant column: float64 holds the sum of many equal float32.
-    scaled = torch.where(spread > 0, (attributes - mean) / torch.where(spread > 0, spread, 1), 0)
+    divisor = torch.where(spread > 0, spread, 1)
+    scaled = torch.where(spread > 0, (attributes - mean) / divisor, 0)
     largest = torch.finfo(torch.float32).max
     return scaled.clamp(-largest, largest).float()

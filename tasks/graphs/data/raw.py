@@ -136,7 +136,7 @@ class RawGraphs:
         attributes = torch.split(self.attributes, sizes.tolist())
         codes = torch.split(self.codes, sizes.tolist())
         contents = (
-            b"".join(_bytes(part) for part in parts)
+            b"".join(_bytes(array) for array in parts)
             for parts in zip(attributes, codes, edges, strict=True)
         )
         return records_of(contents, self.labels.tolist(), self.class_names)

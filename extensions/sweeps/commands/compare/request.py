@@ -415,14 +415,14 @@ class _Reader:
         return allowed
 
 
-def _check_name(name: str, known: Collection[str], what: str, key: str) -> None:
+def _check_name(name: str, known_names: Collection[str], what: str, key: str) -> None:
     """Refuse an unknown name, with the nearest known one.
 
     Raises
     ------
     ConfigError
     """
-    if name not in known:
-        near = near_names(name, known)
+    if name not in known_names:
+        near = near_names(name, known_names)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"{key}: {name!r} is not a {what}{hint}", key="unknown-name")

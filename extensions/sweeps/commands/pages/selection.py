@@ -80,7 +80,9 @@ class Run:
     @property
     def error(self) -> str:
         """Why it failed; empty if it did not, or was not made."""
-        return str(self.row["error"]) if self.row.get("status") == "failed" else ""
+        if self.row.get("status") == "failed":
+            return str(self.row["error"])
+        return ""
 
     @property
     def seed(self) -> int:
@@ -98,12 +100,16 @@ class Run:
     def figure(self, column: str) -> float | None:
         """One of its figures; None if it has none, or a value that is not finite."""
         value = self.row.get(column) if self.is_completed else None
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+        if isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+        return None
 
     @property
     def warnings(self) -> list[str]:
         """The warnings of its summary."""
-        return RunFiles(self.folder).summary.get("warnings", []) if self.is_completed else []
+        if self.is_completed:
+            return RunFiles(self.folder).summary.get("warnings", [])
+        return []
 
     def first_of_rounds(self, column: str) -> float | None:
         """The first value of a column of `rounds.csv`; None without one."""

@@ -224,7 +224,9 @@ def _absolute(key: str, value: Value | None, path: Path) -> str:
 def _is_path(value: object, key: str) -> TypeGuard[str]:
     if not isinstance(value, str):
         return False
-    return is_own_data(value) if key == "dataset" else value not in ("", "auto", "none")
+    if key == "dataset":
+        return is_own_data(value)
+    return value not in ("", "auto", "none")
 
 
 def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
