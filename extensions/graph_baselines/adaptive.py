@@ -240,7 +240,8 @@ def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
     """
     rows = F.normalize(logits.softmax(dim=1), dim=1)
     loops = torch.eye(rows.shape[0], dtype=torch.bool, device=rows.device)
-    similar = (beta * alike + (1 - beta) * (rows @ rows.t())).masked_fill(loops, 0)
+    mixed = beta * alike + (1 - beta) * (rows @ rows.t())
+    similar = mixed.masked_fill(loops, 0)
     mean = similar.mean()
     tiny = torch.finfo(similar.dtype).tiny
     above = (similar.max() - mean).clamp_min(tiny)

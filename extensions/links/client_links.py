@@ -126,9 +126,9 @@ class ClientLinks(Examples):
         entities, relations = split_names(self.class_names)
         ends = torch.unique(torch.cat([self.heads[self.train], self.labels[self.train]]))
         numbers = torch.unique(self.relations[self.train])
-        return {entities[row] for row in ends.tolist()} | {
-            f"{RELATION}{relations[row]}" for row in numbers.tolist()
-        }
+        entity_names = {entities[row] for row in ends.tolist()}
+        relation_names = {f"{RELATION}{relations[row]}" for row in numbers.tolist()}
+        return entity_names | relation_names
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the numbers."""

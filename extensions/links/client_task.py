@@ -190,7 +190,8 @@ class LinkTask(Task):
         number = len(self.counts["entities"])
         heads = torch.unique(triples[:, 0])
         if len(heads) > HEADS:
-            triples = triples[torch.isin(triples[:, 0], heads[:: -(-len(heads) // HEADS)])]
+            step = -(-len(heads) // HEADS)
+            triples = triples[torch.isin(triples[:, 0], heads[::step])]
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
     def _scores_of(self, model: Scorer, split: str) -> dict[str, float]:

@@ -319,7 +319,8 @@ def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None 
     if raw.parts is not None:
         return np.asarray(raw.parts)
     low, high = np.sort(raw.triples[:, ::2], axis=1).T
-    keys = (low * len(raw.entities) + high) * len(raw.relations) + raw.triples[:, 1]
+    pair_numbers = low * len(raw.entities) + high
+    keys = pair_numbers * len(raw.relations) + raw.triples[:, 1]
     _, first, pairs = np.unique(keys, return_index=True, return_inverse=True)
     number = len(first)
     order = np.random.default_rng([spec.seed, SPLIT_STREAM]).permutation(number)

@@ -142,9 +142,8 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
         [[counts[true, predicted] for predicted in classes] for true in classes], np.float64
     )
     axes = style.page_axes(4.6)
-    _draw_confusion(
-        axes, table / np.maximum(totals[classes], 1)[:, None], [names[label] for label in classes]
-    )
+    shares = table / np.maximum(totals[classes], 1)[:, None]
+    _draw_confusion(axes, shares, [names[label] for label in classes])
     shade = "in percent" if len(classes) <= MOST_NUMBERED else "deeper the more"
     caption = (
         f"Of the test {examples} of a class, a row, the share predicted as each class, {shade}:"
@@ -198,7 +197,8 @@ def bands(file: "HullFile") -> list[Share]:
         inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
         if count := int(inside.sum()):
             mean = f"{100 * chances[inside].mean():.1f}%"
-            shares.append(share(f"{low:.0%} to {high:.0%}", int(right[inside].sum()), count, mean))
+            band = f"{low:.0%} to {high:.0%}"
+            shares.append(share(band, int(right[inside].sum()), count, mean))
     return shares
 
 

@@ -24,12 +24,8 @@ def classes(run: RunFiles) -> Picture | None:
         [str(list(by_client)[column]) for column in columns],
         [run.class_names[row] for row in rows],
     )
-    charts.cells(
-        axes,
-        np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan),
-        names,
-        max_names=20,
-    )
+    shares = shown / max(shown.max(), 1)
+    charts.cells(axes, np.where(shown > 0, -np.sqrt(shares), np.nan), names, max_names=20)
     axes.set(xlabel="client", ylabel="class")
     caption = (
         f"The colour deepens with the square root of the number of {run.examples}, up to"

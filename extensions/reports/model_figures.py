@@ -130,7 +130,8 @@ def _plane(rows: Floats) -> tuple[Floats, float]:
     """The plane (d, 2) of the two principal components of rows (m, d), with positive largest
     entries, and its share of the sum of squares."""
     basis = _two_columns(np.linalg.eigh(rows.T @ rows)[1][:, ::-1])
-    basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
+    largest_entries = basis[np.abs(basis).argmax(axis=0), [0, 1]]
+    basis = basis * np.where(largest_entries < 0, -1.0, 1.0)
     share = np.square(rows @ basis).sum() / max(np.square(rows).sum(), 1e-300)
     return basis, float(share)
 

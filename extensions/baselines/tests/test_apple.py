@@ -87,9 +87,9 @@ def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays,
                 [sum((slopes[name] * arrays[name]).sum() for name in slopes) for arrays in cores]
             )
             trained_core = cores[place]
+            rate_of_core = RATE * len(cores) * weights[place]
             cores[place] = {
-                name: trained_core[name] - RATE * len(cores) * weights[place] * slopes[name]
-                for name in trained_core
+                name: trained_core[name] - rate_of_core * slopes[name] for name in trained_core
             }
             apart = apart - rate * (products + penalty * apart)
     return cores[place], apart
@@ -167,9 +167,8 @@ def test_alone_and_with_relations_that_rest_it_is_local_training():
     client = apple_client((OWN,), apple__rate=0.0)
     local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
     start = state(local.local.model)
-    client.receive(
-        {f"core/{OWN}/{name}": array for name, array in start.items()} | {"shares": np.ones(1)}
-    )
+    own_core = {f"core/{OWN}/{name}": array for name, array in start.items()}
+    client.receive(own_core | {"shares": np.ones(1)})
     client.train()
     local.train()
     assert_near(client.share(), state(local.scored), 0)
@@ -249,7 +248,8 @@ def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples()
     aggregation = server()
     start = aggregation.expected_reply(2)
     sent = aggregation.sent_to(2)
-    assert sent.keys() == {"shares"} | {f"core/{p}/{name}" for p in CLIENTS for name in ("w", "b")}
+    cores = {f"core/{p}/{name}" for p in CLIENTS for name in ("w", "b")}
+    assert sent.keys() == {"shares"} | cores
     assert all(np.array_equal(sent[f"core/{p}/w"], start["w"]) for p in CLIENTS)
     np.testing.assert_array_equal(sent["shares"], np.full(3, 1 / 3))
     aggregation.aggregate({2: update(1.0, 4), 5: update(2.0, 0)})
@@ -270,11 +270,8 @@ def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples()
 
 
 def other_partitions(aggregation, partition):
-    return {
-        int(name.split("/")[1])
-        for name in aggregation.sent_to(partition)
-        if name.startswith("core/")
-    } - {partition}
+    cores = [name for name in aggregation.sent_to(partition) if name.startswith("core/")]
+    return {int(name.split("/")[1]) for name in cores} - {partition}
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3])

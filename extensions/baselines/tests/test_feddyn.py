@@ -59,11 +59,13 @@ def test_rounds_of_a_client_are_those_of_the_authors(alpha, dtype):
 
 def test_a_round_without_training_moves_no_drift():
     client = new()
-    client.receive({name: array + 1 for name, array in copied(client).items()})
+    arrays = {name: array + 1 for name, array in copied(client).items()}
+    client.receive(arrays)
     client.train()
     before = drift_of(client)
     assert all(array.any() for array in before.values())
-    client.receive({name: array - 1 for name, array in copied(client).items()})
+    arrays = {name: array - 1 for name, array in copied(client).items()}
+    client.receive(arrays)
     assert_near(drift_of(client), before, 0)
 
 
@@ -163,12 +165,11 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
     taking = np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype) for _ in examples]
-        server.aggregate(
-            {
-                2 * k: Statistics(arrays, n)
-                for k, (n, arrays) in enumerate(zip(examples, came, strict=True))
-            }
-        )
+        replies = {
+            2 * k: Statistics(arrays, n)
+            for k, (n, arrays) in enumerate(zip(examples, came, strict=True))
+        }
+        server.aggregate(replies)
         average = {
             n: sum(p * arrays[n].astype(np.float64) for p, arrays in zip(shares, came, strict=True))
             for n in theta
@@ -218,17 +219,13 @@ def test_a_run_goes_by_the_unweighted_mean_and_all_drift(alpha, tmp_path):
     }
     starts = [start for start, _ in rounds[1:]] + [{name: result.model[name] for name in past}]
     for (start, came), after in zip(rounds, starts, strict=True):
-        step = change(
-            mean(
-                [
-                    {name: array.astype(np.float64) for name, array in arrays.items()}
-                    for arrays in came
-                ]
-            ),
-            start,
-        )
+        models = [
+            {name: array.astype(np.float64) for name, array in arrays.items()} for arrays in came
+        ]
+        step = change(mean(models), start)
         past = {name: past[name] + 2 / 4 * step[name] for name in past}
-        assert_near(after, {name: start[name] + step[name] + past[name] for name in past}, 20 * EPS)
+        expected = {name: start[name] + step[name] + past[name] for name in past}
+        assert_near(after, expected, 20 * EPS)
 
 
 def test_a_server_that_goes_on_is_the_same():

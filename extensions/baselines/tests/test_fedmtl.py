@@ -68,9 +68,8 @@ def ridged(gram):
 
 def server(relations, heard, clients=4, dtype=np.float64):
     aggregation = FedMtlServer(model(0, dtype), Keys(relations=relations), clients=range(clients))
-    aggregation.aggregate(
-        {partition: Statistics(model(partition, dtype), 3) for partition in heard}
-    )
+    replies = {partition: Statistics(model(partition, dtype), 3) for partition in heard}
+    aggregation.aggregate(replies)
     return aggregation
 
 
@@ -130,21 +129,20 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
     matrix = rng.normal(size=(9, 4))
     gram = matrix.T @ matrix
     np.testing.assert_allclose(learned_relations(gram), ridged(gram), rtol=1e-9)
-    assert np.linalg.eigvalsh(learned_relations(np.ones((4, 4)))).max() < 4 * (1 + 1 / RIDGE) * (
-        1 + 1e-12
-    )
+    of_equal_models = learned_relations(np.ones((4, 4)))
+    bound = 4 * (1 + 1 / RIDGE)
+    assert np.linalg.eigvalsh(of_equal_models).max() < bound * (1 + 1e-12)
     monkeypatch.setattr("curvfed.extensions.baselines.methods.fedmtl.RIDGE", 0.0)
     best = learned_relations(gram)
     assert np.trace(np.linalg.inv(best)) == pytest.approx(1)
     for _ in range(50):
-        root = np.linalg.inv(best) + 0.02 * rng.normal(size=(4, 4)) @ np.diag(
-            [1, 0, 0, 0]
-        ) @ rng.normal(size=(4, 4))
+        left_factor = 0.02 * rng.normal(size=(4, 4))
+        change = left_factor @ np.diag([1, 0, 0, 0]) @ rng.normal(size=(4, 4))
+        root = np.linalg.inv(best) + change
         rival = root @ root.T
         rival = np.linalg.inv(rival / np.trace(rival))
-        assert np.trace(matrix @ rival @ matrix.T) > np.trace(matrix @ best @ matrix.T) * (
-            1 - 1e-12
-        )
+        smallest = np.trace(matrix @ best @ matrix.T)
+        assert np.trace(matrix @ rival @ matrix.T) > smallest * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("relations", ["mean", "learned"])
@@ -229,12 +227,11 @@ def test_a_step_of_full_length_lands_on_the_mean():
     """With λ₁η = 1, but for the loss's own gradient."""
     models = FedMtlServer(learner("fedmtl").share(), Keys(relations="mean"), clients=range(3))
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
-    models.aggregate(
-        {
-            p: Statistics({name: drawn[p][name] for name in models.expected_reply(p)}, 1)
-            for p in range(3)
-        }
-    )
+    replies = {
+        p: Statistics({name: drawn[p][name] for name in models.expected_reply(p)}, 1)
+        for p in range(3)
+    }
+    models.aggregate(replies)
     client = learner(
         "fedmtl", batch_size=8, learning_rate=1e-6, local_epochs=1, fedmtl__coupling=1e6
     )
@@ -271,18 +268,16 @@ def test_relations_before_anyone_replied_and_of_nothing():
     aggregation = FedMtlServer(model(0), Keys(relations="learned"), clients=range(4))
     np.testing.assert_allclose(coupled(aggregation.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
     np.testing.assert_array_equal(learned_relations(np.zeros((3, 3))), 3 * np.eye(3))
-    np.testing.assert_allclose(
-        coupled(FedMtlServer(model(0), Keys(relations="mean"), clients=range(4)).sent_to(2)),
-        np.zeros(10),
-        atol=1e-15,
-    )
+    by_mean = FedMtlServer(model(0), Keys(relations="mean"), clients=range(4))
+    np.testing.assert_allclose(coupled(by_mean.sent_to(2)), np.zeros(10), atol=1e-15)
     assert mean_relations(1).tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize("relations", ["mean", "learned"])
 def test_a_stored_state_goes_on_as_it_was(relations):
     undisturbed = server(relations, (1, 3), clients=5)
-    undisturbed.aggregate({4: Statistics(model(4), 0), 3: Statistics(model(9), 2)})
+    replies = {4: Statistics(model(4), 0), 3: Statistics(model(9), 2)}
+    undisturbed.aggregate(replies)
     resumed = FedMtlServer(model(7), Keys(relations=relations), clients=range(5))
     resumed.load(dict(reversed(undisturbed.state().items())))
     for partition in (0, 1, 3, 4):
@@ -290,4 +285,5 @@ def test_a_stored_state_goes_on_as_it_was(relations):
         assert resumed.expected_reply(partition).keys() == model(0).keys()
     assert_near(resumed.state(), undisturbed.state(), 0)
     with refuses("parameters", error=AggregationError):
-        undisturbed.aggregate({1: Statistics({"w": np.zeros((2, 3))}, 1)})
+        replies = {1: Statistics({"w": np.zeros((2, 3))}, 1)}
+        undisturbed.aggregate(replies)

@@ -20,13 +20,12 @@ def rounds_of(client, count=2):
     rng = np.random.default_rng(7)
     sent = []
     for _ in range(count):
-        sent.append(
-            {
-                name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-                for name, array in client.share().items()
-            }
-        )
-        client.receive(sent[-1])
+        arrays = {
+            name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
+            for name, array in client.share().items()
+        }
+        sent.append(arrays)
+        client.receive(arrays)
         client.train()
     return sent
 
@@ -157,7 +156,8 @@ def test_the_server_goes_beta_of_the_way_to_the_mean(beta, dtype):
     server.aggregate(came)
     for name, way in (("w", beta), ("n.running_var", 1.0)):
         first, second = (came[place].arrays[name].astype(np.float64) for place in (0, 4))
-        expected = (1 - way) * start[name] + way * (3 * first + 5 * second) / 8
+        mean = (3 * first + 5 * second) / 8
+        expected = (1 - way) * start[name] + way * mean
         np.testing.assert_allclose(
             server.global_model()[name], expected, rtol=0, atol=20 * np.finfo(dtype).eps
         )

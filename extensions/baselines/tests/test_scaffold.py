@@ -62,7 +62,8 @@ def corrected(task, x, common, variate, rate, momentum, decay=0.0):
             slopes = gradient(lambda moved: softmax_loss(moved, inputs, labels), y)
             met.append({name: slope + decay * y[name] for name, slope in slopes.items()})
             for name in y:
-                speed[name] = momentum * speed[name] + met[-1][name] - variate[name] + common[name]
+                old_speed = momentum * speed[name]
+                speed[name] = old_speed + met[-1][name] - variate[name] + common[name]
                 y[name] = y[name] - rate * speed[name]
     weights = [sum(momentum**later for later in range(len(met) - step)) for step in range(len(met))]
     mean = {
@@ -115,7 +116,8 @@ def test_without_variates_a_client_trains_as_fedavgs():
     fedavg = new("fedavg")
     x = drawn(fedavg, np.random.default_rng(3))
     fedavg.receive(x)
-    scaffold.receive(x | {f"variate/{name}": np.zeros_like(array) for name, array in x.items()})
+    arrays = x | {f"variate/{name}": np.zeros_like(array) for name, array in x.items()}
+    scaffold.receive(arrays)
     assert scaffold.train() == fedavg.train()
     assert_near(split(scaffold.share())[0], fedavg.share(), 0)
 
@@ -187,12 +189,11 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
     taking = np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype, variates=True) for _ in examples]
-        server.aggregate(
-            {
-                2 * k: Statistics(arrays, n, {"steps": 4})
-                for k, (n, arrays) in enumerate(zip(examples, came, strict=True))
-            }
-        )
+        replies = {
+            2 * k: Statistics(arrays, n, {"steps": 4})
+            for k, (n, arrays) in enumerate(zip(examples, came, strict=True))
+        }
+        server.aggregate(replies)
         for name in x:
             step = sum(
                 p * (arrays[name].astype(np.float64) - x[name])
@@ -372,9 +373,8 @@ def test_running_statistics_have_no_variate(tmp_path):
     names = decode_arrays(recorder.replies("train")[0]["arrays"]).keys()
     running = {name for name in names if name.endswith(("running_mean", "running_var"))}
     assert len(running) == 14
-    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {
-        f"variate/{n}" for n in running
-    }
+    variates = {f"variate/{name}" for name in names if "variate/" not in name}
+    assert variates - names == {f"variate/{name}" for name in running}
     assert result.summary["status"] == "completed"
 
 

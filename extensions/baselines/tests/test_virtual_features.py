@@ -14,9 +14,8 @@ def data(seed, num, size, classes):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, num)
     mixing = rng.standard_normal((size, size))
-    features = (
-        rng.standard_normal((num, size)) @ mixing + 5 * rng.standard_normal((classes, size))[labels]
-    )
+    spread = rng.standard_normal((num, size)) @ mixing
+    features = spread + 5 * rng.standard_normal((classes, size))[labels]
     return features.astype(np.float32), labels
 
 

@@ -212,7 +212,8 @@ def _place(components: Floats, reference: Reference) -> tuple[Floats, Flags]:
         points = interpolated(reference.components, reference.points, components)
         return points, _outside(reference.components, components)
     # hydra's limit for small distances: the first two components are tangent vectors
-    points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
+    tangents = torch.from_numpy(reference.scale / 2 * components[:, :2])
+    points = exp0(tangents, -1.0).numpy()
     squares = (components**2 / reference.variances).sum(axis=1)
     return points, squares > chi2.ppf(WITHIN, components.shape[1])
 

@@ -132,7 +132,8 @@ def distortion(points: Floats, paths: Floats, scale: float) -> float:
     −1."""
     upper = np.triu_indices(len(points), 1)
     first, second = (torch.from_numpy(points[indices]) for indices in upper)
-    return float(np.abs(dist(first, second, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
+    ratios = dist(first, second, -1.0).numpy() / (scale * paths[upper])
+    return float(np.abs(ratios - 1).mean())
 
 
 def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
@@ -148,7 +149,8 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
 
     def weights(near: Floats) -> Floats:
         """Gaussian weights; the width is the distance to the farthest neighbour."""
-        return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
+        relative = near / np.maximum(near[:, -1:], 1e-12)
+        return np.exp(-2 * relative**2)
 
     model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
     model.fit(components, log0(torch.from_numpy(points), -1.0).numpy())

@@ -167,7 +167,8 @@ def test_a_rare_class_has_the_covariance_of_all():
 @pytest.mark.parametrize("scale", [0.0, 0.2374])
 def test_equal_points_have_the_largest_class(kind, scale):
     tangents = np.full((600, 2), scale) * [1, 0.3333]
-    classifier, _ = discriminant(class_moments(tangents, np.arange(600) % 3 // 2, 2), kind, -1.0)
+    moments = class_moments(tangents, np.arange(600) % 3 // 2, 2)
+    classifier, _ = discriminant(moments, kind, -1.0)
     elsewhere = np.random.default_rng(0).uniform(-0.6, 0.6, (20, 2))
     np.testing.assert_allclose(classifier.probabilities(elsewhere)[:, 0], 2 / 3, atol=0.02)
 

@@ -71,19 +71,9 @@ def test_every_site_embeds_by_the_run(pca_run, capsys):
     pooled = []
     for name in SITES:
         out = folder / f"{name}.embedded.h5ad"
-        assert (
-            main(
-                [
-                    "embed",
-                    str(folder / f"{name}.h5ad"),
-                    "--reference",
-                    str(done.path),
-                    "--out",
-                    str(out),
-                ]
-            )
-            == 0
-        )
+        cells = folder / f"{name}.h5ad"
+        words = ["embed", str(cells), "--reference", str(done.path), "--out", str(out)]
+        assert main(words) == 0
         site = anndata.read_h5ad(out)
         assert site.obs["curvfed_outside"].mean() < 0.25
         assert 0 < site.uns["curvfed_embed"]["distortion"] < 1
@@ -92,7 +82,8 @@ def test_every_site_embeds_by_the_run(pca_run, capsys):
     print(report)
     assert "distortion: " in report
     # One map for all: what one site gets from the run is what all cells in one place would get.
-    z = np.clip(StandardScaler().fit_transform(values), -10, 10) @ done.model["axes"][:, :2]
+    standardised = np.clip(StandardScaler().fit_transform(values), -10, 10)
+    z = standardised @ done.model["axes"][:, :2]
     half = z / np.sqrt(done.model["variances"][:2].sum())
     length = np.linalg.norm(half, axis=1, keepdims=True)
     np.testing.assert_allclose(np.concatenate(pooled), half * np.tanh(length) / length, atol=1e-8)

@@ -71,9 +71,8 @@ def folder(tmp_path_factory):
 def test_private_keys_are_private(folder):
     private = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
     assert [mode(path) for path in private] == [0o600] * 4
-    assert [mode(path) for path in (folder.path, *(node.path for node in folder.nodes()))] == [
-        0o700
-    ] * 3
+    folders = [folder.path, *(node.path for node in folder.nodes())]
+    assert [mode(path) for path in folders] == [0o700] * 3
     public = [path for path in folder.path.rglob("*") if path.is_file() and path not in private]
     assert not [path for path in public if b"PRIVATE" in path.read_bytes()]
 

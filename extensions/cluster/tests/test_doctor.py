@@ -177,9 +177,9 @@ NOT_RUNNING = (
 def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
     code, wrong = site.findings(capsys)
     assert code == 1
-    assert [words in line for words, line in zip(NOT_RUNNING, wrong.splitlines(), strict=True)] == [
-        True
-    ] * 3
+    pairs = list(zip(NOT_RUNNING, wrong.splitlines(), strict=True))
+    assert len(pairs) == 3
+    assert all(words in line for words, line in pairs)
 
 
 @pytest.mark.parametrize(

@@ -116,10 +116,9 @@ class FedGtaServer(PersonalAverages):
         confidence = np.array(
             [max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in trained]
         )
-        alike = (
-            cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in trained]))
-            >= self.keys.threshold
-        )
+        all_moments = np.stack(list(moments.values()))
+        trained_moments = np.stack([moments[p] for p in trained])
+        alike = cosines(all_moments, trained_moments) >= self.keys.threshold
         # Rounding must not exclude a client's own model.
         alike |= np.array(list(replies))[:, None] == np.array(trained)
         examples = np.array([replies[partition].weight for partition in trained], np.float64)

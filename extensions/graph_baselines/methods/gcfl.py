@@ -238,7 +238,8 @@ def time_warping(first: Sequence[float], second: Sequence[float]) -> float:
         above = row
         row = [math.inf]
         for j, b in enumerate(second):
-            row.append((a - b) ** 2 + min(above[j], above[j + 1], row[j]))
+            nearest = min(above[j], above[j + 1], row[j])
+            row.append((a - b) ** 2 + nearest)
     return math.sqrt(row[-1])
 
 
@@ -261,9 +262,8 @@ def min_cut(weights: Floats) -> tuple[list[int], list[int]]:
     graph.add_weighted_edges_from(
         (i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i)
     )
-    larger, smaller = sorted(
-        map(sorted, networkx.stoer_wagner(graph)[1]), key=lambda half: (-len(half), half[0])
-    )
+    _, halves = networkx.stoer_wagner(graph)
+    larger, smaller = sorted(map(sorted, halves), key=lambda half: (-len(half), half[0]))
     return larger, smaller
 
 

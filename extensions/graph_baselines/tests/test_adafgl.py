@@ -82,9 +82,9 @@ def alike(predictions):
 
 def smoothed(pairs, features, alpha, steps):
     matrix = alpha * edges_as_matrix() + (1 - alpha) * pairs
-    return np.hstack(
-        [np.linalg.matrix_power(normalised(matrix), step) @ features for step in range(steps + 1)]
-    )
+    adjacency = normalised(matrix)
+    powers = [np.linalg.matrix_power(adjacency, step) for step in range(steps + 1)]
+    return np.hstack([power @ features for power in powers])
 
 
 def weights_of(matrix, logits, beta):
@@ -113,7 +113,8 @@ def mlp(arrays, name, x):
     for layer in layers:
         if layer != "0":
             x = prelu(x, arrays[f"{name}.slope.weight"])
-        x = x @ arrays[f"{name}.layers.{layer}.weight"].T + arrays[f"{name}.layers.{layer}.bias"]
+        weight = arrays[f"{name}.layers.{layer}.weight"]
+        x = x @ weight.T + arrays[f"{name}.layers.{layer}.bias"]
     return x
 
 
@@ -135,17 +136,16 @@ def mixture(arrays, features, predictions):
     """log Ŷ of the network of these parameters."""
     smooth, deep, plain, last = map(soft, parts_of(arrays, features, predictions))
     share = arrays["confidence"]
-    return np.log(
-        share * (smooth + soft(predictions)) / 2 + (1 - share) * (deep + plain + last) / 3
-    )
+    of_homophily = (smooth + soft(predictions)) / 2
+    of_heterophily = (deep + plain + last) / 3
+    return np.log(share * of_homophily + (1 - share) * of_heterophily)
 
 
 def loss_of(arrays, features, predictions, rows, labels):
     parts = parts_of(arrays, features, predictions)
-    return (
-        sum(cross_entropy(logits[rows], labels.numpy()) for logits in parts)
-        + ((parts[0] - predictions) ** 2).mean()
-    )
+    of_labels = sum(cross_entropy(logits[rows], labels.numpy()) for logits in parts)
+    of_predictions = ((parts[0] - predictions) ** 2).mean()
+    return of_labels + of_predictions
 
 
 def shared_model(dtype=torch.float64, seed=3):
@@ -239,7 +239,9 @@ def test_signed_weights_and_what_is_passed_on(beta, dtype):
 def labelled_and_masked(rows, seed):
     torch.manual_seed(seed)
     order = torch.randperm(len(rows)).numpy()
-    return np.array(rows)[order[: len(rows) // 2]], np.array(rows)[order[len(rows) // 2 :]]
+    shuffled = np.array(rows)[order]
+    half = len(rows) // 2
+    return shuffled[:half], shuffled[half:]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -373,15 +375,12 @@ def test_fine_tuning_leaves_the_shared_model_alone_and_starts_anew(dtype):
         outcomes.append(state(client.tuned))
     assert_near(outcomes[0], outcomes[1], 0)
     assert_near(state(client.local.model), before, 0)
-    assert_near(
-        {
-            n.removeprefix("extractor."): a
-            for n, a in outcomes[0].items()
-            if n.startswith("extractor.")
-        },
-        before,
-        0,
-    )
+    extractor = {
+        name.removeprefix("extractor."): array
+        for name, array in outcomes[0].items()
+        if name.startswith("extractor.")
+    }
+    assert_near(extractor, before, 0)
     assert np.isfinite(loss)
     assert client.tuned.confidence.dtype == dtype
     inputs = client.local.task.inputs

@@ -148,9 +148,8 @@ def test_a_simulations_noise_is_that_of_run_client_and_round(tmp_path):
 
 
 def test_a_real_nodes_noise_is_not_the_runs(tmp_path):
-    nodes = real_nodes(
-        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)]
-    )
+    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(2)]
+    nodes = real_nodes(tmp_path / "nodes", graphs)
     for noise, alike in ((0.0, True), (2.0, False)):
         recorders = [Recorder(), Recorder()]
         for number, recorder in enumerate(recorders):

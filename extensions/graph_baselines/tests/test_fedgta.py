@@ -40,11 +40,8 @@ def random_graph(seed=0, edges=40, dtype=torch.float64):
     """A client's graph of 30 nodes, the last of them alone, a third of them to train on."""
     rng = np.random.default_rng(seed)
     pairs = {tuple(sorted(rng.choice(NODES - 1, 2, replace=False).tolist())) for _ in range(edges)}
-    both = (
-        torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64)
-        .reshape(-1, 2)
-        .T.contiguous()
-    )
+    columns = sorted([*pairs, *((j, i) for i, j in pairs)])
+    both = torch.tensor(columns, dtype=torch.int64).reshape(-1, 2).T.contiguous()
     labels = torch.from_numpy(rng.integers(CLASSES - 1, size=NODES))
     masks = torch.arange(NODES) % 3 == torch.arange(3)[:, None]
     features = torch.from_numpy(rng.normal(size=(NODES, FEATURES))).to(dtype)
@@ -85,9 +82,8 @@ def expected(graph, arrays, steps, alpha, temperature):
     adjacency = looped / np.sqrt(np.outer(looped.sum(axis=1), looped.sum(axis=1)))
     hidden = graph.features.numpy().astype(np.float64)
     for layer in ("first", "second"):
-        hidden = np.maximum(
-            adjacency @ hidden @ arrays[f"{layer}.weight"].T + arrays[f"{layer}.bias"], 0
-        )
+        linear = adjacency @ hidden @ arrays[f"{layer}.weight"].T
+        hidden = np.maximum(linear + arrays[f"{layer}.bias"], 0)
     labels = softmax(hidden @ arrays["head.weight"].T + arrays["head.bias"])
     train = graph.train.numpy()
     truth = np.eye(CLASSES)[np.array([2, 3, 1])[graph.labels.numpy()]][train]
@@ -148,9 +144,8 @@ def test_what_arrives_is_parameters_alone():
     sent = {name: array.copy() for name, array in client.share().items()}
     with pytest.raises(MessageError, match="unexpected"):
         client.receive(sent)
-    client.receive(
-        {name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)}
-    )
+    arrays = {name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)}
+    client.receive(arrays)
     np.testing.assert_array_equal(client.share()["head.bias"], sent["head.bias"] + 1)
 
 
@@ -294,9 +289,8 @@ def test_a_run_at_threshold_1_is_training_alone(tmp_path):
 
 
 def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_statistics(tmp_path):
-    nodes = real_nodes(
-        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(3)]
-    )
+    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(3)]
+    nodes = real_nodes(tmp_path / "nodes", graphs)
     with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedgta")
     assert (

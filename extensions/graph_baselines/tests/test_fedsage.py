@@ -112,9 +112,8 @@ def as_matrix(edge_index, nodes):
 def generated_features(arrays, noisy, neighbours=2):
     """fGen."""
     hidden = np.maximum(noisy @ arrays["hidden.weight"].T + arrays["hidden.bias"], 0)
-    return np.tanh(hidden @ arrays["out.weight"].T + arrays["out.bias"]).reshape(
-        len(noisy), neighbours, -1
-    )
+    features = np.tanh(hidden @ arrays["out.weight"].T + arrays["out.bias"])
+    return features.reshape(len(noisy), neighbours, -1)
 
 
 def distances(generated, missing, candidates, linked=None):
@@ -185,9 +184,8 @@ def test_a_mended_graph_has_the_generated_nodes_after_its_own():
     assert torch.equal(matrix[NODES:], torch.stack([generated[place] for place in places]))
     np.testing.assert_allclose(graph.adjacency.matrix.to_dense(), normalised(expected), atol=1e-12)
     # What is made of the new rows leads back to where they came from.
-    (graph.adjacency @ (graph.features @ torch.ones(FEATURES, 1, dtype=torch.float64)))[
-        :NODES
-    ].sum().backward()
+    sums = graph.features @ torch.ones(FEATURES, 1, dtype=torch.float64)
+    (graph.adjacency @ sums)[:NODES].sum().backward()
     assert {place for place in np.ndindex(NODES, 2) if generated.grad[place].any()} == set(places)
 
 
@@ -198,11 +196,8 @@ def noisy_rows(seed, shape):
 
 def encoded(arrays, inputs):
     adjacency = normalised(as_matrix(inputs.edge_index.numpy(), inputs.num_nodes))
-    hidden = np.maximum(
-        adjacency @ inputs.features.matrix.numpy() @ arrays["first.weight"].T
-        + arrays["first.bias"],
-        0,
-    )
+    linear = adjacency @ inputs.features.matrix.numpy() @ arrays["first.weight"].T
+    hidden = np.maximum(linear + arrays["first.bias"], 0)
     return np.maximum(adjacency @ hidden @ arrays["second.weight"].T + arrays["second.bias"], 0)
 
 
@@ -243,7 +238,8 @@ def generator_loss(client, arrays, classifier, noise):
     logits = classified(classifier, matrix, features)[lacking.position[client._inputs_rows].numpy()]
     logits = logits - logits.max(axis=1, keepdims=True)
     labels = client.local.task.train_labels.numpy()
-    of_labels = (np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(len(labels)), labels]).mean()
+    log_sums = np.log(np.exp(logits).sum(axis=1))
+    of_labels = (log_sums - logits[np.arange(len(labels)), labels]).mean()
     return of_counts + of_features + of_labels, len(owners)
 
 
@@ -356,7 +352,8 @@ def learner_template(dtype=np.float64):
 def test_the_gradient_for_another_client_is_that_of_the_distance_to_the_own_nodes(dtype):
     client = learner(dtype=dtype)
     content = other_package(np.float64 if dtype == torch.float64 else np.float32)
-    client.receive(blank(client) | {f"{PACKAGE}7/{name}": array for name, array in content.items()})
+    package_of_7 = {f"{PACKAGE}7/{name}": array for name, array in content.items()}
+    client.receive(blank(client) | package_of_7)
     torch.manual_seed(4)
     answers = {
         name.removeprefix(f"{GRADIENT}7/"): array for name, array in client._answers().items()
@@ -426,17 +423,15 @@ def test_the_classifier_is_trained_and_scored_on_the_mended_graph():
     def loss(arrays):
         logits = classified(arrays, matrix, features)[rows]
         shifted = logits - logits.max(axis=1, keepdims=True)
-        return (np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(3), labels]).mean()
+        log_sums = np.log(np.exp(shifted).sum(axis=1))
+        return (log_sums - shifted[np.arange(3), labels]).mean()
 
     slopes = gradient(loss, before)
     shared = {name: array for name, array in client.share().items() if "/" not in name}
     client.receive({name: np.array(array) for name, array in shared.items()})
     client.train()
-    assert_near(
-        state(client.local.model),
-        {name: array - 0.1 * slopes[name] for name, array in before.items()},
-        1e-8,
-    )
+    descended = {name: array - 0.1 * slopes[name] for name, array in before.items()}
+    assert_near(state(client.local.model), descended, 1e-8)
     later_graph = client._mend(client._inputs)
     assert torch.equal(
         later_graph.features.matrix, graph.features.matrix
@@ -498,7 +493,8 @@ def test_packages_and_gradients_go_their_way():
         # packages are forgotten
         assert continued.sent_to(0).keys() == continued.expected_reply(0).keys() == start.keys()
         assert continued.state().keys() == start.keys() | {"rounds-left"}
-        continued.aggregate({0: Statistics({name: 2 * array for name, array in start.items()}, 1)})
+        replies = {0: Statistics({name: 2 * array for name, array in start.items()}, 1)}
+        continued.aggregate(replies)
         assert_near(continued.global_model(), {name: 2 * array for name, array in start.items()}, 0)
     with refuses("parameters", "package/out.bias", error=AggregationError):
         aggregation.aggregate(first)
@@ -509,7 +505,8 @@ def test_the_mean_is_that_of_all_who_answered():
     shared = aggregation.global_model()
     template = learner_template()
     reply = shared | {PACKAGE + name: array for name, array in template.items()}
-    aggregation.aggregate({p: Statistics(reply, 2) for p in (0, 1, 2)})
+    replies = {p: Statistics(reply, 2) for p in (0, 1, 2)}
+    aggregation.aggregate(replies)
     names = [name for name in template if "." in name]
 
     def with_gradients(p):
@@ -520,7 +517,8 @@ def test_the_mean_is_that_of_all_who_answered():
             for n in names
         }
 
-    aggregation.aggregate({p: Statistics(with_gradients(p), 2) for p in (0, 1, 2)})
+    replies = {p: Statistics(with_gradients(p), 2) for p in (0, 1, 2)}
+    aggregation.aggregate(replies)
     for p, expected in ((0, (10 + 20) / 2), (1, (1 + 21) / 2), (2, (2 + 12) / 2)):
         assert all((aggregation.sent_to(p)[GRADIENT + name] == expected).all() for name in names)
 
@@ -600,9 +598,8 @@ def test_without_generators_it_is_fedavg(tmp_path):
 
 
 def test_real_nodes_show_their_nodes_only_where_they_share_statistics(tmp_path):
-    nodes = real_nodes(
-        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)]
-    )
+    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(2)]
+    nodes = real_nodes(tmp_path / "nodes", graphs)
     with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedsage+")
     result = run(tmp_path, "told", nodes=nodes, method="fedsage+", share_statistics=True)

@@ -38,7 +38,8 @@ numbers = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=5)
 @st.composite
 def complete_graphs(draw):
     n = draw(st.integers(2, 7))
-    upper = np.triu(draw(hnp.arrays(np.float64, (n, n), elements=st.integers(0, 9).map(float))), 1)
+    matrix = draw(hnp.arrays(np.float64, (n, n), elements=st.integers(0, 9).map(float)))
+    upper = np.triu(matrix, 1)
     return upper + upper.T
 
 
@@ -69,9 +70,10 @@ def walks(n, m):
 
 @given(numbers, numbers)
 def test_time_warping_is_the_least_of_all_walks(first, second):
-    shortest = min(
+    lengths = [
         sum((first[i] - second[j]) ** 2 for i, j in walk) for walk in walks(len(first), len(second))
-    )
+    ]
+    shortest = min(lengths)
     assert time_warping(first, second) == pytest.approx(math.sqrt(shortest), rel=4 * EPS)
     assert time_warping(second, first) == time_warping(first, second)
     assert time_warping(first, [first[0], *first]) == 0
@@ -234,9 +236,10 @@ def test_gcfl_plus_waits_for_whole_sequences_and_starts_them_anew():
     for size in (1, 2, 3):
         go(aggregation, {0: RIGHT * size, 1: LEFT})
     state = aggregation.state()
-    assert {
+    sequences = {
         name: array.tolist() for name, array in state.items() if name.startswith("sequence/")
-    } == {"sequence/0": [6.0, 9.0], "sequence/1": [3.0, 3.0]}
+    }
+    assert sequences == {"sequence/0": [6.0, 9.0], "sequence/1": [3.0, 3.0]}
 
 
 @pytest.mark.parametrize("window", [0, 2])
@@ -292,11 +295,9 @@ def test_a_run_averages_within_the_clusters(tmp_path):
     result = run(tmp_path, num_rounds=3, intercept=recorder, **splitting(tmp_path, clients=5))
     count = result.summary["metrics"]["clusters"]
     assert count == len(parts(result)) > 1
-    assert {name for name in result.model if name.startswith("cluster/")} == {
-        f"cluster/{number}/{name}"
-        for number in range(count)
-        for name in array_names(recorder.requests("train")[0])
-    }
+    stored = {name for name in result.model if name.startswith("cluster/")}
+    names = array_names(recorder.requests("train")[0])
+    assert stored == {f"cluster/{number}/{name}" for number in range(count) for name in names}
     pairs = {
         number: {
             partition_of(reply): (
@@ -316,9 +317,8 @@ def test_a_run_averages_within_the_clusters(tmp_path):
     for half in halves.values():
         replies = [pairs[2][p] for p in half]
         for name, array in pairs[3][min(half)][0].items():
-            expected = sum(n * reply[name].astype(np.float64) for _, n, reply in replies) / sum(
-                n for _, n, _ in replies
-            )
+            total = sum(n * reply[name].astype(np.float64) for _, n, reply in replies)
+            expected = total / sum(n for _, n, _ in replies)
             np.testing.assert_allclose(array, expected, rtol=2 * EPS32, atol=1e-9)
     updates = {
         p: np.concatenate([(reply[n].astype(np.float64) - sent[n]).ravel() for n in sent])
@@ -343,10 +343,8 @@ def test_the_thresholds_go_with_the_learning_rate(rate):
     for length, count in ((90, 1), (110, 2)):
         server = GcflServer(arrays_of((0, 0, 0)), config.own_keys, config)
         unit = rate * length / 3.0
-        assert (
-            go(server, {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))})
-            == count
-        )
+        updates = {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))}
+        assert go(server, updates) == count
 
 
 def test_without_a_split_it_is_fedper(tmp_path):

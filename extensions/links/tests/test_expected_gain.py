@@ -57,7 +57,8 @@ def test_the_expected_gain_is_the_prediction_of_a_regression():
     point = np.array([1.0, 35.0])
     coefficients = np.linalg.lstsq(design, gains)[0]
     variance = np.sum((gains - design @ coefficients) ** 2) / 7
-    error = np.sqrt(variance * (1 + point @ np.linalg.inv(design.T @ design) @ point))
+    leverage = point @ np.linalg.inv(design.T @ design) @ point
+    error = np.sqrt(variance * (1 + leverage))
     half = t.ppf(0.975, 7) * error
     mean = point @ coefficients
     assert gain.expected(35.0) == pytest.approx((mean, mean - half, mean + half))

@@ -487,6 +487,7 @@ def test_a_run_names_test_links_that_are_not_scored(tmp_path):
     names = ("train.txt", "valid.txt", "test.txt")
     rows = ["\t".join(row) + "\n" for row in LADDER]
     unseen = ["new\tis_a\tn3\n"] * 1 + rows[-3:]
-    folder = split_folder(tmp_path / "kg", names, ("".join(rows[:-3]), "", "".join(unseen)))
+    contents = ("".join(rows[:-3]), "", "".join(unseen))
+    folder = split_folder(tmp_path / "kg", names, contents)
     done = run(tmp_path, method="links", dataset=f"{folder}/", num_rounds=1)
     assert any("test links" in text and "are scored" in text for text in done.summary["warnings"])

@@ -71,10 +71,8 @@ def test_flat_features_are_drawn_by_principal_components() -> None:
     expected = vectors[:, :2] * sizes[:2]
     expected *= np.sign((expected * view.points).sum(axis=0))
     np.testing.assert_allclose(view.points, expected, atol=1e-9)
-    assert (
-        f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.1f}% of their squares"
-        in view.how
-    )
+    share = np.square(sizes[:2]).sum() / np.square(sizes).sum()
+    assert f"with {100 * share:.1f}% of their squares" in view.how
     assert view.prototypes.shape == (0, 2)
     assert not view.disc
 
@@ -96,9 +94,8 @@ def test_features_on_the_sphere_count_by_their_direction() -> None:
     both = np.concatenate([features, prototypes])
     unit = both / np.linalg.norm(both, axis=1, keepdims=True)
     basis = np.linalg.lstsq(unit[:300] - unit[:300].mean(axis=0), view.points, rcond=None)[0]
-    np.testing.assert_allclose(
-        (unit[300:] - unit[:300].mean(axis=0)) @ basis, view.prototypes, atol=1e-9
-    )
+    placed = (unit[300:] - unit[:300].mean(axis=0)) @ basis
+    np.testing.assert_allclose(placed, view.prototypes, atol=1e-9)
 
 
 def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
@@ -163,5 +160,6 @@ def off_line(point: np.ndarray, line: np.ndarray) -> float:
 
 def off_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
     along = end - start
-    share = np.clip((point - start) @ along / max(float(along @ along), 1e-300), 0, 1)
+    square = max(float(along @ along), 1e-300)
+    share = np.clip((point - start) @ along / square, 0, 1)
     return float(np.hypot(*(start + share * along - point)))
