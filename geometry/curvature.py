@@ -274,7 +274,8 @@ def _neighbourhoods(
         (np.ones(neighbours.size, dtype=bool), neighbours, first), shape=(num_nodes, num_nodes)
     )
     # By blocks: a sparse product for every node would take longer than all the transport.
-    cuts = np.flatnonzero(np.diff(degree[nodes].cumsum() * num_nodes // _ENTRIES)) + 1
+    block_numbers = degree[nodes].cumsum() * num_nodes // _ENTRIES
+    cuts = np.flatnonzero(np.diff(block_numbers)) + 1
     for block in np.split(nodes, cuts) if nodes.size else []:
         sources = np.concatenate([neighbours[first[x] : first[x + 1]] for x in block])
         rows = adjacency[sources]

@@ -120,7 +120,8 @@ def fit_platt(scores: Floats, positive: Booleans) -> Floats:
 
     log_odds = np.log((below + 1) / (above + 1))
     start = np.concatenate([np.zeros(above.shape), log_odds], axis=1)
-    minimum = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
+    tolerances = np.full(len(scores), _TOLERANCE * scores.shape[1])
+    minimum = minimise(cross_entropy, start, tolerances)
     return minimum / np.concatenate([unit, np.ones_like(unit)], axis=1)
 
 
@@ -229,7 +230,8 @@ def hard_margin(products: Floats) -> Floats:
     if longest == 0:
         raise NotSeparableError("the classes cannot be separated: a vector of length 0")
     vectors = products / longest
-    chosen = [int(np.argmin(np.square(vectors).sum(axis=1)))]
+    squared_lengths = np.square(vectors).sum(axis=1)
+    chosen = [int(np.argmin(squared_lengths))]
     weights = np.ones(1)
     nearest = vectors[chosen[0]]
     while True:

@@ -194,9 +194,8 @@ class PoincareSVM(OneVsRest):
             return np.broadcast_to(self.reference[:, None], (len(sides), 1, 2))
         ends = np.array([self._closest(points[side], points[~side]) for side in sides])
         start, end = torch.from_numpy(ends).unbind(dim=-2)
-        return poincare.exp(
-            start, poincare.log(start, end, self.curvature) / 2, self.curvature
-        ).numpy()
+        half_way = poincare.log(start, end, self.curvature) / 2
+        return poincare.exp(start, half_way, self.curvature).numpy()
 
     def _closest(self, first: Floats, second: Floats) -> Floats:
         """The closest pairs of extreme points, (3, 2, 2). If there are fewer pairs, the closest one

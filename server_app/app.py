@@ -214,7 +214,8 @@ def _is_ours(error: BaseException) -> bool:
 def _more(error: BaseException, config: RunConfig | None) -> str:
     """The text after the reason: with debug=true key and traceback, otherwise how to get them."""
     if config is not None and config.debug:
-        return f" [{error_key(error)}]\n" + "".join(traceback.format_exception(error)).rstrip()
+        frames = "".join(traceback.format_exception(error)).rstrip()
+        return f" [{error_key(error)}]\n{frames}"
     if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit):
         return ""
     return "; --debug shows where"

@@ -35,7 +35,8 @@ def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
     partition."""
     if not descriptions:
         return {}
-    common_kind, partition_key = Counter(map(_kind, descriptions.values())).most_common(1)[0][0]
+    kind_counts = Counter(map(_kind, descriptions.values()))
+    common_kind, partition_key = kind_counts.most_common(1)[0][0]
     refused = {}
     for partition, description in list(descriptions.items()):
         kind, key = _kind(description)

@@ -121,9 +121,9 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         If too few nodes fit, two nodes have the same partition-id, or the method or the metric does
         not work on such data.
     """
-    nodes = _connected(
-        grid, max(config.min_replies, len(expected)), NODE_WAIT if nodes_can_join(grid) else 0.0
-    )
+    num_needed = max(config.min_replies, len(expected))
+    patience = NODE_WAIT if nodes_can_join(grid) else 0.0
+    nodes = _connected(grid, num_needed, patience)
     log.info("%d nodes are connected; asking what data they have", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(

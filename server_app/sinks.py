@@ -128,7 +128,8 @@ class Sinks:
             for name, value in values.items()
             if isinstance(value, str) or name.startswith("settled.")
         }
-        figures = _figures({name: value for name, value in values.items() if name not in texts})
+        numbers = {name: value for name, value in values.items() if name not in texts}
+        figures = _figures(numbers)
         self._each(lambda sink: sink.end(summary["rounds"], figures, texts))
         self._open = {}
 

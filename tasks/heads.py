@@ -237,7 +237,8 @@ def unit(features: Tensor) -> Tensor:
     """z/‖z‖ (..., d), and 0 with a gradient of 0 where ‖z‖ is below √(smallest normal number),
     1e-19 in float32."""
     norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
-    return torch.div(features, norm.where(norm > torch.finfo(features.dtype).tiny ** 0.5, math.inf))
+    smallest = torch.finfo(features.dtype).tiny ** 0.5
+    return torch.div(features, norm.where(norm > smallest, math.inf))
 
 
 def _directions(spec: HeadSpec, seed: int) -> Tensor:

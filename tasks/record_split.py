@@ -121,9 +121,8 @@ def record_of(content: bytes, class_name: str) -> bytes:
     The class has its name, as its number depends on the classes of other records; "" if it is
     unknown.
     """
-    return blake2b(
-        len(content).to_bytes(8) + content + class_name.encode(), digest_size=32
-    ).digest()
+    record = len(content).to_bytes(8) + content + class_name.encode()
+    return blake2b(record, digest_size=32).digest()
 
 
 def records_of(

@@ -243,10 +243,8 @@ def presets(
     names: dict[str, list[str]] = {}
     for preset, path in files.items():
         names.setdefault(_first_sentence(path), []).append(preset)
-    print_rows(
-        ("preset", "what it is"),
-        [("\n".join(group), sentence) for sentence, group in names.items()],
-    )
+    cells = [("\n".join(group), sentence) for sentence, group in names.items()]
+    print_rows(("preset", "what it is"), cells)
 
 
 def _first_sentence(path: Path) -> str:

@@ -71,7 +71,8 @@ def page_legend(
 
 def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:
     """Put a legend of short names in small type above the axes of a picture of a page."""
-    columns = max(80 // (max(len(text) for _, text in keys) + 6), 1)
+    longest = max(len(text) for _, text in keys)
+    columns = max(80 // (longest + 6), 1)
     page_legend(axes, keys, columns, handlelength=1.0, fontsize=8, handletextpad=0.6)
 
 
@@ -205,7 +206,8 @@ def evenly(count: int) -> Indices:
     """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last
     included."""
     if count:
-        return np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp))
+        spaced = np.linspace(0, count - 1, MOST_POINTS)
+        return np.unique(spaced.round().astype(np.intp))
     return np.empty(0, np.intp)
 
 

@@ -69,7 +69,8 @@ def amount(count: int, noun: str) -> str:
 def printable(text: str, longest: int = 18) -> str:
     """A text on one line, cut short, with ? for letters that cannot be printed: names come from
     other machines."""
-    plain = " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
+    letters = [letter if letter.isprintable() else "?" for letter in text]
+    plain = " ".join("".join(letters).split())
     if len(plain) <= longest:
         return plain
     return f"{plain[: longest - 1]}…"

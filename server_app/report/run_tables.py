@@ -69,7 +69,8 @@ def headline(run: RunFiles) -> Table:
     trivial = TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
     score: Any = figures.get(trivial)
     if score is None and tested is not None and len(tested):
-        score = float(np.unique(tested, return_counts=True)[1].max() / len(tested))
+        _, class_sizes = np.unique(tested, return_counts=True)
+        score = float(class_sizes.max() / len(tested))
     if rows and is_number(score):
         rows.append(_accuracy(find(trivial).words, score, None))
     return Table("", [""], ["test score", "95% interval"], rows)

@@ -228,9 +228,8 @@ def calibrate(classifier: Classifier, bodies: GroupedHulls, hard: bool, seed: in
         is_covered = (
             model.groups[np.minimum(columns, len(model.groups) - 1)] == bodies.labels[is_hidden]
         )
-        chances = np.log(
-            np.maximum(model.probabilities(bodies.points[is_hidden][is_covered]), 1e-300)
-        )
+        covered_points = bodies.points[is_hidden][is_covered]
+        chances = np.log(np.maximum(model.probabilities(covered_points), 1e-300))
         if len(chances):
             chances = chances - chances[np.arange(len(chances)), columns[is_covered], None]
         logs.append(chances)

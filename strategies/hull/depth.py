@@ -73,7 +73,8 @@ class MedianDepth:
 
     def depths(self, points: ArrayLike) -> Floats:
         """Median depth of points (n, 2) in the hulls of each group: (n, J)."""
-        of_hull = hull_depths(self.hulls, to_klein(np.asarray(points) * self._scale))
+        scaled = np.asarray(points) * self._scale
+        of_hull = hull_depths(self.hulls, to_klein(scaled))
         return group_depths(of_hull, self.groups, self.classes_)
 
     def predict(self, points: ArrayLike) -> Array:

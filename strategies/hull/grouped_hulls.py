@@ -115,7 +115,8 @@ def outlying_clients(bodies: GroupedHulls) -> Integers:
     for client in clients:
         mine = bodies.clients == client
         deepest = groups[bodies.depths_without(mine).argmax(axis=1)]
-        shares.append(float((deepest == bodies.labels[mine[bodies.hull_of]]).mean()))
+        is_inside = deepest == bodies.labels[mine[bodies.hull_of]]
+        shares.append(float(is_inside.mean()))
     return clients[np.array(shares) < FAR_BELOW * np.median(shares)]
 
 
@@ -216,11 +217,13 @@ class Outlines:
                 for hull, group in zip(bodies.klein, bodies.groups, strict=True)
                 if group == label
             ]
-            centre = from_klein(np.median([hull.mean(axis=0) for hull in mine], axis=0)[None])[0]
+            hull_means = [hull.mean(axis=0) for hull in mine]
+            centre = from_klein(np.median(hull_means, axis=0)[None])[0]
             polar_grid = (np.tanh(far / 2) * rays[:, None]).ravel()
             around = _translate(polar_grid, complex(*centre))
             points = to_klein(np.stack([around.real, around.imag], axis=1))
-            is_inside = np.median(hull_depths(mine, points), axis=1).reshape(RAYS, STEPS) >= 0
+            depths = np.median(hull_depths(mine, points), axis=1)
+            is_inside = depths.reshape(RAYS, STEPS) >= 0
             centres.append(centre)
             radii.append(np.max(far * is_inside, axis=1) + far[0])
             corners = bodies.points[bodies.labels == label] * np.sqrt(-bodies.curvature)
@@ -243,7 +246,8 @@ def _ratios(points: Floats, centre: Floats, radii: Floats) -> Floats:
     low = place.astype(int) % len(radii)
     step = radii[(low + 1) % len(radii)] - radii[low]
     reach = radii[low] + (place - np.floor(place)) * step
-    return 2 * np.arctanh(np.minimum(np.abs(relative), 1 - 1e-15)) / reach
+    radii = np.minimum(np.abs(relative), 1 - 1e-15)
+    return 2 * np.arctanh(radii) / reach
 
 
 def _translate(points: NDArray[np.complex128], offset: complex) -> NDArray[np.complex128]:

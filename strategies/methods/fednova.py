@@ -54,7 +54,8 @@ class FedNovaServer(Average):
             return
         steps = np.array([update.steps for update in replies.values()], np.float64)
         active = steps > 0
-        examples = np.array([update.weight for update in replies.values()], np.float64) * active
+        num_examples = np.array([update.weight for update in replies.values()], np.float64)
+        examples = num_examples * active
         shares = examples / max(examples.sum(), 1)
         lengths = gradient_weight(steps, _momentum(self.run))
         weights = np.divide(

@@ -203,7 +203,8 @@ class ClusteredNodeTask(GraphTask):
         self._selection = None if selection is None else selection.to(device)
         self._is_train = graph.train.to(device)
         clusters = torch.arange(len(self._batches), device=device)
-        trains = torch.isin(clusters, cast(Tensor, graph.clusters)[graph.train].to(device))
+        training_clusters = cast(Tensor, graph.clusters)[graph.train]
+        trains = torch.isin(clusters, training_clusters.to(device))
         self._training = clusters[trains]
         self._unlabelled = clusters[~trains]
 

@@ -125,9 +125,8 @@ def read_amazon(source: Source, folder: Path) -> RawGraph:
         edges = _csr(stored, "adj").tocoo()
         words = _csr(stored, "attr").toarray() > 0
         labels = torch.from_numpy(stored["labels"])
-    return raw_graph(
-        path, torch.from_numpy(words), torch.from_numpy(np.stack([edges.row, edges.col])), labels
-    )
+    edge_index = np.stack([edges.row, edges.col])
+    return raw_graph(path, torch.from_numpy(words), torch.from_numpy(edge_index), labels)
 
 
 def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:

@@ -137,7 +137,8 @@ def read_digits() -> RawImages:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    pixels = torch.from_numpy(np.rint(digits.images * (255 / 16)).astype(np.uint8))
+    levels = np.rint(digits.images * (255 / 16))
+    pixels = torch.from_numpy(levels.astype(np.uint8))
     return raw_images(pixels[:, None], digits.target.astype(np.int64), DIGITS)
 
 

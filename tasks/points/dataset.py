@@ -275,7 +275,8 @@ def _draw_test(
         return _draw_records(split, raw, purpose)
     num = len(raw.labels)
     test = np.zeros(num, dtype=np.bool_)
-    order = np.random.RandomState(_split_seed(spec) % 2**32).permutation(num)
+    generator = np.random.RandomState(_split_seed(spec) % 2**32)
+    order = generator.permutation(num)
     test[order[: math.ceil(spec.test_size * num)]] = True
     return test
 

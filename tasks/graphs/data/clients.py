@@ -326,7 +326,8 @@ def _features(raw: RawGraphs, nodes: Tensor, reference: Tensor, norm: str) -> Te
     if raw.measured:
         attributes = standardize(attributes, reference)
     # The norm of a row is the norm of its non-zero entries.
-    entries = normalize_rows(torch.cat([attributes, torch.ones(codes.shape)], dim=1), norm)
+    with_codes = torch.cat([attributes, torch.ones(codes.shape)], dim=1)
+    entries = normalize_rows(with_codes, norm)
     if not raw.num_codes:
         return entries
     width = attributes.shape[1]
