@@ -127,7 +127,8 @@ class AdaptiveNet(nn.Module):
         code.
         """
         logits = self.branches(inputs)
-        supervised = torch.stack([F.cross_entropy(branch[rows], labels) for branch in logits]).sum()
+        losses = [F.cross_entropy(branch[rows], labels) for branch in logits]
+        supervised = torch.stack(losses).sum()
         return supervised + F.mse_loss(logits[0], self._constants_of(inputs).predictions)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
@@ -297,4 +298,5 @@ def homophily_confidence(
     soft_labels[rows[labelled], labels[labelled]] = 1
     propagated = propagate(soft_labels, inputs.adjacency, LABEL_STEPS, LABEL_SHARE)
     largest = propagated[rows[masked]].max(dim=1)
-    return float(((largest.indices == labels[masked]) & (largest.values > 0)).double().mean())
+    is_right = (largest.indices == labels[masked]) & (largest.values > 0)
+    return float(is_right.double().mean())

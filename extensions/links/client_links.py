@@ -77,7 +77,9 @@ class ClientLinks(Examples):
         test = ends[self.test]
         factors = torch.tensor([1, len(self.class_names)])
         is_ranked = torch.isin(test, train).all(dim=1)
-        is_reverse = torch.isin((test * factors).sum(1), (train.flip(1) * factors).sum(1))
+        test_numbers = (test * factors).sum(1)
+        reversed_numbers = (train.flip(1) * factors).sum(1)
+        is_reverse = torch.isin(test_numbers, reversed_numbers)
         counts = [int((~is_ranked).sum()), int(is_reverse.sum())]
         return dict(zip(UNFIT, counts, strict=True))
 

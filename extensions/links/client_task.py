@@ -47,11 +47,8 @@ def average_precision(model: Scorer, triples: Tensor, num_entities: int) -> floa
         is_right = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
         is_right[places[is_here] - rows.start, triples[is_here, 2]] = True
         heads = queries[rows, :1]
-        order = (
-            scores.float()
-            .scatter(1, heads, -torch.inf)
-            .argsort(dim=1, descending=True, stable=True)
-        )
+        of_others = scores.float().scatter(1, heads, -torch.inf)
+        order = of_others.argsort(dim=1, descending=True, stable=True)
         hits = is_right.gather(1, order).double()
         precision = hits.cumsum(1) / torch.arange(1, num_entities + 1, device=hits.device)
         values.append((precision * hits).sum(1) / hits.sum(1))

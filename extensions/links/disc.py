@@ -92,7 +92,8 @@ def in_disc(points: Floats, is_curved: bool) -> Floats:
     two main components; flat points are scaled."""
     if not is_curved:
         points = points - points.mean(axis=0)
-        points = points / max(np.linalg.norm(points, axis=1).max(), 1e-30)
+        radius = np.linalg.norm(points, axis=1).max()
+        points = points / max(radius, 1e-30)
     if points.shape[1] == 2:
         return points
     length = np.linalg.norm(points, axis=1, keepdims=True)

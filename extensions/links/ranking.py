@@ -121,7 +121,8 @@ class Queries:
         links = torch.arange(len(triples), device=triples.device)
         known_tails, known_links = right_links.tails(self._heads, self._relations)
         not_wrong = torch.cat([known_tails, self._heads, tails])
-        columns = torch.searchsorted(candidates, not_wrong).clamp(max=max(len(candidates) - 1, 0))
+        last_column = max(len(candidates) - 1, 0)
+        columns = torch.searchsorted(candidates, not_wrong).clamp(max=last_column)
         self._right = columns[len(columns) - len(links) :, None]
         rows = torch.cat([known_links, links, links])
         is_candidate = candidates[columns] == not_wrong

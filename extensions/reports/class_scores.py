@@ -120,7 +120,8 @@ def recalls(counts: Counts, names: Sequence[str], no_class: str = NOT_FINITE) ->
         note = ""
         if row:
             mistake = max(sorted(row), key=row.__getitem__)
-            note = f"{names[mistake] if mistake >= 0 else no_class} ({row[mistake]})"
+            mistaken_name = names[mistake] if mistake >= 0 else no_class
+            note = f"{mistaken_name} ({row[mistake]})"
         shares.append(share(names[number], right, total, note))
     return sorted(shares, key=lambda recall: recall.share)
 

@@ -19,7 +19,8 @@ def classes(run: RunFiles) -> Picture | None:
     )
     rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
     shown = counts[np.ix_(rows, columns)]
-    axes = style.page_axes(0.9 + min(max(0.22 * len(rows), 0.6), 4.0))
+    height = min(max(0.22 * len(rows), 0.6), 4.0)
+    axes = style.page_axes(0.9 + height)
     names = (
         [str(list(by_client)[column]) for column in columns],
         [run.class_names[row] for row in rows],

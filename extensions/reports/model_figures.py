@@ -132,7 +132,8 @@ def _plane(rows: Floats) -> tuple[Floats, float]:
     basis = _two_columns(np.linalg.eigh(rows.T @ rows)[1][:, ::-1])
     largest_entries = basis[np.abs(basis).argmax(axis=0), [0, 1]]
     basis = basis * np.where(largest_entries < 0, -1.0, 1.0)
-    share = np.square(rows @ basis).sum() / max(np.square(rows).sum(), 1e-300)
+    total = max(np.square(rows).sum(), 1e-300)
+    share = np.square(rows @ basis).sum() / total
     return basis, float(share)
 
 
@@ -275,7 +276,8 @@ def weights(run: RunFiles) -> Picture | None:
     low = float(np.nanmin(ratios[clients]))
     high = float(np.nanmax(ratios[clients]))
     limit = min(max(high - 1, 1 - low, 0.01), 1.0)  # beyond it from 1 the colours do not change
-    axes = style.page_axes(1.3 + min(max(0.16 * len(clients), 0.6), 3.6))
+    height = min(max(0.16 * len(clients), 0.6), 3.6)
+    axes = style.page_axes(1.3 + height)
     names = (
         [f"{number:.0f}" for number in rounds[shown]],
         [str(run.partitions[number]) for number in clients],

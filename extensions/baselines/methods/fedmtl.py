@@ -118,7 +118,8 @@ class FedMtlServer(Aggregation):
             for name, array in self._start.items():
                 columns = _columns(name, models)
                 if models:
-                    idle[name] = columns.mean(axis=0).reshape(array.shape).astype(array.dtype)
+                    mean = columns.mean(axis=0)
+                    idle[name] = mean.reshape(array.shape).astype(array.dtype)
                 else:
                     idle[name] = array
                 pulls = (off_diagonal[: len(messages)] @ columns).astype(array.dtype)

@@ -246,6 +246,7 @@ def _outside(components: Floats, new: Floats) -> Flags:
     `WITHIN` of the reference's own cells."""
     from sklearn.neighbors import NearestNeighbors
 
-    near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
+    num_neighbours = min(NEAREST, len(components) - 1)
+    near = NearestNeighbors(n_neighbors=num_neighbours).fit(components)
     distances = near.kneighbors()[0][:, -1]  # a cell is not its own neighbour
     return near.kneighbors(new)[0][:, -1] > np.quantile(distances, WITHIN)

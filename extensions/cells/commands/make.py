@@ -60,7 +60,8 @@ def make_reference(
     scaled = standardised(expression.dense(genes), mean, deviation)
     _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
     components = scaled @ axes
-    chosen = np.sort(np.random.default_rng(0).permutation(count)[:GRAPH_CELLS])
+    shuffled = np.random.default_rng(0).permutation(count)
+    chosen = np.sort(shuffled[:GRAPH_CELLS])
     report(f"shortest paths between {len(chosen)} cells, and their embedding ...")
     paths = path_lengths(components[chosen])
     points, diameter, error = _embed_paths(paths)
@@ -173,7 +174,8 @@ def _variable_genes(expression: Expression) -> tuple[list[str], Floats, Floats]:
     values = expression.values
     mean = np.asarray(values.mean(axis=0), dtype=np.float64).ravel()
     square = values.multiply(values) if hasattr(values, "toarray") else np.square(values)
-    variance = np.asarray(square.mean(axis=0), dtype=np.float64).ravel() - mean**2
+    mean_square = np.asarray(square.mean(axis=0), dtype=np.float64).ravel()
+    variance = mean_square - mean**2
     chosen = np.argsort(-variance, kind="stable")[:GENES]
     chosen = np.sort(chosen[variance[chosen] > 1e-8])
     return [expression.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])

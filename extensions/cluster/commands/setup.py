@@ -255,7 +255,8 @@ def add_node(
     if group_size != GROUP_SIZE:
         policy = re.sub("(?m)^# group-size = [0-9]+ ", f"group-size = {group_size} ", policy)
     certificates.write_new(new.policy, policy.encode())
-    certificates.write_new(new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
+    settings = tomli_w.dumps({"superlink": address})
+    certificates.write_new(new.path / "node.toml", settings.encode())
     new.path.rename(node.path)
     return node
 

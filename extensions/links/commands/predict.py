@@ -80,7 +80,8 @@ def predict_links(
     # Of the shown, tails alone depend on the relation, where scores do.
     tells_apart = show == "tails" and len(relations) > 1 and hasattr(model, "relations")
     start: Any = build_model(model_spec(run.config, run.facts), run.config.seed)
-    trained = _changed(embedding.entities.detach(), start.entities.detach()).nonzero().squeeze(1)
+    is_trained = _changed(embedding.entities.detach(), start.entities.detach())
+    trained = is_trained.nonzero().squeeze(1)
     if isinstance(data, str) and is_own(run, data):
         relation_names = relations if tells_apart else [""]
         lines = [(data, [entities[row], name]) for row in trained for name in relation_names]

@@ -222,7 +222,8 @@ class LinksServer(Average):
         link it claims; their spread over few or many rows does not change the length."""
         counts = [name for name in arrays if name.startswith(COUNTS)]
         rows = [array.ravel() for name, array in arrays.items() if name.startswith(ROWS)]
-        share = np.sqrt(sum(np.square(arrays[name]).sum() for name in counts))
+        squares = [np.square(arrays[name]).sum() for name in counts]
+        share = np.sqrt(sum(squares))
         claims = {name: arrays[name].sum(keepdims=True) for name in counts}
         moves = np.concatenate(rows) / max(share, np.finfo(rows[0].dtype).tiny)
         plain = {name: array for name, array in arrays.items() if "/" not in name}

@@ -117,7 +117,8 @@ class Comparison:
     @property
     def first_config(self) -> RunConfig:
         """The configuration of the first entrant, without tuned values."""
-        settings = self.settings | self.places | next(iter(self.entrants.values())).settings
+        first = next(iter(self.entrants.values()))
+        settings = self.settings | self.places | first.settings
         number = pop_supernodes(settings, 1)
         return check_request(settings, number).resolved
 

@@ -190,7 +190,8 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
     below = [row for row in rows if row["trivial"] is not None and row["mean"] < row["trivial"]]
     if below:
         names = _listed([row["method"] for row in below])
-        level = f"{_trivial_words(rows)} ({100 * rows[0]['trivial']:.1f}%)"
+        trivial = 100 * rows[0]["trivial"]
+        level = f"{_trivial_words(rows)} ({trivial:.1f}%)"
         sentences.append(f"Below the trivial line, {level}: {names}.")
     return [*sentences, _about_the_best(rows, data)]
 
@@ -342,7 +343,8 @@ def _table(
         for row in rows
     ]
     if scored and scored[0]["trivial"] is not None:
-        cells = [Cell(f"{100 * scored[0]['trivial']:.1f}"), *[Cell("–")] * (len(columns) - 1)]
+        trivial = f"{100 * scored[0]['trivial']:.1f}"
+        cells = [Cell(trivial), *[Cell("–")] * (len(columns) - 1)]
         lines.append(([_trivial_words(scored), ""], cells))
     return Table("", ["method", "configuration"], columns, lines, " ".join([legend, *failures]))
 

@@ -168,5 +168,6 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
             rows.append(row)
     # Of objects, so that the keys' values stay as they are.
     columns = (FIGURE, "seed", "value", "not_made", "lacking", "error", "data")
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *columns])), dtype=object)
+    unique_columns = list(dict.fromkeys([*keys, *columns]))
+    frame = pd.DataFrame(rows, columns=unique_columns, dtype=object)
     return frame.astype({"value": float, "not_made": int, "lacking": int})

@@ -145,9 +145,8 @@ def is_best(cells: pd.DataFrame, across: Sequence[str]) -> pd.Series:
     values of `across`; not if it is the only one."""
     kinds = cells[FIGURE].map(find)
     is_cost = kinds.map(lambda kind: kind.better == "less")
-    score = pd.Series(
-        [round(mean, kind.digits) for mean, kind in zip(cells["mean"], kinds, strict=True)]
-    )
+    rounded = [round(mean, kind.digits) for mean, kind in zip(cells["mean"], kinds, strict=True)]
+    score = pd.Series(rounded)
     score = score.mask(is_cost, -score)
     rivals = score.groupby([cells[key] for key in (*across, FIGURE, "data")], sort=False)
     return score.eq(rivals.transform("max")) & (rivals.transform("count") > 1)
