@@ -28,13 +28,13 @@ def named(raw):
 
 @pytest.fixture
 def h5ad(tmp_path):
-    def write(coordinates=POINTS, classes=None, **more):
+    def write(coordinates=POINTS, classes=None, **entries):
         obs = pandas.DataFrame(
             {
                 "cell": pandas.Categorical(CLASSES if classes is None else classes),
                 "batch": [1, 2, 1, 2],
             }
-            | more,
+            | entries,
             index=[f"cell{number}" for number in range(4)],
         )
         path = tmp_path / "a.h5ad"
@@ -217,11 +217,11 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
     path = h5ad(classes=gaps)
     raw = read(path, embedding_key="X_disc", label_key="cell")
     assert raw.labels.tolist() == [0, -1, 1, -1]
-    own = PointDataset(
+    client = PointDataset(
         PointSpec("uniform", tmp_path, embedding_key="X_disc", label_key="cell")
     ).own(path)
-    assert (own.points == POINTS[[0, 2]]).all()
-    assert own.labels.tolist() == [0, 1]
+    assert (client.points == POINTS[[0, 2]]).all()
+    assert client.labels.tolist() == [0, 1]
 
 
 def clouds(seed, number):
@@ -270,14 +270,14 @@ def test_cells_keep_their_names_and_take_the_answer_into_their_file(trained, cap
     assert rows[-1]["unknown"] == "True"
     assert [row["unknown"] for row in rows].count("True") <= 2
     ask(capsys, trained.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
-    found = anndata.read_h5ad(tmp_path / "out.h5ad")
-    assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
+    predicted = anndata.read_h5ad(tmp_path / "out.h5ad")
+    assert [*predicted.obs["curvfed_label"]] == [row["class"] for row in rows]
     np.testing.assert_allclose(
-        found.obs["curvfed_probability"], [float(row["probability"]) for row in rows], atol=1e-6
+        predicted.obs["curvfed_probability"], [float(row["probability"]) for row in rows], atol=1e-6
     )
-    assert [*found.obs["curvfed_unknown"]] == [row["unknown"] == "True" for row in rows]
-    assert [*found.obs["batch"]] == ["b1"] * len(points)
-    assert np.array_equal(found.obsm["X_poincare"], points)
+    assert [*predicted.obs["curvfed_unknown"]] == [row["unknown"] == "True" for row in rows]
+    assert [*predicted.obs["batch"]] == ["b1"] * len(points)
+    assert np.array_equal(predicted.obsm["X_poincare"], points)
 
 
 def test_a_copy_is_of_cells_alone(trained, capsys, tmp_path):

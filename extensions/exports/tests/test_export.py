@@ -98,9 +98,8 @@ def test_images_and_points_of_any_number(suffix, own_home, tmp_path):
             table = trained.predict(inputs)
             error = np.abs(probabilities.max(axis=1) - table["probability"].to_numpy())
             assert error.max() <= exports.LIMIT
-            assert [flags.tolist() for flags in unknown] == [
-                table[name].tolist() for name in ("unknown",) if name in table
-            ]
+            expected = [table[name].tolist() for name in ("unknown",) if name in table]
+            assert [flags.tolist() for flags in unknown] == expected
     outside = np.array([[1.0, 0.1], [-3.0, 0.0], [np.nan, 0.0], [np.inf, 0.0]])
     assert answers(out, outside)[2].all()
 

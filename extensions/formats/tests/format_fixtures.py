@@ -24,9 +24,9 @@ SIZES = {"train": 60, "val": 15, "test": 21}
 def medmnist_arrays(shape: tuple[int, ...] = (8, 8), num_classes: int = 3) -> dict[str, np.ndarray]:
     """The arrays of a MedMNIST archive: labels (n, 1) of uint8."""
     arrays = {}
-    for seed, (part, size) in enumerate(SIZES.items()):
+    for seed, (split, size) in enumerate(SIZES.items()):
         images, labels = made(size, shape, num_classes, seed)
-        arrays |= {f"{part}_images": images, f"{part}_labels": labels[:, None].astype(np.uint8)}
+        arrays |= {f"{split}_images": images, f"{split}_labels": labels[:, None].astype(np.uint8)}
     return arrays
 
 
@@ -87,9 +87,9 @@ def write_cifar100(folder: Path) -> Path:
     path = folder / "cifar-100-python"
     names = {"fine_label_names": ["apple", "bee", "cup"], "coarse_label_names": ["a", "b"]}
     write_batch(path / "meta", names)
-    for part, size in (("train", 75), ("test", 21)):
+    for split, size in (("train", 75), ("test", 21)):
         coarse = {"coarse_labels": [0] * size, "filenames": ["a.png"] * size}
-        write_batch(path / part, cifar_batch(size, "fine_labels", 3, size) | coarse)
+        write_batch(path / split, cifar_batch(size, "fine_labels", 3, size) | coarse)
     return path
 
 
@@ -131,7 +131,8 @@ def write_ogb(root: Path, seed: int = 0, folder: str = "ogb") -> dict[str, NDArr
     As in the original: an edge stands in one direction, features are real numbers of six decimals,
     one split of all nodes. To be coped with: a self-loop.
     """
-    graph, rng = planted(seed), np.random.default_rng(seed + 1)
+    graph = planted(seed)
+    rng = np.random.default_rng(seed + 1)
     edges = rng.permuted(np.array([*sorted(graph.edges), (3, 3)]), axis=1)
     train, valid, test = np.split(rng.permutation(PLANTED_NODES), [340, 460])
     tables = {

@@ -37,10 +37,11 @@ def test_ogbn_arxiv(tmp_path):
     assert graph.edge_index.T.tolist() == tables["raw/edge"].tolist()
     pairs = sorted([i, j] for edge in planted().edges for i, j in (edge, edge[::-1]))
     assert clean_edges(graph.edge_index.numpy(), PLANTED_NODES).T.tolist() == pairs
-    for mask, part in zip(graph.split.masks, ("train", "valid", "test"), strict=True):
+    for mask, split in zip(graph.split.masks, ("train", "valid", "test"), strict=True):
         assert mask.shape == (PLANTED_NODES, 1)
-        assert mask[:, 0].nonzero()[:, 0].tolist() == tables[f"split/time/{part}"].tolist()
-    assert (graph.class_names, graph.metric) == (("0", "1", "2"), "accuracy")
+        assert mask[:, 0].nonzero()[:, 0].tolist() == tables[f"split/time/{split}"].tolist()
+    assert graph.class_names == ("0", "1", "2")
+    assert graph.metric == "accuracy"
 
 
 @pytest.mark.parametrize("seed", [0, 7])
@@ -50,10 +51,9 @@ def test_the_time_split_is_that_of_every_seed(tmp_path, seed):
         0, 1
     )
     nodes = sorted(planted().main)
-    for mask, part in ((graph.train, "train"), (graph.val, "valid"), (graph.test, "test")):
-        assert {nodes[place] for place in mask.nonzero()[:, 0].tolist()} == planted().main & set(
-            tables[f"split/time/{part}"].tolist()
-        )
+    for mask, split in ((graph.train, "train"), (graph.val, "valid"), (graph.test, "test")):
+        expected = planted().main & set(tables[f"split/time/{split}"].tolist())
+        assert {nodes[place] for place in mask.nonzero()[:, 0].tolist()} == expected
 
 
 @pytest.fixture

@@ -55,8 +55,8 @@ def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     copy = path.rename(path.with_name(f"new{path.suffix}"))
     assert len(run.predict(copy)) == EXAMPLES
     # The same files as the own data of two nodes.
-    own = curvfed.simulate("fedavg", data=[copy, copy], **keys | {"num_supernodes": 2})
-    assert own.summary["personal_accuracy_mean"] is not None
+    result = curvfed.simulate("fedavg", data=[copy, copy], **keys | {"num_supernodes": 2})
+    assert result.summary["personal_accuracy_mean"] is not None
 
 
 def test_a_path_in_the_data_folder(own_home, tmp_path, capsys):
@@ -78,8 +78,8 @@ def test_saved_points(own_home, tmp_path, capsys):
     run = curvfed.simulate("hull", dataset=path, num_supernodes=2, quiet=True)
     assert run.summary["global_accuracy"] > 0.8
     assert len(run.predict(path)) == EXAMPLES
-    own = curvfed.simulate("hull", data=[path, path], quiet=True)
-    assert own.summary["status"] == "completed"
+    result = curvfed.simulate("hull", data=[path, path], quiet=True)
+    assert result.summary["status"] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_ogb(write, own_home, tmp_path, capsys):
     copy = path.rename(path.with_name("new"))
     num_examples = 640 if write is write_citations else EXAMPLES
     assert len(run.predict(copy)) == num_examples
-    own = curvfed.simulate("fedavg", data=[copy, copy], **keys)
-    assert own.summary["personal_accuracy_mean"] is not None
+    result = curvfed.simulate("fedavg", data=[copy, copy], **keys)
+    assert result.summary["personal_accuracy_mean"] is not None
 
 
 DECISIONS = {

@@ -105,8 +105,10 @@ def test_points_that_are_saved_again_are_read_again(tmp_path):
     points = PointDataset(PointSpec(str(path), tmp_path))
     before = points.pooled()
     columns = {"emb": 75 * [[0.1, 0.2]], "label": [number % 2 for number in range(75)]}
-    again = save(tmp_path / "again", {"train": dataset(columns, {"emb": PAIR, "label": NUMBER})})
-    for file in (again / "train").iterdir():
+    saved_again = save(
+        tmp_path / "again", {"train": dataset(columns, {"emb": PAIR, "label": NUMBER})}
+    )
+    for file in (saved_again / "train").iterdir():
         (path / "train" / file.name).write_bytes(file.read_bytes())
     assert points.pooled().digest != before.digest
 

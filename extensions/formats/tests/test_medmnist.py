@@ -24,11 +24,11 @@ def test_images_labels_and_parts(tmp_path, shape):
     arrays = medmnist_arrays(shape)
     raw = read(tmp_path, arrays)
     assert raw.class_names == ("0", "1", "2")
-    for role, part in ((TRAIN, "train"), (VAL, "val"), (TEST, "test")):
+    for role, split in ((TRAIN, "train"), (VAL, "val"), (TEST, "test")):
         numbers = np.flatnonzero(raw.roles == role)
-        assert len(numbers) == SIZES[part]
-        assert raw.labels[numbers].tolist() == arrays[f"{part}_labels"][:, 0].tolist()
-        images = torch.from_numpy(arrays[f"{part}_images"].reshape(SIZES[part], 8, 8, -1))
+        assert len(numbers) == SIZES[split]
+        assert raw.labels[numbers].tolist() == arrays[f"{split}_labels"][:, 0].tolist()
+        images = torch.from_numpy(arrays[f"{split}_images"].reshape(SIZES[split], 8, 8, -1))
         assert torch.equal(raw.read(numbers, 0, 0), images.permute(0, 3, 1, 2))
 
 
@@ -80,7 +80,7 @@ def test_what_is_refused(tmp_path, key):
 def test_a_damaged_archive(tmp_path):
     path = tmp_path / "own.npz"
     np.savez_compressed(path, **medmnist_arrays())
-    whole = path.read_bytes()
-    path.write_bytes(whole[:200] + bytes(2000) + whole[2200:])
+    content = path.read_bytes()
+    path.write_bytes(content[:200] + bytes(2000) + content[2200:])
     with refuses("unreadable", "own.npz"):
         read_images(path)

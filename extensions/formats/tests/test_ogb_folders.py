@@ -19,7 +19,8 @@ def read(path):
 def test_graphs_atoms_and_classes(tmp_path):
     tables = molecule_tables()
     raw = read(write_molecules(tmp_path))
-    assert (raw.class_names, raw.metric) == (("0", "1"), "roc_auc")
+    assert raw.class_names == ("0", "1")
+    assert raw.metric == "roc_auc"
     assert raw.labels.tolist() == tables["raw/graph-label"].tolist()
     assert torch.bincount(raw.graph_of_node).tolist() == tables["raw/num-node-list"].tolist()
     assert raw.edge_index.shape[1] == 2 * len(tables["raw/edge"])
@@ -34,9 +35,9 @@ def test_the_split_is_the_files(tmp_path):
     path = write_molecules(tmp_path)
     for seed in (0, 1):
         client = GraphDataset(GraphSpec(str(path), tmp_path, seed=seed)).own(path)
-        for mask, part in ((client.train, "train"), (client.val, "valid"), (client.test, "test")):
+        for mask, split in ((client.train, "train"), (client.val, "valid"), (client.test, "test")):
             members = np.flatnonzero(mask.numpy()).tolist()
-            assert members == sorted(tables[f"split/scaffold/{part}"].tolist())
+            assert members == sorted(tables[f"split/scaffold/{split}"].tolist())
     spec = GraphSpec(str(path), tmp_path)
     clients = [GraphDataset(spec, tmp_path / "cache").client(number, 3) for number in range(3)]
     assert sum(int(client.test.sum()) for client in clients) == 21
