@@ -49,8 +49,8 @@ ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
     " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
     " h, w, c) of uint8 or a list of them or of Pillow's, a list of pairs of image and label, such"
-    " as list(dataset) of torchvision's, (points, labels) with points (n, 2); or a"
-    " Dataset of Hugging Face's datasets with a column of images or points and one of classes"
+    " as list(dataset) of torchvision's, (points, labels) with points (n, 2)"
+    f"{''.join(f'; or {form.objects_hint}' for form in FORMATS if form.objects)}"
     f"{''.join(f'; or {kind.memory_hint}' for kind in ADDED.values())}"
 )
 
