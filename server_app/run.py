@@ -14,7 +14,7 @@ from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import MODEL_CODE, RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
-from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, at_the_end, warnings
+from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.privacy_accountant import promise
@@ -135,6 +135,7 @@ class Run:
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}  # warnings of the secure sums, by key
+        self._run_warnings: RunWarnings | None = None
         self._warned = set(LOGGED_AT_ONCE)
 
     def extra_metrics(self) -> dict[str, Any]:
@@ -181,9 +182,9 @@ class Run:
         figures = summary(
             self.config, self.state, self.federation, self.extra_metrics(), self.settings
         )
-        warnings_by_key = self._warnings()
-        figures["warnings"] = list(warnings_by_key.values())
-        figures["warning_keys"] = list(warnings_by_key)
+        warnings = self.warnings()
+        figures["warnings"] = list(warnings.values())
+        figures["warning_keys"] = list(warnings)
         return figures
 
     def connect(self) -> None:
@@ -197,22 +198,32 @@ class Run:
             self.config = self.directory.note_own_data()
         before = flatten(self.config)
         self.config = resolve_defaults(self.config, self.federation.facts.task)
+        self.note_data()
         chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
         if self.config.dp.unit != "none":
             log.info("differential privacy: %s", promise(self.config.dp))
         self.warn()
 
+    def note_data(self) -> None:
+        """Find the warnings of the clients' data; again when a checkpoint is loaded."""
+        self._run_warnings = RunWarnings(self.config, self.federation, self.state.examples)
+
     def warn(self) -> None:
         """Log the warnings that are new."""
-        for key, text in self._warnings().items():
+        for key, text in self.warnings().items():
             if key not in self._warned:
                 log.warning("%s", text)
                 self._warned.add(key)
 
-    def _warnings(self) -> dict[str, str]:
-        at_end = at_the_end(self.config, self.federation, self.state) if self.is_scored else {}
-        return warnings(self.config, self.federation, self.state) | self.notes | at_end
+    def warnings(self) -> dict[str, str]:
+        """The warnings of the run so far: sentences by key."""
+        if self._run_warnings is None:
+            return {}
+        texts = self._run_warnings.so_far(self.state) | self.notes
+        if self.is_scored:
+            texts |= at_the_end(self.config, self.federation, self.state)
+        return texts
 
     def header(self, phase: str, number: int = 0) -> Header:
         """The header of a phase's messages."""
@@ -248,7 +259,8 @@ class Run:
         if answer.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
         self.directory.append(row, answer.client_rows(weights or {}))
-        self.sinks.add(row)
+        if self.sinks.names:
+            self.sinks.add(row)
 
     def forget_calibration(self) -> None:
         """Drop the classifier of an earlier calibration, which belongs to another model, or at
