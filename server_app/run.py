@@ -69,7 +69,13 @@ def check_enough(answer: Answer, min_replies: int) -> None:
 
 
 class Progress:
-    """Logs the number of the round and of all rounds."""
+    """Logs the number of the round and of all rounds.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of all rounds.
+    """
 
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
@@ -83,6 +89,11 @@ class Progress:
             place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
             log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
 
+    def count(self, header: Header, done: int, total: int) -> None:
+        """Log the replies so far in a slow phase."""
+        if time.monotonic() - self._said >= PHASE_SILENCE:
+            self.say(header.round, f"{header.phase}: {done} of {total} clients")
+
 
 class Run:
     """A run, as its loop and its callbacks share it.
@@ -95,6 +106,8 @@ class Run:
 
     Attributes
     ----------
+    name : str
+        Its name.
     requested : RunConfig
         The configuration that the run was started with; `config` has further values resolved.
     state : State
@@ -121,6 +134,7 @@ class Run:
         self.requested = config
         self.grid = grid
         self.directory = directory
+        self.name = directory.name
         self.state = State()
         self.sinks = Sinks(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
@@ -227,7 +241,7 @@ class Run:
 
     def header(self, phase: str, number: int = 0) -> Header:
         """The header of a phase's messages."""
-        return Header(self.directory.name, phase, number)
+        return Header(self.name, phase, number)
 
     def record(
         self,
