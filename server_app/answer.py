@@ -214,7 +214,9 @@ class Answer:
                 means[name] = mean
         number = max(len(self.replies), 1)
         down = sum(self.bytes_down[partition] for partition in self.replies)
-        reasons = "; ".join(reason_texts(self.reasons))
+        reasons = ""
+        if self.reasons:
+            reasons = one_line("; ".join(reason_texts(self.reasons)), _MAX_REASONS)
         return {
             "round": self.header.round,
             "phase": self.header.phase,
@@ -225,7 +227,7 @@ class Answer:
             "bytes_up": sum(self.bytes_up.values()) / number,
             "bytes_down": down / number,
             "seconds_training": seconds * trained,
-            "reasons": one_line(reasons, _MAX_REASONS),
+            "reasons": reasons,
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:

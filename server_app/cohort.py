@@ -196,7 +196,9 @@ class Cohort(ABC):
             replies[client] = replace(reply, arrays=exact)
             # A resumed run lacks the confusion counts; it has the bytes of an uninterrupted one.
             others = {name: value for name, value in reply.parts.items() if name != CONFUSION}
-            up[client] = run.precision.size(reply.arrays) + parts_size(others)
+            up[client] = run.precision.size(reply.arrays)
+            if others:
+                up[client] += parts_size(others)
         reasons = dict(sorted(reasons.items()))
         for client, reason in reasons.items():
             log.warning(

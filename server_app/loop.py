@@ -88,7 +88,8 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     started = time.monotonic()
     number = run.state.round + 1
     run.current_round = number
-    run.forget_calibration()
+    if run.calibrated or run.state.scored:
+        run.forget_calibration()
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))

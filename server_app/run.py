@@ -10,6 +10,7 @@ from flwr.serverapp import Grid
 
 from curvfed.server_app.answer import Answer, personal_figures
 from curvfed.server_app.client_history import note_lost
+from curvfed.server_app.directory import append
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import MODEL_CODE, RunDirectory
 from curvfed.server_app.directory.summary import summary
@@ -272,7 +273,8 @@ class Run:
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
         if answer.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
-        self.directory.append(row, answer.client_rows(weights or {}))
+        append(self.directory.path / "rounds.csv", [row])
+        append(self.directory.path / "clients.csv", answer.client_rows(weights or {}))
         if self.sinks.names:
             self.sinks.add(row)
 

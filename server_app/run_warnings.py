@@ -178,7 +178,7 @@ def _of_data(
         partition: description.statistics.get("num_train")
         for partition, description in federation.descriptions.items()
     }
-    sizes |= federation.examples | examples
+    sizes |= {**federation.examples, **examples}
     empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
     facts = federation.facts
     kind = KINDS[facts.task]

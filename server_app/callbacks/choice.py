@@ -9,7 +9,7 @@ import numpy as np
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback, GlobalScore
-from curvfed.server_app.client_history import note_absences, note_answers, note_training
+from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort, Question, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.federation import nodes_can_join
@@ -116,8 +116,7 @@ class ClientHistory(Callback):
             state.stamps[partition] = completed.number
             if answer.cohort is None:
                 state.examples[partition] = reply.num_examples
-        note_training(state, answer, self.run.federation)
-        note_absences(state, completed.clients, answer)
+        note_training(state, completed.clients, answer, self.run.federation)
         self.run.warn()
         if len(completed.clients) == len(self.run.federation.nodes):
             # Every client had a request, so a client that failed has no score in this round.

@@ -261,7 +261,7 @@ def decode_request(content: RecordDict) -> Request:
         facts,
         arrays,
         fixed,
-        _parts(content),
+        _parts(content) if _PARTS in content else {},
         holders,
     )
 
@@ -315,7 +315,9 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
         if received != value:
             raise MessageError(f"the reply has {name} {received}, expected {value}", key="header")
     partition = entry(record, "partition", int)
-    error = one_line(entry(record, "error", str))
+    error = entry(record, "error", str)
+    if error:
+        error = one_line(error)
     description = None
     if header.phase == DESCRIBE and not error:
         description = _description(content, partition)
@@ -339,7 +341,7 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
         num_examples=num_examples,
         arrays=decode_arrays(arrays, precision),
         metrics={name: float(item) for name, item in numbers},
-        parts=_parts(content),
+        parts=_parts(content) if _PARTS in content else {},
         restored=restored,
     )
 

@@ -162,7 +162,8 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
     state = State()
     for number, score in enumerate((0.9, 0.1), 1):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
-        note_training(state, Answer(reply.header, {0: reply}, {}, {}, {}, {}), described(num_test))
+        answer = Answer(reply.header, {0: reply}, {}, {}, {}, {})
+        note_training(state, [0], answer, described(num_test))
     found = RunWarnings(parse({"method": "fedavg"}), described(num_test), {}).so_far(state)
     assert bool(found) == told
 
