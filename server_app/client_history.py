@@ -103,15 +103,12 @@ def note_lengths(state: State, number: int, lengths: Mapping[int, float], bound:
         record["length"] = max(record["length"], min(length, LONGEST))
 
 
-def note_lost(state: State, answer: Answer) -> None:
-    """Record and log clients that lost their personal parameters, and the round they restored."""
-    for partition, reply in answer.replies.items():
-        if reply.restored is None:
-            continue
-        loss = {"round": state.stamps.get(partition, 0), "from": reply.restored}
-        if loss != state.lost.get(partition):
-            state.lost[partition] = loss
-            log.warning("%s", lost_text(partition, loss))
+def note_lost(state: State, partition: int, restored: int) -> None:
+    """Record and log that a client lost its personal parameters, and the round it restored."""
+    loss = {"round": state.stamps.get(partition, 0), "from": restored}
+    if loss != state.lost.get(partition):
+        state.lost[partition] = loss
+        log.warning("%s", lost_text(partition, loss))
 
 
 def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: str) -> None:

@@ -262,10 +262,11 @@ class Run:
         in_round : bool
             Whether it counts as a round's traffic, or as that of a one-shot run.
         """
-        for partition, measured in answer.scores.items():
-            if measured:
-                self.state.latest[partition] = dict(measured)
-        note_lost(self.state, answer)
+        for partition, reply in answer.replies.items():
+            if reply.metrics:
+                self.state.latest[partition] = dict(reply.metrics)
+            if reply.restored is not None:
+                note_lost(self.state, partition, reply.restored)
         if answer.cohort:
             self.state.cohort = dict(answer.cohort)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
