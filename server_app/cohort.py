@@ -178,22 +178,12 @@ class Cohort(ABC):
                 without_keys.add(client)
                 reasons[client] = "it lacks the keys of its group"
                 continue
+            expected = template(client) if template else {}
             try:
-                expected = template(client) if template else {}
-                _check_form(reply, client, sent[client].request.stamp, expected)
-                check_sent(reply.metrics)
-                check(reply)
+                replies[client] = _accepted(reply, client, sent[client], expected, check)
             except MessageError as error:
                 reasons[client] = str(error)
                 continue
-            # The model was rounded when it was sent. With the rounding errors added, the difference
-            # from the exact model is the change that the client made.
-            errors = sent[client].errors
-            exact = {
-                name: array + errors[name] if name in errors else array
-                for name, array in reply.arrays.items()
-            }
-            replies[client] = replace(reply, arrays=exact)
             # A resumed run lacks the confusion counts; it has the bytes of an uninterrupted one.
             others = {name: value for name, value in reply.parts.items() if name != CONFUSION}
             up[client] = run.precision.size(reply.arrays)
@@ -341,10 +331,18 @@ class OpenCohort(Cohort):
             question.check(Statistics(dict(reply.arrays), claim, reply.metrics))
 
 
-def _check_form(reply: Reply, partition: int, stamp: int, expected: Arrays) -> None:
-    """Refuse a reply of another client, from another personal state than `stamp`, or with other
-    arrays than the expected ones; and negative running variances, a single one of which would
-    spoil the average."""
+def _accepted(reply: Reply, partition: int, sent: Sent, expected: Arrays, check: Check) -> Reply:
+    """A valid reply, with the rounding errors of the model that was sent: the difference from the
+    exact model is then the change that the client made.
+
+    Raises
+    ------
+    MessageError
+        If it is that of another client, or starts from another personal state; or if its arrays,
+        figures or other values are not allowed. A single negative running variance would spoil the
+        average.
+    """
+    stamp = sent.request.stamp
     if reply.partition != partition:
         raise MessageError(
             f"it has changed its partition-id to {reply.partition}", key="other-partition"
@@ -358,6 +356,15 @@ def _check_form(reply: Reply, partition: int, stamp: int, expected: Arrays) -> N
     for name, array in reply.arrays.items():
         if name.endswith("running_var") and (array < 0).any():
             raise MessageError(f"{name} has negative variances", key="negative-variance")
+    check_sent(reply.metrics)
+    check(reply)
+    if not sent.errors:
+        return reply
+    exact = {
+        name: array + sent.errors[name] if name in sent.errors else array
+        for name, array in reply.arrays.items()
+    }
+    return replace(reply, arrays=exact)
 
 
 def _check_confusion(run: Run, reply: Reply) -> None:
