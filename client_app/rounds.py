@@ -15,6 +15,7 @@ from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, Request
@@ -40,7 +41,7 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     dict
         The fields of the `Reply`, apart from its header and partition.
     """
-    if client.is_masked:
+    if client.is_masked and is_masked(client.config, request.header.phase):
         from curvfed.client_app.masked_replies import masked_contribution
 
         return masked_contribution(work, client, request, state)
