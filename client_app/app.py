@@ -19,7 +19,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
-from curvfed.client_app.resources import memory_errors
+from curvfed.client_app.resources import memory_error
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.holders import sums_by_name
@@ -194,14 +194,6 @@ INTERVALS = {
 """Phases after the last round, with the key of the interval, in rounds, at which they also come."""
 
 
-def _is_due(config: RunConfig, phase: str, round: int) -> bool:
-    """Whether the run's configuration has this phase after this round."""
-    if phase not in INTERVALS or config.may_stop_early or round == config.num_rounds:
-        return True
-    interval = getattr(config, INTERVALS[phase])
-    return bool(interval and round % interval == 0)
-
-
 def check_phase(
     phase: str, message_type: str, client: Client, phases: Collection[str], round: int
 ) -> None:
@@ -232,14 +224,16 @@ def check_phase(
             f' "{client.config.method}"',
             key="phase",
         )
-    if not client.method.is_one_shot and not _is_due(client.config, phase, round):
-        raise ConfigError(
-            f'phase "{phase}" of round {round} is not due in a run of num-rounds ='
-            f" {client.config.num_rounds}",
-            key="phase",
-        )
-    is_open = phase in TARGETS and not is_masked(client.config, phase)
-    if client.node.secure_sum and is_open:
+    config = client.config
+    if phase in INTERVALS and not (client.method.is_one_shot or config.may_stop_early):
+        interval = getattr(config, INTERVALS[phase])
+        if round != config.num_rounds and not (interval and round % interval == 0):
+            raise ConfigError(
+                f'phase "{phase}" of round {round} is not due in a run of num-rounds ='
+                f" {config.num_rounds}",
+                key="phase",
+            )
+    if client.node.secure_sum and phase in TARGETS and not is_masked(config, phase):
         raise ConfigError(
             f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
             " unmasked",
@@ -252,7 +246,9 @@ def _answer(message: Message, context: Context) -> Message:
     contains no data."""
     header = Header("", "", 0)
     partition = -1
-    client = None
+    config: RunConfig | None = None
+    node: Node | None = None
+    client: Client | None = None
     node_config = dict(context.node_config)
     if is_real(node_config):
         log_to_stdout()
@@ -262,7 +258,7 @@ def _answer(message: Message, context: Context) -> Message:
         config = _config(tuple(context.run_config.items()))
         partition = partition_of(node_config)
         node = Node.read(node_config)
-        with own_settings(), memory_errors(config, node):
+        with own_settings():
             client = get_client(config, header.run, node)
             handlers = OF_ONE_SHOT if client.method.is_one_shot else OF_ROUNDS
             check_phase(header.phase, message.metadata.message_type, client, handlers, header.round)
@@ -276,9 +272,13 @@ def _answer(message: Message, context: Context) -> Message:
             fields = handler(client, request, context.state) | {"restored": client.restored}
         reply = Reply(header, partition, **fields)
         return Message(encode_reply(reply, client.precision), reply_to=message)
-    except SafeError as error:
-        reason = _note_error(error, header, partition, node_config)
     except Exception as error:
+        foreseen = error if isinstance(error, SafeError) else None
+        if foreseen is None and config is not None and node is not None:
+            foreseen = memory_error(error, config, node)
+        if foreseen is not None:
+            reason = _note_error(foreseen, header, partition, node_config)
+            return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
         log.error(
             "partition %d, %s of round %d failed\n%s",
             partition,

@@ -10,7 +10,7 @@ from torch import Tensor
 from curvfed.client_app.data import check_fits, load_data, make_task, statistics
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
-from curvfed.client_app.personal import ClientFiles, state_folder
+from curvfed.client_app.personal import TRAINED, ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.learner import Local
@@ -79,6 +79,14 @@ class Client:
         started from, 0 for a fresh one.
     is_private : bool
         Whether the run has `dp.unit`.
+    is_masked : bool
+        Whether the run has secure sums.
+    is_stateful : bool
+        Whether this client has personal state; known once the model is set up, as the next two.
+    keeps_optimizer : bool
+        Whether the optimiser's moments are part of it.
+    kept_optimizer : NamedOptimizer or None
+        The optimiser, if its moments are.
     private_rounds : PrivateRounds or None
         With `dp.unit = record`.
     vectors : Store
@@ -125,6 +133,7 @@ class Client:
         self.data = load_data(config, node, self.ledger)
         self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
         self.config = resolve_defaults(config, self.data.task)
+        self.is_masked = self.config.is_masked
         self.device = device_of(config, node)
         binding = {
             "run": run,
@@ -198,9 +207,13 @@ class Client:
         """
         phase = request.header.phase
         holders = request.holders
-        is_sum = phase != HOLDERS and is_masked(self.config, phase)
-        is_uncounted = holders is None and self.node.min_holders != 1
-        if is_sum and is_uncounted and sums_by_name(self.config):
+        is_uncounted = holders is None and self.is_masked and phase != HOLDERS
+        if (
+            is_uncounted
+            and is_masked(self.config, phase)
+            and self.node.min_holders != 1
+            and sums_by_name(self.config)
+        ):
             raise ConfigError(
                 "this node sums nothing of single classes or entities before the members that have"
                 " each are counted: [sums] min-holders = 1 in its policy would allow it",
@@ -238,7 +251,8 @@ class Client:
         self.model = fitting_model(spec, self.config, self.data, self.device)
         self.task = make_task(self.data, self.config, classes, self.device, self.model)
         self.parameters = dict(self.model.named_parameters())
-        self.precision = Precision(self.config.wire_precision, rounded_names(self.model))
+        if self.config.wire_precision != "float32":
+            self.precision = Precision(self.config.wire_precision, rounded_names(self.model))
         self.tensors = named_state(self.model)
         self.fixed = {
             name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)
@@ -276,25 +290,15 @@ class Client:
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
+        self.keeps_optimizer = self.config.optimizer_state == "kept"
+        if self.config.optimizer_state == "personal":
+            self.keeps_optimizer = not self.trained.keys().isdisjoint(self.personal)
+        self.kept_optimizer: NamedOptimizer | None = None
+        if self.keeps_optimizer:
+            self.kept_optimizer = self.optimizer
+        self.is_stateful = bool(self.personal) or self.keeps_optimizer
         self._ready_for = (facts, self.holders)
         self._stamp = None
-
-    @property
-    def is_stateful(self) -> bool:
-        """Whether this client has personal state."""
-        return bool(self.personal) or self.keeps_optimizer
-
-    @property
-    def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments are part of the personal state."""
-        if self.config.optimizer_state == "personal":
-            return not self.trained.keys().isdisjoint(self.personal)
-        return self.config.optimizer_state == "kept"
-
-    @property
-    def kept_optimizer(self) -> NamedOptimizer | None:
-        """The optimiser, if its moments are part of the personal state."""
-        return self.optimizer if self.keeps_optimizer else None
 
     def _restore(self, stamp: int) -> None:
         self._stamp = None
@@ -395,12 +399,14 @@ class Client:
 
     def commit(self, round_number: int, base: int) -> None:
         """Store the personal state of this round, and keep that of round `base`, which the server
-        may still request."""
+        may still request. A real node notes that it has trained."""
         if self.is_stateful:
             self.files.save(round_number, self.personal, self.kept_optimizer, base)
         # A fifth of the memory of a client that waits for its next round.
         self.model.zero_grad(set_to_none=True)
         self._stamp = round_number
+        if self.node.is_real:
+            self.files.notes.write(TRAINED, [1])
 
     def scores(self) -> dict[str, float]:
         """Validation and test scores of the model that this client uses; empty in a private run,

@@ -23,8 +23,9 @@ _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
 
 def get_client(config: RunConfig, run: str, node: Node) -> Client:
-    """The client of the run and node in this process, set up at the first call."""
-    key = (config, run, node.identity)
+    """The client of the run and node in this process, set up at the first call; the same for nodes
+    that are configured alike, have equal policies and the same data in memory."""
+    key = (config, run, node.model_dump_json(exclude={"data"}), id(node.data))
     client = _clients.get(key)
     if client is None:
         client = _clients[key] = Client(config, run, node)

@@ -23,6 +23,9 @@ PARAMETER = "parameter/"
 OPTIMIZER = "optimizer/"
 """Prefixes of the names of personal tensors and of the optimiser's tensors."""
 
+TRAINED = "trained"
+"""Name of a real node's note that it has trained in a run."""
+
 STATE_HINT = "give the run another run-name, or this node another state-path"
 """The remedy if the stored state belongs to another client."""
 

@@ -1,10 +1,8 @@
 """Checks whether a run fits into memory before its model is built, and errors if memory runs
 out."""
 
-import contextlib
 import resource
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
+from curvfed.tasks.errors import SafeError
 
 REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 
@@ -122,24 +121,18 @@ def is_about_memory(error: Exception) -> bool:
     return is_known or any(sign in str(error).lower() for sign in SIGNS)
 
 
-@contextlib.contextmanager
-def memory_errors(config: RunKeys, node: Node) -> Iterator[None]:
-    """Within the block, an error about memory becomes one with a public text.
-
-    Raises
-    ------
-    TrainingError
-    """
+def memory_error(error: Exception, config: RunKeys, node: Node) -> SafeError | None:
+    """An error about memory as one with a public text; None for other errors."""
+    if not isinstance(error, MemoryError | RuntimeError) or not is_about_memory(error):
+        return None
     try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not is_about_memory(error):
-            raise
-        raise TrainingError(
-            f"device {device_of(config, node)} ran out of memory at batch-size ="
-            f" {config.batch_size}; use {REMEDIES}",
-            key="no-memory",
-        ) from None
+        device = device_of(config, node)
+    except ConfigError as absent:
+        return absent
+    return TrainingError(
+        f"device {device} ran out of memory at batch-size = {config.batch_size}; use {REMEDIES}",
+        key="no-memory",
+    )
 
 
 def check_memory(config: RunConfig, number: int) -> None:

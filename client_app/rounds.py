@@ -2,7 +2,6 @@
 examples, and contributes the result, in the open or masked."""
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +11,14 @@ from torch import Tensor, nn
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, Work
 from curvfed.client_app.data import check_class_sizes, has_small_class
-from curvfed.client_app.start import TRAINED, check_start
+from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
+from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, Request
 
 if TYPE_CHECKING:
     from curvfed.client_app.private_rounds import PrivateRounds
@@ -29,8 +28,8 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     """Do the work of a phase, and contribute the result.
 
     In a secure sum the client first reads its peers' texts, and works only if it has the keys of
-    the group and has not answered before. The personal state of a round is stored before its reply
-    is made.
+    the group and has not answered before. The work of training stores the personal state before it
+    makes the contribution.
 
     Parameters
     ----------
@@ -42,29 +41,22 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     dict
         The fields of the `Reply`, apart from its header and partition.
     """
-    if is_masked(client.config, request.header.phase):
+    if client.is_masked and is_masked(client.config, request.header.phase):
         from curvfed.client_app.masked_replies import masked_contribution
 
-        return masked_contribution(partial(_work, work), client, request, state)
-    contribution = _work(work, client, request)
+        return masked_contribution(work, client, request, state)
+    contribution = work(client, request)
     fields = {
         "arrays": contribution.arrays,
         "num_examples": contribution.weight,
         "metrics": contribution.figures,
     }
-    if contribution.scored is not None:
-        fields |= _confusion(client, request, contribution.scored)
+    is_last = request.header.round == client.config.num_rounds or (
+        request.parts.get(LAST_ROUND) is True and client.config.may_stop_early
+    )
+    if contribution.scored is not None and is_last:
+        fields |= _confusion(client, contribution.scored)
     return fields
-
-
-def _work(work: Work, client: Client, request: Request) -> Contribution:
-    """The contribution, once the personal state of a round is stored."""
-    contribution = work(client, request)
-    if request.header.phase == TRAIN:
-        client.commit(request.header.round, base=request.stamp)
-        if client.node.is_real:
-            client.files.notes.write(TRAINED, [1])
-    return contribution
 
 
 def train(client: Client, request: Request) -> Contribution:
@@ -92,6 +84,7 @@ def train(client: Client, request: Request) -> Contribution:
             " needs share-statistics",
             key="private-statistics",
         )
+    client.commit(request.header.round, base=request.stamp)
     return Contribution(
         learner.share(),
         client.task.num_examples,
@@ -115,6 +108,7 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
         private.store_reply(number, basis, arrays)
     else:
         received = prepare(client, request, stamp=number)
+        client.commit(number, base=request.stamp)
     figures: dict[str, float] = {}
     if client.task.num_examples:
         private.pay(number, arrays)
@@ -199,7 +193,8 @@ def prepare(client: Client, request: Request, stamp: int | None = None) -> Array
     client.learn_holders(request)
     client.prepare(request.required_facts, request.stamp if stamp is None else stamp)
     received = decode_arrays(request.arrays, client.precision)
-    check_start(client, request, received)
+    if client.node.is_real:
+        check_start(client, request, received)
     client.receive(received, decode_arrays(request.fixed))
     return received
 
@@ -213,13 +208,10 @@ def _curvature(client: Client) -> dict[str, float]:
     return {"curvature": number}
 
 
-def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
+def _confusion(client: Client, model: nn.Module) -> dict[str, Any]:
     """The confusion matrix on the test examples after the last round, if statistics may leave the
     client and every class has enough of them."""
-    is_last = request.header.round == client.config.num_rounds
-    if client.config.may_stop_early:
-        is_last = is_last or request.parts.get(LAST_ROUND) is True
-    if not is_last or not client.shares_statistics:
+    if not client.shares_statistics:
         return {}
     counts = client.task.confusion(model)
     class_sizes = np.bincount(counts[::3], counts[2::3]).tolist()

@@ -5,6 +5,7 @@ import numpy as np
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.policy import ANY
+from curvfed.client_app.personal import TRAINED
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation
@@ -17,11 +18,10 @@ CLOSE = 1e-2
 """Allowed distance from the seeded parameters, as a share of the array's largest entry: processors
 and versions of torch draw slightly different numbers, and the wire may round them."""
 
-TRAINED = "trained"
 SUMMED = "summed"
 SCORED = "scored"
-"""Names of a real node's notes about a run: whether it has trained, whether its sum of a one-shot
-run has left, and the digests of the models that it then scored."""
+"""Names of a real node's notes about a run: whether its sum of a one-shot run has left, and the
+digests of the models that it then scored."""
 
 MODELS_PER_SUM = 10
 """Maximum number of models of a one-shot run that a node scores: a resumed run may learn others

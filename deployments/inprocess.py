@@ -117,9 +117,16 @@ class InProcessGrid(Grid):
         """Let the next node work, and return its reply."""
         for message_id in message_ids:
             message = self._waiting.pop(message_id, None)
-            if message is not None:
-                reply = self._deliver(message)
-                return [] if reply is None else [reply]
+            if message is None:
+                continue
+            content = RecordDict({key: record.copy() for key, record in message.content.items()})
+            request = Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
+            reply: Message | None
+            if self._intercept is None:
+                reply = self._handle(request)
+            else:
+                reply = self._intercept(request, self._handle)
+            return [] if reply is None else [reply]
         return []
 
     def close(self) -> None:
@@ -131,13 +138,6 @@ class InProcessGrid(Grid):
         """Replies to all messages, in their order."""
         ids = list(self.push_messages(messages))
         return [reply for message_id in ids for reply in self.pull_messages([message_id])]
-
-    def _deliver(self, message: Message) -> Message | None:
-        content = RecordDict({key: record.copy() for key, record in message.content.items()})
-        request = Message(content=content, metadata=message.metadata)  # type: ignore[call-overload]
-        if self._intercept is None:
-            return self._handle(request)
-        return self._intercept(request, self._handle)
 
     def _handle(self, request: Message) -> Message:
         context = self._contexts[request.metadata.dst_node_id]

@@ -41,11 +41,6 @@ def mean_std(values: list[float]) -> tuple[float | None, float | None]:
     return (float(np.mean(values)), float(np.std(values))) if values else (None, None)
 
 
-def column(scores: Scores, name: str) -> list[float]:
-    """One score of the clients that have it, by ascending partition."""
-    return [measured[name] for _, measured in sorted(scores.items()) if name in measured]
-
-
 def personal_figures(
     scores: Scores, descriptions: Mapping[int, Description], cohort: CohortMeans | None = None
 ) -> dict[str, Any]:
@@ -83,10 +78,11 @@ def personal_figures(
 
 
 def _figure(scores: Scores, name: str, cohort: CohortMeans | None) -> Figure:
+    """A score over the clients that have it, by ascending partition."""
     if cohort is not None:
         mean, count = cohort.get(name, (None, 0))
         return Figure(mean, None, None, count)
-    values = column(scores, name)
+    values = [measured[name] for _, measured in sorted(scores.items()) if name in measured]
     mean, std = mean_std(values)
     lowest = sorted(values)[: math.ceil(len(values) / 10)]
     return Figure(mean, std, mean_std(lowest)[0], len(values))
@@ -207,14 +203,17 @@ class Answer:
         cohort = self.cohort
         figures = personal_figures(scores, federation.descriptions, cohort)
         figures.pop("metrics")  # figures of the whole run
-        seconds, trained = (cohort or {}).get("seconds", (sum(column(scores, "seconds")), 1))
-        means: dict[str, Any] = {name: mean_std(column(scores, name))[0] for name in MEANS}
-        for name, (mean, _) in (cohort or {}).items():
-            if name in MEANS:
-                means[name] = mean
+        means = {name: _figure(scores, name, cohort).mean for name in MEANS}
+        if cohort is None:
+            seconds = sum(scored["seconds"] for scored in scores.values() if "seconds" in scored)
+        else:
+            mean, trained = cohort.get("seconds", (0, 1))
+            seconds = mean * trained
         number = max(len(self.replies), 1)
         down = sum(self.bytes_down[partition] for partition in self.replies)
-        reasons = "; ".join(reason_texts(self.reasons))
+        reasons = ""
+        if self.reasons:
+            reasons = one_line("; ".join(reason_texts(self.reasons)), _MAX_REASONS)
         return {
             "round": self.header.round,
             "phase": self.header.phase,
@@ -224,8 +223,8 @@ class Answer:
             "dropped": len(self.reasons),
             "bytes_up": sum(self.bytes_up.values()) / number,
             "bytes_down": down / number,
-            "seconds_training": seconds * trained,
-            "reasons": one_line(reasons, _MAX_REASONS),
+            "seconds_training": seconds,
+            "reasons": reasons,
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:

@@ -30,15 +30,25 @@ ADVICE_LONG = (
 ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 
 
-def note_training(state: State, answer: Answer, federation: Federation) -> None:
-    """Update the state with the clients' steps, losses and accuracies of a training phase, and log
-    each client's first fall.
+def note_training(
+    state: State, clients: Iterable[int], answer: Answer, federation: Federation
+) -> None:
+    """Update the state with the steps, losses and accuracies of a training phase, and with the
+    clients that were asked to train and sent no valid reply; log each client's first fall.
 
     Parameters
     ----------
     state : State
-        Changed are `most_steps`, `largest_loss` and `courses`.
+        Changed are `most_steps`, `largest_loss`, `courses`, `train_requests` and `absences`.
+    clients : iterable of int
+        The partitions that were asked.
     """
+    for partition in clients:
+        state.train_requests[partition] = state.train_requests.get(partition, 0) + 1
+        if partition not in answer.replies:
+            absence = state.absences.get(partition, {"rounds": 0})
+            reason = answer.reasons.get(partition, "it dropped out of the secure sum")
+            state.absences[partition] = {"rounds": absence["rounds"] + 1, "reason": reason}
     name = "score" if federation.metric == "accuracy" else "accuracy"
     if answer.cohort is not None:  # a mean above one step needs a client with more than one
         mean_steps, _ = answer.cohort.get("steps", (0, 0))
@@ -94,25 +104,12 @@ def note_lengths(state: State, number: int, lengths: Mapping[int, float], bound:
         record["length"] = max(record["length"], min(length, LONGEST))
 
 
-def note_absences(state: State, cohort: Iterable[int], answer: Answer) -> None:
-    """Count for each client the rounds that asked it to train and those without a valid reply."""
-    for partition in cohort:
-        state.train_requests[partition] = state.train_requests.get(partition, 0) + 1
-        if partition not in answer.replies:
-            absence = state.absences.get(partition, {"rounds": 0})
-            reason = answer.reasons.get(partition, "it dropped out of the secure sum")
-            state.absences[partition] = {"rounds": absence["rounds"] + 1, "reason": reason}
-
-
-def note_lost(state: State, answer: Answer) -> None:
-    """Record and log clients that lost their personal parameters, and the round they restored."""
-    for partition, reply in answer.replies.items():
-        if reply.restored is None:
-            continue
-        loss = {"round": state.stamps.get(partition, 0), "from": reply.restored}
-        if loss != state.lost.get(partition):
-            state.lost[partition] = loss
-            log.warning("%s", lost_text(partition, loss))
+def note_lost(state: State, partition: int, restored: int) -> None:
+    """Record and log that a client lost its personal parameters, and the round it restored."""
+    loss = {"round": state.stamps.get(partition, 0), "from": restored}
+    if loss != state.lost.get(partition):
+        state.lost[partition] = loss
+        log.warning("%s", lost_text(partition, loss))
 
 
 def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: str) -> None:

@@ -7,13 +7,14 @@ of the contributions do not see the choice.
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from flwr.app import ArrayRecord
 
 from curvfed.server_app.answer import Answer, parts_size
-from curvfed.server_app.run import PHASE_SILENCE, Run, check_enough
+from curvfed.server_app.run import Run, check_enough
 from curvfed.strategies.base.figures import check_sent
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -24,7 +25,6 @@ from curvfed.strategies.wire.checks import (
     check_arrays,
     check_confusion,
     check_steps,
-    check_variances,
 )
 from curvfed.strategies.wire.codec import EXACT, encode_arrays
 from curvfed.strategies.wire.exchange import AWAY, exchange
@@ -92,6 +92,24 @@ class Question:
     is_recorded: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Sent:
+    """A request to a client as it is sent.
+
+    Attributes
+    ----------
+    request : Request
+    size : int
+        Bytes of its arrays and parts.
+    errors : dict of str to array
+        The rounding errors of its model.
+    """
+
+    request: Request
+    size: int
+    errors: Arrays = field(default_factory=dict)
+
+
 class Cohort(ABC):
     """Asks clients of a run, and gives their contributions.
 
@@ -138,19 +156,12 @@ class Cohort(ABC):
         """
         run = self.run
         nodes = run.federation.nodes
-        has_model = template is not None
-        models = {client: run.model.sent_to(client) if has_model else {} for client in clients}
-        requests = self._requests(header, models, parts, has_model)
-
-        def say(done: int, total: int) -> None:
-            text = f"{header.phase}: {done} of {total} clients"
-            run.progress.say(header.round, text, PHASE_SILENCE)
-
+        sent = self._requests(header, clients, parts, has_model=template is not None)
         received, failures, seconds = exchange(
             run.grid,
-            {nodes[client]: request for client, request in requests.items()},
+            {nodes[client]: to_client.request for client, to_client in sent.items()},
             run.config.round_timeout,
-            say,
+            partial(run.progress.count, header),
             run.precision,
         )
         failed = {
@@ -159,50 +170,42 @@ class Cohort(ABC):
         reasons = {client: str(error) for client, error in failed.items()}
         away = {client for client, error in failed.items() if error.kind in AWAY}
         replies: dict[int, Reply] = {}
+        up: dict[int, int] = {}
         without_keys = set()
-        rounding_errors = {key: run.precision.lost(model) for key, model in _distinct(models)}
         for client in sorted(set(clients) - reasons.keys()):
             reply = received[nodes[client]]
+            if WITHOUT_KEYS in reply.parts:
+                without_keys.add(client)
+                reasons[client] = "it lacks the keys of its group"
+                continue
+            expected = template(client) if template else {}
             try:
-                if WITHOUT_KEYS in reply.parts:
-                    without_keys.add(client)
-                    raise MessageError("it lacks the keys of its group", key="without-keys")
-                _check_sender(reply, client, requests[client].stamp)
-                check_arrays(reply.arrays, template(client) if template else {})
-                check_variances(reply.arrays)
-                check_sent(reply.metrics)
-                check(reply)
+                replies[client] = _accepted(reply, client, sent[client], expected, check)
             except MessageError as error:
                 reasons[client] = str(error)
                 continue
-            # The model was rounded when it was sent. With the rounding errors added, the difference
-            # from the exact model is the change that the client made.
-            errors = rounding_errors[id(models[client])]
-            exact = {
-                name: array + errors[name] if name in errors else array
-                for name, array in reply.arrays.items()
-            }
-            replies[client] = replace(reply, arrays=exact)
+            # A resumed run lacks the confusion counts; it has the bytes of an uninterrupted one.
+            others = {name: value for name, value in reply.parts.items() if name != CONFUSION}
+            up[client] = run.precision.size(reply.arrays)
+            if others:
+                up[client] += parts_size(others)
         reasons = dict(sorted(reasons.items()))
         for client, reason in reasons.items():
             log.warning(
                 "round %d: dropped the reply of partition %d: %s", header.round, client, reason
             )
-        if run.fixed and has_model:
+        if run.fixed and template is not None:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(
                 (set(run.state.fixed_holders) | replies.keys()) - reasons.keys()
             )
-        waited = {client: seconds.get(nodes[client], math.nan) for client in clients}
-        down = {client: self._bytes_down(requests[client], models[client]) for client in clients}
-        up = {client: self._bytes_up(reply) for client, reply in replies.items()}
         return Answer(
             header,
             replies,
             reasons,
-            waited,
-            down,
-            up,
+            seconds={client: seconds.get(nodes[client], math.nan) for client in clients},
+            bytes_down={client: to_client.size for client, to_client in sent.items()},
+            bytes_up=up,
             without_keys=frozenset(without_keys),
             away=frozenset(away),
         )
@@ -210,39 +213,43 @@ class Cohort(ABC):
     def _requests(
         self,
         header: Header,
-        models: Mapping[int, Arrays],
+        clients: Collection[int],
         parts: Mapping[int, Parts],
         has_model: bool,
-    ) -> dict[int, Request]:
-        """The request to each client; without a model it has only further values."""
+    ) -> dict[int, Sent]:
+        """The request to each client; without a model it has only further values. Clients that are
+        sent the same model share its encoding."""
         run = self.run
-        request = Request(header, facts=run.federation.facts)
+        precision = run.precision
+        sent = {}
+        for client in clients:
+            values = parts.get(client, {})
+            request = Request(header, facts=run.federation.facts, parts=values)
+            sent[client] = Sent(request, size=parts_size(values) if values else 0)
         if not has_model:
-            return {client: replace(request, parts=parts.get(client, {})) for client in models}
+            return sent
         fixed = encode_arrays(run.fixed)
-        records = {key: encode_arrays(model, run.precision) for key, model in _distinct(models)}
-        requests = {}
+        models = {client: run.model.sent_to(client) for client in clients}
+        encoded = {}
+        for model in models.values():
+            if id(model) not in encoded:
+                errors = precision.lost(model) if precision.parameters else {}
+                encoded[id(model)] = encode_arrays(model, precision), errors, precision.size(model)
         for client, model in models.items():
-            requests[client] = replace(
-                request,
+            arrays, errors, size = encoded[id(model)]
+            needs_fixed = client not in run.state.fixed_holders
+            request = replace(
+                sent[client].request,
                 stamp=run.state.stamps.get(client, 0),
-                arrays=records[id(model)],
-                fixed=ArrayRecord() if client in run.state.fixed_holders else fixed,
-                parts=parts.get(client, {}),
-                holders=run.holders_of(client),
+                arrays=arrays,
+                fixed=fixed if needs_fixed else ArrayRecord(),
+                holders=run.holders_of(client) if run.state.holders else None,
             )
-        return requests
-
-    def _bytes_down(self, request: Request, model: Arrays) -> int:
-        """Bytes of a request's arrays and parts."""
-        fixed = EXACT.size(self.run.fixed) if request.fixed else 0
-        return self.run.precision.size(model) + fixed + parts_size(request.parts)
-
-    def _bytes_up(self, reply: Reply) -> int:
-        """Bytes of a reply's arrays and parts, without the confusion counts: a resumed run then has
-        the bytes of an uninterrupted one."""
-        parts = {name: value for name, value in reply.parts.items() if name != CONFUSION}
-        return self.run.precision.size(reply.arrays) + parts_size(parts)
+            size += sent[client].size
+            if run.fixed and needs_fixed:
+                size += EXACT.size(run.fixed)
+            sent[client] = Sent(request, size, errors)
+        return sent
 
     def record(self, answer: Answer, started: float, in_round: bool) -> None:
         """Record an answer to a question that was asked at this time, without further figures."""
@@ -257,6 +264,14 @@ class Cohort(ABC):
 class OpenCohort(Cohort):
     """The server sees each client's contribution."""
 
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._epoch_factor = learner_class(run.config.row).epoch_factor
+        self._batch_size = run.config.batch_size
+        if not KINDS[run.federation.facts.task].batches_training_only:
+            # A batch of clusters counts all its nodes, at least one of which is a training node.
+            self._batch_size = min(self._batch_size, 1)
+
     def begin(self) -> None:
         """Nothing."""
 
@@ -264,19 +279,14 @@ class OpenCohort(Cohort):
         """See `Cohort`."""
         run = self.run
         started = time.monotonic()
-
-        def check_open(reply: Reply) -> None:
-            check_reply(run, reply)
-            if question.check is not None:
-                question.check(Statistics(dict(reply.arrays), reply.num_examples, reply.metrics))
-
         is_training = question.phase == TRAIN
         template = run.model.expected_reply if is_training else lambda partition: question.sums
         parts = question.parts
         if question.round == run.last_round < run.config.num_rounds:
             parts = {partition: {LAST_ROUND: True} for partition in question.clients}
         header = run.header(question.phase, question.round)
-        answer = self.send(header, question.clients, check_open, parts, template)
+        check = partial(self._check, question)
+        answer = self.send(header, question.clients, check, parts, template)
         if question.is_recorded:
             self.record(answer, started, in_round=True)
         if question.phase not in FIGURES_ALONE:
@@ -290,40 +300,49 @@ class OpenCohort(Cohort):
         """These clients."""
         return list(clients)
 
+    def _check(self, question: Question, reply: Reply) -> None:
+        """Refuse more examples than the client described or trained on before, impossible numbers
+        of steps and of confusions, and a contribution that the question does not allow.
 
-def check_reply(run: Run, reply: Reply) -> None:
-    """Refuse more examples than the client described or trained on before, and impossible numbers
-    of steps and of confusions.
+        Raises
+        ------
+        MessageError
+        """
+        run = self.run
+        described = run.federation.examples.get(reply.partition)
+        expected = run.state.examples.get(reply.partition, described)
+        claim = reply.num_examples
+        is_training = question.phase == TRAIN
+        if expected is not None and (claim > expected or (is_training and claim != expected)):
+            raise MessageError(
+                f"claims {claim} examples; it described {expected}", key="num-examples"
+            )
+        if is_training:
+            check_steps(
+                reply.metrics.get("steps"),
+                claim,
+                run.config.local_epochs,
+                self._batch_size,
+                self._epoch_factor,
+            )
+        if CONFUSION in reply.parts:
+            _check_confusion(run, reply)
+        if question.check is not None:
+            question.check(Statistics(dict(reply.arrays), claim, reply.metrics))
+
+
+def _accepted(reply: Reply, partition: int, sent: Sent, expected: Arrays, check: Check) -> Reply:
+    """A valid reply, with the rounding errors of the model that was sent: the difference from the
+    exact model is then the change that the client made.
 
     Raises
     ------
     MessageError
+        If it is that of another client, or starts from another personal state; or if its arrays,
+        figures or other values are not allowed. A single negative running variance would spoil the
+        average.
     """
-    described = run.federation.examples.get(reply.partition)
-    expected = run.state.examples.get(reply.partition, described)
-    claim = reply.num_examples
-    is_training = reply.header.phase == TRAIN
-    if expected is not None and (claim > expected or (is_training and claim != expected)):
-        raise MessageError(f"claims {claim} examples; it described {expected}", key="num-examples")
-    if is_training:
-        config = run.config
-        # A batch of clusters counts all its nodes, at least one of which is a training node.
-        size = config.batch_size
-        if not KINDS[run.federation.facts.task].batches_training_only:
-            size = min(size, 1)
-        factor = learner_class(config.row).epoch_factor
-        check_steps(reply.metrics.get("steps"), claim, config.local_epochs, size, factor)
-    if CONFUSION in reply.parts:
-        _check_confusion(run, reply)
-
-
-def _distinct(models: Mapping[int, Arrays]) -> Iterator[tuple[int, Arrays]]:
-    """Each object once, by its id: clients that are sent the same one share its encoding."""
-    yield from {id(model): model for model in models.values()}.items()
-
-
-def _check_sender(reply: Reply, partition: int, stamp: int) -> None:
-    """Refuse a reply of another client, or from another personal state than `stamp`."""
+    stamp = sent.request.stamp
     if reply.partition != partition:
         raise MessageError(
             f"it has changed its partition-id to {reply.partition}", key="other-partition"
@@ -333,6 +352,19 @@ def _check_sender(reply: Reply, partition: int, stamp: int) -> None:
             f"it started from a state of round {reply.restored}; the request names round {stamp}",
             key="other-state",
         )
+    check_arrays(reply.arrays, expected)
+    for name, array in reply.arrays.items():
+        if name.endswith("running_var") and (array < 0).any():
+            raise MessageError(f"{name} has negative variances", key="negative-variance")
+    check_sent(reply.metrics)
+    check(reply)
+    if not sent.errors:
+        return reply
+    exact = {
+        name: array + sent.errors[name] if name in sent.errors else array
+        for name, array in reply.arrays.items()
+    }
+    return replace(reply, arrays=exact)
 
 
 def _check_confusion(run: Run, reply: Reply) -> None:

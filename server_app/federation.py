@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class Federation:
     refused: dict[str, str]
     examples: dict[int, int] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def metric(self) -> str:
         """The metric of the data set."""
         return next(iter(self.descriptions.values())).metric

@@ -4,6 +4,7 @@ from: seeded, stored in a file, or that of a checkpoint."""
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
-from curvfed.server_app.callbacks import Callback, Round
+from curvfed.server_app.callbacks import Callback, Round, by_step
 from curvfed.server_app.callbacks.choice import callbacks_of
 from curvfed.server_app.client_history import note_lengths
 from curvfed.server_app.cohort import Cohort, OpenCohort, Question
@@ -45,14 +46,14 @@ def run_rounds(run: Run) -> None:
     run.connect()
     stored_round = set_starting_model(run)
     cohort = _cohort(run)
-    callbacks = callbacks_of(run, cohort)
+    callbacks = by_step(callbacks_of(run, cohort))
     run.start_writing(stored_round)
     if stored_round < 0:
         cohort.begin()
-    for callback in callbacks:
+    for callback in callbacks["begin"]:
         callback.begin()
     if run.last_round == 0:
-        for callback in callbacks:
+        for callback in callbacks["after_round"]:
             callback.after_round(Round(0, [], None, {}))
     while run.state.round < run.last_round:
         _round(run, cohort, callbacks)
@@ -60,7 +61,7 @@ def run_rounds(run: Run) -> None:
     run.warn()
     run.clock()
     run.write_model()
-    for callback in callbacks:
+    for callback in callbacks["end"]:
         callback.end()
 
 
@@ -83,11 +84,12 @@ def _cohort(run: Run) -> Cohort:
     return cohort
 
 
-def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
+def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]) -> None:
     started = time.monotonic()
     number = run.state.round + 1
     run.current_round = number
-    run.forget_calibration()
+    if run.calibrated or run.state.scored:
+        run.forget_calibration()
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))
@@ -112,16 +114,16 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
             raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
     row = run.model.round_figures() | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
-    for callback in callbacks:
+    for callback in callbacks["figures"]:
         row = {**callback.figures(number, answer), **row}
     row["seconds"] = time.monotonic() - started
     run.record(answer, row, run.model.weights())
     completed = Round(number, clients, answer, row)
-    for callback in callbacks:
+    for callback in callbacks["after_round"]:
         callback.after_round(completed)
     run.state.round = number
     run.clock()
-    for callback in callbacks:
+    for callback in callbacks["stored"]:
         callback.stored(completed)
 
 
@@ -172,6 +174,7 @@ def _resume(run: Run) -> int:
         log.info("no checkpoint yet: starting anew")
         return -1
     run.state, checkpoint, run.federation = stored
+    run.note_data()
     run.model = _seeded(run)
     run.model.load(checkpoint.model)
     run.fixed = checkpoint.fixed

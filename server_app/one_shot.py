@@ -189,6 +189,7 @@ class OneShotRun(Run):
             return None
         log.info("resuming with the stored sum")
         self.federation = with_facts(self.federation, metadata["before"])
+        self.note_data()
         self.metrics = metadata["metrics"]
         self.state.totals = metadata["totals"]
         self.summed = metadata["summed"]
@@ -262,8 +263,9 @@ class OneShotRun(Run):
         """Figures of the protocol and the model."""
         return self.metrics
 
-    def _warnings(self) -> dict[str, str]:
-        return super()._warnings() | self.half.warnings(self.metrics)
+    def warnings(self) -> dict[str, str]:
+        """With those of the method."""
+        return super().warnings() | self.half.warnings(self.metrics)
 
     def record(
         self,

@@ -10,11 +10,12 @@ from flwr.serverapp import Grid
 
 from curvfed.server_app.answer import Answer, personal_figures
 from curvfed.server_app.client_history import note_lost
+from curvfed.server_app.directory import append
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import MODEL_CODE, RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
-from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, at_the_end, warnings
+from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.privacy_accountant import promise
@@ -69,7 +70,13 @@ def check_enough(answer: Answer, min_replies: int) -> None:
 
 
 class Progress:
-    """Logs the number of the round and of all rounds."""
+    """Logs the number of the round and of all rounds.
+
+    Parameters
+    ----------
+    rounds : int
+        Number of all rounds.
+    """
 
     def __init__(self, rounds: int) -> None:
         self.rounds = rounds
@@ -83,6 +90,11 @@ class Progress:
             place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
             log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
 
+    def count(self, header: Header, done: int, total: int) -> None:
+        """Log the replies so far in a slow phase."""
+        if time.monotonic() - self._said >= PHASE_SILENCE:
+            self.say(header.round, f"{header.phase}: {done} of {total} clients")
+
 
 class Run:
     """A run, as its loop and its callbacks share it.
@@ -95,6 +107,8 @@ class Run:
 
     Attributes
     ----------
+    name : str
+        Its name.
     requested : RunConfig
         The configuration that the run was started with; `config` has further values resolved.
     state : State
@@ -121,6 +135,7 @@ class Run:
         self.requested = config
         self.grid = grid
         self.directory = directory
+        self.name = directory.name
         self.state = State()
         self.sinks = Sinks(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
@@ -135,6 +150,7 @@ class Run:
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}  # warnings of the secure sums, by key
+        self._run_warnings: RunWarnings | None = None
         self._warned = set(LOGGED_AT_ONCE)
 
     def extra_metrics(self) -> dict[str, Any]:
@@ -181,9 +197,9 @@ class Run:
         figures = summary(
             self.config, self.state, self.federation, self.extra_metrics(), self.settings
         )
-        warnings_by_key = self._warnings()
-        figures["warnings"] = list(warnings_by_key.values())
-        figures["warning_keys"] = list(warnings_by_key)
+        warnings = self.warnings()
+        figures["warnings"] = list(warnings.values())
+        figures["warning_keys"] = list(warnings)
         return figures
 
     def connect(self) -> None:
@@ -197,26 +213,36 @@ class Run:
             self.config = self.directory.note_own_data()
         before = flatten(self.config)
         self.config = resolve_defaults(self.config, self.federation.facts.task)
+        self.note_data()
         chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
         if self.config.dp.unit != "none":
             log.info("differential privacy: %s", promise(self.config.dp))
         self.warn()
 
+    def note_data(self) -> None:
+        """Find the warnings of the clients' data; again when a checkpoint is loaded."""
+        self._run_warnings = RunWarnings(self.config, self.federation, self.state.examples)
+
     def warn(self) -> None:
         """Log the warnings that are new."""
-        for key, text in self._warnings().items():
+        for key, text in self.warnings().items():
             if key not in self._warned:
                 log.warning("%s", text)
                 self._warned.add(key)
 
-    def _warnings(self) -> dict[str, str]:
-        at_end = at_the_end(self.config, self.federation, self.state) if self.is_scored else {}
-        return warnings(self.config, self.federation, self.state) | self.notes | at_end
+    def warnings(self) -> dict[str, str]:
+        """The warnings of the run so far: sentences by key."""
+        if self._run_warnings is None:
+            return {}
+        texts = self._run_warnings.so_far(self.state) | self.notes
+        if self.is_scored:
+            texts |= at_the_end(self.config, self.federation, self.state)
+        return texts
 
     def header(self, phase: str, number: int = 0) -> Header:
         """The header of a phase's messages."""
-        return Header(self.directory.name, phase, number)
+        return Header(self.name, phase, number)
 
     def record(
         self,
@@ -236,10 +262,11 @@ class Run:
         in_round : bool
             Whether it counts as a round's traffic, or as that of a one-shot run.
         """
-        for partition, measured in answer.scores.items():
-            if measured:
-                self.state.latest[partition] = dict(measured)
-        note_lost(self.state, answer)
+        for partition, reply in answer.replies.items():
+            if reply.metrics:
+                self.state.latest[partition] = dict(reply.metrics)
+            if reply.restored is not None:
+                note_lost(self.state, partition, reply.restored)
         if answer.cohort:
             self.state.cohort = dict(answer.cohort)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
@@ -247,8 +274,10 @@ class Run:
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
         if answer.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
-        self.directory.append(row, answer.client_rows(weights or {}))
-        self.sinks.add(row)
+        append(self.directory.path / "rounds.csv", [row])
+        append(self.directory.path / "clients.csv", answer.client_rows(weights or {}))
+        if self.sinks.names:
+            self.sinks.add(row)
 
     def forget_calibration(self) -> None:
         """Drop the classifier of an earlier calibration, which belongs to another model, or at

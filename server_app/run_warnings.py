@@ -118,21 +118,71 @@ def _overweight(sizes: Mapping[int, int | None]) -> str:
     )
 
 
-def warnings(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
-    """The warnings of the run so far: sentences by key."""
+class RunWarnings:
+    """The warnings of a run. Those of its configuration and of the clients' data are found once;
+    those of its rounds follow from its state.
+
+    Parameters
+    ----------
+    config : RunConfig
+    federation : Federation
+    examples : mapping of partition to int
+        Numbers of training examples that clients without a description have trained on.
+    """
+
+    def __init__(
+        self, config: RunConfig, federation: Federation, examples: Mapping[int, int]
+    ) -> None:
+        self._num_clients = len(federation.nodes)
+        self._of_start = _of_data(config, federation, examples) | _of_keys(config)
+        self._of_single_steps = _proximal(config, federation.facts.task)
+
+    def so_far(self, state: State) -> dict[str, str]:
+        """The warnings of the run so far: sentences by key."""
+        texts = dict(self._of_start)
+        if state.largest_loss > LARGE_LOSS:
+            texts["loss"] = (
+                f"the training loss is {state.largest_loss:.3g}: the features or the steps are too"
+                " large to learn from; scale the features (normalize = l2 for graphs), or lower"
+                " learning-rate"
+            )
+        if state.most_steps == 1:
+            texts["proximal"] = self._of_single_steps
+        if state.one_answer:
+            texts["answers"] = (
+                "at every client that tells it the model answers a single class for all test"
+                " examples, though these are of several: it knows no more than which class is"
+                " frequent; more rounds or another learning-rate may help"
+            )
+        if state.long_updates:
+            texts["updates"] = _long_updates(state)
+        fallen = {
+            partition: course
+            for partition, course in sorted(state.courses.items())
+            if "round" in course
+        }
+        if fallen:
+            texts["falls"] = _falls(fallen, self._num_clients)
+        if state.absences:
+            texts["absences"] = _absences(state)
+        losses = [lost_text(partition, loss) for partition, loss in sorted(state.lost.items())]
+        texts["lost"] = "; ".join(losses)
+        return {key: text for key, text in texts.items() if text}
+
+
+def _of_data(
+    config: RunConfig, federation: Federation, examples: Mapping[int, int]
+) -> dict[str, str]:
+    """Warnings of the nodes and of their data, by key; "" for none."""
     sizes = {
         partition: description.statistics.get("num_train")
         for partition, description in federation.descriptions.items()
     }
-    sizes |= federation.examples | state.examples
+    sizes |= {**federation.examples, **examples}
     empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
-    fallen = {
-        partition: course
-        for partition, course in sorted(state.courses.items())
-        if "round" in course
-    }
     facts = federation.facts
-    classes = facts.class_names if KINDS[facts.task].has_classes else ()
+    kind = KINDS[facts.task]
+    classes = facts.class_names if kind.has_classes else ()
     texts = {
         "unread-keys": unread_keys(config),
         "refused": _refused(federation),
@@ -150,14 +200,14 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         texts["weight"] = _overweight(sizes)
     texts["tests"] = _untested(federation)
     statistics = [item.statistics for item in federation.descriptions.values()]
-    texts[facts.task] = KINDS[facts.task].warning(statistics)
+    texts[facts.task] = kind.warning(statistics)
     texts["features"] = _features(federation)
-    if state.largest_loss > LARGE_LOSS:
-        texts["loss"] = (
-            f"the training loss is {state.largest_loss:.3g}: the features or the steps are too"
-            " large to learn from; scale the features (normalize = l2 for graphs), or lower"
-            " learning-rate"
-        )
+    return texts
+
+
+def _of_keys(config: RunConfig) -> dict[str, str]:
+    """Warnings of keys without effect, by key."""
+    texts = {}
     if config.calibration_every > config.num_rounds > 0:
         texts["calibrations"] = (
             f"calibration-every = {config.calibration_every} has no effect: the run has"
@@ -172,19 +222,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         texts["zero-rate"] = (
             f"learning-rate = 0: {config.num_rounds} rounds change no trained parameter of a client"
         )
-    texts["proximal"] = _proximal(config, state, federation.facts.task)
-    if state.one_answer:
-        texts["answers"] = (
-            "at every client that tells it the model answers a single class for all test examples,"
-            " though these are of several: it knows no more than which class is frequent; more"
-            " rounds or another learning-rate may help"
-        )
-    texts["updates"] = _long_updates(state)
-    texts["falls"] = _falls(fallen, len(federation.nodes))
-    texts["absences"] = _absences(state)
-    losses = [lost_text(partition, loss) for partition, loss in sorted(state.lost.items())]
-    texts["lost"] = "; ".join(losses)
-    return {key: text for key, text in texts.items() if text}
+    return texts
 
 
 def at_the_end(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
@@ -294,12 +332,12 @@ def _classes(federation: Federation) -> str:
     )
 
 
-def _proximal(config: RunConfig, state: State, task: str) -> str:
-    """A proximal term without effect; with the default coefficient only for methods without other
-    keys, which are FedAvg otherwise."""
+def _proximal(config: RunConfig, task: str) -> str:
+    """A proximal term without effect if clients make one step per round; with the default
+    coefficient only for methods without other keys, which are FedAvg otherwise."""
     keys = [key for key, field in fields(type(config)) if _is_proximal(field)]
     key = next((key for key in keys if config[key]), "")
-    if not key or state.most_steps != 1:
+    if not key:
         return ""
     own_fields = type(config.own_keys).model_fields.values()
     is_fedavg = bool(own_fields) and all(map(_is_proximal, own_fields))
@@ -319,8 +357,6 @@ def _is_proximal(field: FieldInfo) -> bool:
 
 
 def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
-    if not fallen:
-        return ""
     texts = [
         fall_text(partition, course)
         + (f", back in round {course['back']}" if course["back"] else ", not back")
@@ -341,8 +377,6 @@ def _absences(state: State) -> str:
         f" ({absence['reason']})"
         for partition, absence in ordered
     ]
-    if not texts:
-        return ""
     return f"clients were out in rounds in which they were asked to train: {_some(texts)}"
 
 

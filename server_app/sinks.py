@@ -59,10 +59,16 @@ class Sinks:
     Parameters
     ----------
     directory : RunDirectory
+
+    Attributes
+    ----------
+    names : tuple of str
+        The configured sinks.
     """
 
     def __init__(self, directory: RunDirectory) -> None:
         self._directory = directory
+        self.names = names(directory.config.sinks)
         self._open: dict[str, Sink] = {}
         self._waiting: list[Mapping[str, Any]] = []
 
@@ -78,7 +84,9 @@ class Sinks:
         """
         config = self._directory.config
         rounds = self._directory.path / "rounds.csv"
-        for name in names(config.sinks):
+        if not self.names:
+            return
+        for name in self.names:
             try:
                 sink = sink_class(config.sinks, name)(self._directory)
                 sink.start(flatten(config) | {"run-name": self._directory.name})

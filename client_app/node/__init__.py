@@ -197,7 +197,13 @@ class Node(BaseModel):
             If a key is misspelt, a value or a line of the policy is not allowed, configuration and
             policy contradict each other, or the node lacks data.
         """
-        _check_names(node_config)
+        for key in node_config:
+            near = [] if key in KEYS else difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)
+            if near:  # a misspelt key would protect nothing
+                raise ConfigError(
+                    f'unknown key "{key}" in this node\'s --node-config; did you mean "{near[0]}"?',
+                    key="unknown-node-key",
+                )
         configured = {key: node_config[key] for key in (*KEYS, IN_MEMORY) if key in node_config}
         try:
             node = cls.model_validate(configured)
@@ -284,12 +290,6 @@ class Node(BaseModel):
         """The folder of a real node's state."""
         return self.state_path or home() / "personal"
 
-    @property
-    def identity(self) -> tuple[str, int]:
-        """Equal for nodes that are configured alike, have equal policies and the same data in
-        memory."""
-        return self.model_dump_json(exclude={"data"}), id(self.data)
-
 
 KEYS = tuple(
     str(field.validation_alias)
@@ -297,21 +297,6 @@ KEYS = tuple(
     if name not in ("data", "rules")
 )
 """The keys of this app; a node can also have keys of other apps."""
-
-
-def _check_names(node_config: Mapping[str, Any]) -> None:
-    """Refuse misspelt keys, which would protect nothing.
-
-    Raises
-    ------
-    ConfigError
-    """
-    for key in node_config:
-        if key not in KEYS and (near := difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)):
-            raise ConfigError(
-                f'unknown key "{key}" in this node\'s --node-config; did you mean "{near[0]}"?',
-                key="unknown-node-key",
-            )
 
 
 def _wrong_value(error: ValidationError) -> ConfigError:

@@ -4,7 +4,7 @@ package under an entry point of the group `curvfed.callbacks`.
 All of them have one interface, whether the server sees single contributions or only their sum.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,3 +73,17 @@ class Callback:
 
     def end(self) -> None:
         """Called after the last round, when the model is stored."""
+
+
+STEPS = ("begin", "figures", "after_round", "stored", "end")
+"""The steps of a run that callbacks take part in."""
+
+
+def by_step(callbacks: Iterable[Callback]) -> dict[str, list[Callback]]:
+    """The callbacks that take part in each step, in their order."""
+    callbacks = list(callbacks)
+    taking_part = {}
+    for step in STEPS:
+        unused = getattr(Callback, step)
+        taking_part[step] = [item for item in callbacks if getattr(type(item), step) is not unused]
+    return taking_part

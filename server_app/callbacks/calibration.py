@@ -38,8 +38,9 @@ SUMS = "sums"
 class GlobalScore(Callback):
     """Scores the model in the rounds that `global-every` selects.
 
-    `Run.is_scored` is true from the start if neither the server nor a client has test data, so that
-    the run's warning does not wait for the end.
+    Without test data at the server it takes no part in rounds. `Run.is_scored` is true from the
+    start if neither the server nor a client has test data, so that the run's warning does not wait
+    for the end.
     """
 
     def __init__(self, run: Run) -> None:
@@ -50,6 +51,11 @@ class GlobalScore(Callback):
             for description in run.federation.descriptions.values()
         }
         run.is_scored = self._model is None and sizes == {0}
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the server has test data to score the model on."""
+        return self._model is not None
 
     def figures(self, number: int, answer: Answer) -> Mapping[str, Any]:
         """The accuracy; None in the other rounds."""

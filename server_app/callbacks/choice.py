@@ -9,7 +9,7 @@ import numpy as np
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback, GlobalScore
-from curvfed.server_app.client_history import note_absences, note_answers, note_training
+from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort, Question, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.federation import nodes_can_join
@@ -36,7 +36,8 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
     """
     config = run.config
     global_score = GlobalScore(run)
-    callbacks = [global_score, ClassifierAgreement(run), ClientHistory(run), BestRound(run)]
+    callbacks: list[Callback] = [global_score] if global_score.has_model else []
+    callbacks += [ClassifierAgreement(run), ClientHistory(run)]
     if config.calibrator is not None:
         callbacks.append(CalibrationCallback(run, cohort, config.calibrator, global_score))
     if config.dp.unit == "none":
@@ -82,35 +83,28 @@ def callback_classes(config: RunConfig) -> list[type[Callback]]:
     return classes
 
 
-class BestRound(Callback):
-    """Compares rounds that asked all clients to train."""
-
-    def after_round(self, completed: Round) -> None:
-        """Compare the scores of this round."""
-        run = self.run
-        if completed.answer is None or len(completed.clients) < len(run.federation.nodes):
-            return
-        # Every client had a request, so a client that failed has no score in this round.
-        for partition in set(completed.clients) - completed.answer.replies.keys():
-            run.state.latest.pop(partition, None)
-        run.note_best(completed.number)
-
-
 class CheckpointCallback(Callback):
     """Stores the run after each round."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._identity = checkpoints.identity(run.federation)
+        # The system writes the files of a simulation within seconds, which take many short rounds.
+        self._is_durable = nodes_can_join(run.grid)
 
     def stored(self, completed: Round) -> None:
         """Store model and state; sinks receive only rounds that are stored."""
         run = self.run
         arrays = checkpoints.Checkpoint(run.model.state(), run.fixed, run.calibrated)
-        # The system writes the files of a simulation within seconds, which take many short rounds.
-        durable = nodes_can_join(run.grid)
-        checkpoints.save(run.directory.checkpoints, run.state, arrays, run.federation, durable)
-        run.sinks.flush()
+        store = run.directory.checkpoints
+        checkpoints.save(store, run.state, arrays, self._identity, self._is_durable)
+        if run.sinks.names:
+            run.sinks.flush()
 
 
 class ClientHistory(Callback):
-    """Updates the clients' histories in the state of the run, and logs new warnings."""
+    """Updates the clients' histories in the state of the run, logs new warnings, and compares the
+    scores of rounds that asked all clients to train."""
 
     def after_round(self, completed: Round) -> None:
         """Note who trained, who failed, and who became worse."""
@@ -122,9 +116,13 @@ class ClientHistory(Callback):
             state.stamps[partition] = completed.number
             if answer.cohort is None:
                 state.examples[partition] = reply.num_examples
-        note_training(state, answer, self.run.federation)
-        note_absences(state, completed.clients, answer)
+        note_training(state, completed.clients, answer, self.run.federation)
         self.run.warn()
+        if len(completed.clients) == len(self.run.federation.nodes):
+            # Every client had a request, so a client that failed has no score in this round.
+            for partition in set(completed.clients) - answer.replies.keys():
+                state.latest.pop(partition, None)
+            self.run.note_best(completed.number)
 
 
 class Confusion(Callback):
@@ -154,27 +152,19 @@ class ProgressLine(Callback):
 
     def stored(self, completed: Round) -> None:
         """Log the figures of a round."""
+        row = completed.row
+        score = {"roc_auc": "AUC", "mrr": "MRR"}.get(self.run.federation.metric, "accuracy")
+        columns = {GLOBAL_ACCURACY: "global", "score": score, "loss": "loss"}
+        texts = [
+            f"{words} {find(column).text(row[column])}"
+            for column, words in columns.items()
+            if row.get(column) is not None
+        ]
+        texts.append(f"{row['seconds']:.2f} s")
+        if row["dropped"]:
+            texts.append(f"{row['dropped']} dropped")
         is_last = completed.number == self.run.last_round
-        text = _in_words(completed.row, self.run.federation.metric)
-        self.run.progress.say(completed.number, text, 0 if is_last else ROUND_SILENCE)
-
-
-def _in_words(row: Mapping[str, Any], metric: str) -> str:
-    """The figures of a round in `rounds.csv` for the log."""
-    columns = {
-        GLOBAL_ACCURACY: "global",
-        "score": {"roc_auc": "AUC", "mrr": "MRR"}.get(metric, "accuracy"),
-        "loss": "loss",
-    }
-    texts = [
-        f"{words} {find(column).text(row[column])}"
-        for column, words in columns.items()
-        if row[column] is not None
-    ]
-    texts.append(f"{row['seconds']:.2f} s")
-    if row["dropped"]:
-        texts.append(f"{row['dropped']} dropped")
-    return "  ".join(texts)
+        self.run.progress.say(completed.number, "  ".join(texts), 0 if is_last else ROUND_SILENCE)
 
 
 class EarlyStopping(Callback):
@@ -224,6 +214,8 @@ class Evaluation(Callback):
     def __init__(self, run: Run, cohort: Cohort) -> None:
         super().__init__(run)
         self._cohort = cohort
+        # Without shared parameters, fine-tuning would only repeat the training.
+        self._fine_tunes = run.config.fine_tunes and bool(run.model.sent_to(0))
 
     def after_round(self, completed: Round) -> None:
         """Score the clients, and compare with the best round."""
@@ -231,9 +223,7 @@ class Evaluation(Callback):
         config = run.config
         number = completed.number
         clients = list(run.federation.nodes)
-        # Without shared parameters, fine-tuning would only repeat the training.
-        fine_tunes = config.fine_tunes and bool(run.model.sent_to(0))
-        if fine_tunes and run.is_due(number, config.fine_tune_every):
+        if self._fine_tunes and run.is_due(number, config.fine_tune_every):
             self._score(FINE_TUNE, number, clients)
         elif run.is_due(number, config.evaluate_every):
             trained = set(completed.answer.replies) if completed.answer else set()

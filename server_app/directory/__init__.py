@@ -86,7 +86,10 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         If a new column has an invalid name.
     """
     rows = list(rows)
-    existing = _columns(path)
+    existing = []
+    if path.exists():
+        with path.open(encoding="utf-8") as file:
+            existing = file.readline().rstrip("\n").split(",")
     columns = list(existing or TABLES[path.name])
     for row in rows:
         columns += [name for name in row if name not in columns]
@@ -152,13 +155,6 @@ def _lines(path: Path) -> list[str]:
     killed.
     """
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-
-
-def _columns(path: Path) -> list[str]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        return file.readline().rstrip("\n").split(",")
 
 
 def _round(line: str) -> int:

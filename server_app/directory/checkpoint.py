@@ -122,18 +122,19 @@ class State:
     def note_best(self, figures: dict[str, Any]) -> None:
         """Keep the figures of a round if they are the best: by number of scored clients first,
         since missing clients must not improve a round, then by mean validation score."""
-
-        def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
-            return -figures["metrics"]["clients_left_out"], figures["metrics"][VALIDATION]
-
-        if figures["metrics"][VALIDATION] is None:
+        score = figures["metrics"][VALIDATION]
+        if score is None:
             return
         self.validated = figures["round"]
-        score = figures["metrics"][VALIDATION]
         if self.highest_validation is None or score > self.highest_validation:
             self.highest_validation = score
             self.improved = figures["round"]
-        if self.best is None or rank(figures) > rank(self.best):
+        best = figures if self.best is None else self.best
+        ranks = [
+            (-item["metrics"]["clients_left_out"], item["metrics"][VALIDATION])
+            for item in (figures, best)
+        ]
+        if self.best is None or ranks[0] > ranks[1]:
             self.best = figures
 
 
@@ -169,12 +170,16 @@ class Checkpoint:
 
 
 def save(
-    store: Store, state: State, arrays: Checkpoint, federation: Federation, durable: bool = True
+    store: Store,
+    state: State,
+    arrays: Checkpoint,
+    before: Mapping[str, Any],
+    durable: bool = True,
 ) -> None:
-    """Write the checkpoint of the last completed round; the previous one is kept. A durable one
-    survives a power failure."""
+    """Write the checkpoint of the last completed round; the previous one is kept. `before` is the
+    identity of the federation. A durable checkpoint survives a power failure."""
     metadata = asdict(state)
-    metadata["before"] = identity(federation)
+    metadata["before"] = before
     store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=durable)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import tomli_w
 
 from curvfed.geometry.arrays import Array
-from curvfed.server_app.directory import TABLES, append, check_table, text_cell, truncate
+from curvfed.server_app.directory import TABLES, check_table, text_cell, truncate
 from curvfed.server_app.directory.run_lock import RunLock, has_begun
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.base.run_keys import RunKeys
@@ -204,13 +204,6 @@ class RunDirectory:
             return [client["partition"] for client in stored["clients"]]
         except (OSError, ValueError, KeyError):
             return []
-
-    def append(
-        self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]
-    ) -> None:
-        """Add a phase to `rounds.csv` and `clients.csv`."""
-        append(self.path / "rounds.csv", [round_row])
-        append(self.path / "clients.csv", client_rows)
 
     def write_confusions(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
         """`confusion.csv`: the number of each client's test examples by true and predicted class,

@@ -144,27 +144,22 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
         start = model.sent_to(partition)
         squares = np.zeros(3)
         for name, array in model.compared(update.arrays).items():
-            if "/" in name:
-                squares[2] += _square(array, None)
-            else:
-                squares[int(is_buffer(name))] += _square(array, start.get(name))
+            is_further = "/" in name
+            values = array.reshape(-1)
+            origin = np.zeros_like(values)
+            if not is_further and name in start:
+                origin = start[name].reshape(-1)
+            square = 0.0
+            for begin in range(0, values.size, _COLUMNS):
+                block = values[begin : begin + _COLUMNS] - origin[begin : begin + _COLUMNS]
+                square += float(np.einsum("i,i->", block, block))
+            squares[2 if is_further else int(is_buffer(name))] += square
         lengths[partition] = np.sqrt(squares)
     table = np.array(list(lengths.values()))
     if (table.max(axis=1, initial=0) > 0).sum() < FEWEST:
         return {}
     medians = [np.median(column[column > 0]) if column.any() else math.inf for column in table.T]
     return {partition: float((row / medians).max()) for partition, row in lengths.items()}
-
-
-def _square(array: Array, start: Array | None) -> float:
-    """Squared length of array − start, in blocks of the array's dtype."""
-    flat = array.reshape(-1)
-    origin = np.zeros_like(flat) if start is None else start.reshape(-1)
-    total = 0.0
-    for begin in range(0, flat.size, _COLUMNS):
-        block = flat[begin : begin + _COLUMNS] - origin[begin : begin + _COLUMNS]
-        total += float(np.einsum("i,i->", block, block))
-    return total
 
 
 def within_bound(model: Aggregation, replies: Replies, lengths: Mapping[int, float]) -> Replies:

@@ -101,26 +101,6 @@ class Figure:
             return f"{number}{self.unit}"
         return f"{number} {self.unit}".rstrip()
 
-    def check(self, value: float) -> None:
-        """Refuse a value outside the range, one that is not finite, and a count that is not whole.
-
-        Raises
-        ------
-        MessageError
-        """
-        is_allowed = self.low <= value <= self.high
-        if is_allowed and self.is_count:
-            is_allowed = value == int(value)
-        if not is_allowed:
-            # Commands read the registry, and refuse wrong usage before they import Flower.
-            from curvfed.strategies.wire.checks import MessageError
-
-            kind = "a whole number" if self.is_count else "a number"
-            raise MessageError(
-                f"{self.name} is {value}; allowed is {kind} from {self.low:g} to {self.high:g}",
-                key="figure-out-of-range",
-            )
-
 
 def share(name: str, words: str, *levels: str, better: Better = "more", **options: Any) -> Figure:
     """A fraction from 0 to 1, printed in percent."""

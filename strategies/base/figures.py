@@ -298,19 +298,29 @@ def _of_phase(name: str) -> Figure | None:
 
 
 def check_sent(metrics: Mapping[str, float]) -> None:
-    """Refuse unknown figures of a client, and values out of their range.
+    """Refuse unknown figures of a client, values out of their range, and counts that are not whole.
 
     Raises
     ------
     MessageError
         Names the first wrong one.
     """
+    # Commands read the registry, and refuse wrong usage before they import Flower.
+    from curvfed.strategies.wire.checks import MessageError
+
     for name, value in metrics.items():
         if name not in SENT:
-            from curvfed.strategies.wire.checks import MessageError
-
             raise MessageError(
                 f'the metric "{name}" is unexpected; expected are {", ".join(sorted(SENT))}',
                 key="unexpected-figure",
             )
-        SENT[name].check(value)
+        row = SENT[name]
+        is_allowed = row.low <= value <= row.high
+        if is_allowed and row.is_count:
+            is_allowed = value == int(value)
+        if not is_allowed:
+            kind = "a whole number" if row.is_count else "a number"
+            raise MessageError(
+                f"{name} is {value}; allowed is {kind} from {row.low:g} to {row.high:g}",
+                key="figure-out-of-range",
+            )

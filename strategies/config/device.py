@@ -89,7 +89,15 @@ def own_settings() -> Iterator[None]:
     only_warns = torch.is_deterministic_algorithms_warn_only_enabled()
     with contextlib.ExitStack() as stack:
         stack.callback(torch.set_default_dtype, dtype)
-        _keep_precision(stack)
+        # Programs set the precision of products by an older or a newer function of torch, and the
+        # older one cannot read a setting of the newer one.
+        try:
+            products = torch.get_float32_matmul_precision()
+            stack.callback(torch.set_float32_matmul_precision, products)
+        except RuntimeError:
+            for kind in (_BACKENDS.cuda.matmul, _BACKENDS.mkldnn.matmul):
+                stack.callback(setattr, kind, "fp32_precision", kind.fp32_precision)
+        stack.callback(setattr, _BACKENDS, "fp32_precision", _BACKENDS.fp32_precision)
         if is_strict:  # the call imports torch's compiler, which takes more than a second
             stack.callback(torch.use_deterministic_algorithms, True, warn_only=only_warns)
             torch.use_deterministic_algorithms(False)
@@ -109,17 +117,3 @@ def own_settings() -> Iterator[None]:
         stack.enter_context(torch.enable_grad())
         stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
         yield
-
-
-def _keep_precision(stack: contextlib.ExitStack) -> None:
-    """Let the stack restore the precision of products.
-
-    Programs set it by an older or a newer function of torch, and the older function cannot read a
-    setting of the newer one.
-    """
-    try:
-        stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())
-    except RuntimeError:
-        for products in (_BACKENDS.cuda.matmul, _BACKENDS.mkldnn.matmul):
-            stack.callback(setattr, products, "fp32_precision", products.fp32_precision)
-    stack.callback(setattr, _BACKENDS, "fp32_precision", _BACKENDS.fp32_precision)

@@ -137,19 +137,6 @@ def check_confusion(counts: Any, num_classes: int, num_test: int) -> None:
         )
 
 
-def check_variances(arrays: Mapping[str, Array]) -> None:
-    """Refuse negative running variances; a single one would spoil the average.
-
-    Raises
-    ------
-    MessageError
-        Names the first wrong one.
-    """
-    for name, array in arrays.items():
-        if name.endswith("running_var") and (array < 0).any():
-            raise MessageError(f"{name} has negative variances", key="negative-variance")
-
-
 def check_texts(texts: Iterable[str]) -> None:
     """Refuse texts that are too long for a log, a table or a ledger, or not printable.
 

@@ -37,7 +37,6 @@ from curvfed.strategies.wire.messages import (
     Reply,
     Request,
     build_dataclass,
-    config_of,
     entry,
     record_of,
     tuples_to_lists,
@@ -150,6 +149,8 @@ class Precision:
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         """Bytes of the arrays in a message, without the encoding's overhead."""
+        if not self.parameters:
+            return sum(array.nbytes for array in arrays.values())
         return sum(array.nbytes // (1 + self.rounds(name)) for name, array in arrays.items())
 
 
@@ -166,17 +167,18 @@ def encode_arrays(arrays: Mapping[str, NDArray[Any]], precision: Precision = EXA
     MessageError
         If a value is too large for the precision.
     """
-    return ArrayRecord(
-        {name: _pack(precision.narrow(name, array)) for name, array in arrays.items()}
-    )
-
-
-def _pack(array: NDArray[Any]) -> Array:
-    array = np.asarray(array, order="C")
-    header = BytesIO()
-    npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
-    data = b"".join([header.getvalue(), array.data if array.size else b""])
-    return Array(dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data)
+    if precision.parameters:
+        arrays = {name: precision.narrow(name, array) for name, array in arrays.items()}
+    record = {}
+    for name, values in arrays.items():
+        array = np.asarray(values, order="C")
+        header = BytesIO()
+        npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
+        data = b"".join([header.getvalue(), array.data if array.size else b""])
+        record[name] = Array(
+            dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data
+        )
+    return ArrayRecord(record)
 
 
 def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str, NDArray[Any]]:
@@ -187,22 +189,22 @@ def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str
     MessageError
         If the bytes are not a NumPy array, are one of objects, or have another precision.
     """
+    arrays = {}
     try:
-        arrays = {name: _unpack(array) for name, array in record.items()}
+        for name, array in record.items():
+            if array.stype != _NUMPY or len(array.data) < _PREFIX:
+                raise ValueError("not in NumPy's format")
+            offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
+            shape, dtype = _read_header(array.data[:offset])
+            # refuses too many or too few bytes
+            arrays[name] = np.frombuffer(array.data, dtype, offset=offset).reshape(shape)
     except Exception as error:  # the exceptions of NumPy's header reader depend on the damage
         raise MessageError(
             f"an array cannot be read ({type(error).__name__})", key="unreadable-array"
         ) from None
-    return {name: precision.widen(name, array) for name, array in arrays.items()}
-
-
-def _unpack(array: Array) -> NDArray[Any]:
-    if array.stype != _NUMPY or len(array.data) < _PREFIX:
-        raise ValueError("not in NumPy's format")
-    offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
-    shape, dtype = _read_header(array.data[:offset])
-    # refuses too many or too few bytes
-    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)
+    if precision.parameters:
+        return {name: precision.widen(name, array) for name, array in arrays.items()}
+    return arrays
 
 
 @lru_cache(maxsize=1024)
@@ -242,22 +244,24 @@ def decode_request(content: RecordDict) -> Request:
     MessageError
         If a record or a key is missing or has another type, or a name is too long.
     """
-    header = config_of(content, _HEADER)
-    facts = build_dataclass(Facts, config_of(content, _FACTS)) if _FACTS in content else None
-    arrays, fixed = (
-        record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
-    )
+    header = record_of(content, _HEADER, ConfigRecord, is_required=True)
+    facts = None
+    if _FACTS in content:
+        facts = build_dataclass(Facts, record_of(content, _FACTS, ConfigRecord, is_required=True))
+    arrays = record_of(content, _ARRAYS, ArrayRecord)
+    fixed = record_of(content, _FIXED, ArrayRecord)
     check_texts([*arrays, *fixed])
     holders = None
     if _HOLDERS in content:
-        holders = build_dataclass(Holders, config_of(content, _HOLDERS))
+        record = record_of(content, _HOLDERS, ConfigRecord, is_required=True)
+        holders = build_dataclass(Holders, record)
     return Request(
         build_dataclass(Header, header),
         entry(header, "stamp", int),
         facts,
         arrays,
         fixed,
-        _parts(content),
+        _parts(content) if _PARTS in content else {},
         holders,
     )
 
@@ -304,26 +308,28 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
         If a record or a key is missing or has another type, a name is too long, or the reply
         belongs to another run, phase or round.
     """
-    record = config_of(content, _HEADER)
+    record = record_of(content, _HEADER, ConfigRecord, is_required=True)
     header = build_dataclass(Header, record)
     for name, value in vars(expected).items():
         received = getattr(header, name)
         if received != value:
             raise MessageError(f"the reply has {name} {received}, expected {value}", key="header")
     partition = entry(record, "partition", int)
-    error = one_line(entry(record, "error", str))
+    error = entry(record, "error", str)
+    if error:
+        error = one_line(error)
     description = None
     if header.phase == DESCRIBE and not error:
         description = _description(content, partition)
     num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more", key="examples")
-    metrics = record_of(content, _METRICS, MetricRecord) or MetricRecord()
+    metrics = record_of(content, _METRICS, MetricRecord)
     if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
         raise MessageError(
             f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
         )
-    arrays = record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()
+    arrays = record_of(content, _ARRAYS, ArrayRecord)
     check_texts([*arrays, *metrics])
     numbers = [(name, item) for name, item in metrics.items() if isinstance(item, int | float)]
     restored = entry(record, "restored", int) if "restored" in record else None
@@ -335,15 +341,16 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
         num_examples=num_examples,
         arrays=decode_arrays(arrays, precision),
         metrics={name: float(item) for name, item in numbers},
-        parts=_parts(content),
+        parts=_parts(content) if _PARTS in content else {},
         restored=restored,
     )
 
 
 def _description(content: RecordDict, partition: int) -> Description:
     """The checked description of a client."""
-    body: dict[str, Any] = dict(config_of(content, _BODY))
-    body["statistics"] = dict(config_of(content, "statistics"))
+    body: dict[str, Any] = dict(record_of(content, _BODY, ConfigRecord, is_required=True))
+    statistics = record_of(content, "statistics", ConfigRecord, is_required=True)
+    body["statistics"] = dict(statistics)
     data = build_dataclass(Description, body)
     check_texts(data.statistics)
     check_data(data.task, data.space, data.shape, data.num_features, data.class_names)
@@ -353,6 +360,6 @@ def _description(content: RecordDict, partition: int) -> Description:
 
 
 def _parts(content: RecordDict) -> Parts:
-    parts = dict(record_of(content, _PARTS, ConfigRecord) or {})
+    parts = dict(record_of(content, _PARTS, ConfigRecord))
     check_texts([*parts, *(value for value in parts.values() if isinstance(value, str))])
     return parts

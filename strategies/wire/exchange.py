@@ -157,10 +157,14 @@ def exchange(
     seconds: dict[int, float] = {}
     is_simulation = not has_supernodes(grid)
     pause = FIRST_POLL
-    poller = ReplyPoller(grid)
+    # Nodes in the caller's thread work while their replies are pulled.
+    poller = None if getattr(grid, "works_in_pull", False) else ReplyPoller(grid)
     may_wake_up = not is_simulation
     while waiting:
-        arrived = poller.poll(waiting, started + timeout - time.monotonic())
+        if poller is None:
+            arrived = list(grid.pull_messages(list(waiting)))
+        else:
+            arrived = poller.poll(waiting, started + timeout - time.monotonic())
         for message in arrived:
             node = waiting.pop(message.metadata.reply_to_message_id, None)
             if node is None:
@@ -279,13 +283,11 @@ class ReplyPoller:
     Parameters
     ----------
     grid : Grid
-        A grid with nodes that work in the caller's thread, during the pull, has the attribute
-        `works_in_pull`; it is pulled directly.
+        With nodes that work elsewhere.
     """
 
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
-        self._is_direct = bool(getattr(grid, "works_in_pull", False))
         self._done: queue.SimpleQueue[_Pulled] = queue.SimpleQueue()
         self._started = 0
         self._running: set[int] = set()
@@ -307,8 +309,6 @@ class ReplyPoller:
             The exception of a pull.
         """
         pending = [message_id for message_id in ids if message_id not in self._taken]
-        if self._is_direct:
-            return list(self._grid.pull_messages(pending))
         if pending:
             self._started += 1
             self._running.add(self._started)

@@ -264,23 +264,23 @@ _LISTS: Mapping[Any, tuple[type, str]] = {
 }
 
 
-def config_of(content: RecordDict, key: str) -> ConfigRecord:
-    """The ConfigRecord of this name, which is required."""
-    record = record_of(content, key, ConfigRecord)
-    if record is None:
-        raise MessageError(f'the record "{key}" is missing', key="missing-record")
-    return record
-
-
-def record_of(content: RecordDict, key: str, kind: type[R]) -> R | None:
-    """The record of this name and kind, or None.
+def record_of(content: RecordDict, key: str, kind: type[R], is_required: bool = False) -> R:
+    """The record of this name and kind; an empty one if it is missing and not required.
 
     `content.array_records` and the like are not used: these views and the RecordDict refer to each
     other, which would keep every message of a round in memory until the next full garbage
     collection.
+
+    Raises
+    ------
+    MessageError
     """
     record = content.get(key)
-    return record if isinstance(record, kind) else None
+    if isinstance(record, kind):
+        return record
+    if is_required:
+        raise MessageError(f'the record "{key}" is missing', key="missing-record")
+    return kind()
 
 
 def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:

@@ -19,7 +19,7 @@ from benchmarks.gpu import waits
 from curvfed.client_app import clients_in_memory
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
-from curvfed.client_app.resources import device_of, free_memory, memory_errors
+from curvfed.client_app.resources import device_of, free_memory, memory_error
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.base.optimizer import Adam
 from curvfed.strategies.base.training import TrainingError
@@ -270,6 +270,8 @@ def test_a_share_of_a_gpu_for_each_client():
 
 
 def test_memory_that_runs_out_is_told():
-    told = pytest.raises(TrainingError, match="device cuda:0 ran out of memory")
-    with told, memory_errors(parse({"device": "cuda:0"}), NODE):
+    with pytest.raises(torch.OutOfMemoryError) as raised:
         torch.empty(2**42, device=GPU)
+    told = memory_error(raised.value, parse({"device": "cuda:0"}), NODE)
+    assert isinstance(told, TrainingError)
+    assert "device cuda:0 ran out of memory" in str(told)

@@ -6,7 +6,7 @@ import pytest
 from app_runs import run
 from errors import refuses
 
-from curvfed.server_app.callbacks import Callback
+from curvfed.server_app.callbacks import Callback, by_step
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
@@ -95,3 +95,25 @@ def test_what_is_no_callback_is_refused(tmp_path, installed):
     installed("function", print)
     with refuses("not-a-callback", "function", "Callback", error=ConfigError):
         run(tmp_path, callbacks="function")
+
+
+class OnlyStored(Callback):
+    """Takes part in one step."""
+
+    def stored(self, completed):
+        """Nothing."""
+
+
+class AlsoAtTheEnd(OnlyStored):
+    """Inherits a step, and takes part in another."""
+
+    def end(self):
+        """Nothing."""
+
+
+def test_a_callback_is_called_for_the_steps_that_it_or_its_class_overrides():
+    first, second, idle = OnlyStored(None), AlsoAtTheEnd(None), Callback(None)
+    taking_part = by_step([first, second, idle])
+    assert taking_part.pop("stored") == [first, second]
+    assert taking_part.pop("end") == [second]
+    assert list(taking_part.items()) == [("begin", []), ("figures", []), ("after_round", [])]

@@ -16,7 +16,7 @@ from curvfed.server_app.client_history import note_training
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.report.run_page import write_report
-from curvfed.server_app.run_warnings import warnings
+from curvfed.server_app.run_warnings import RunWarnings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply
 
@@ -162,8 +162,10 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
     state = State()
     for number, score in enumerate((0.9, 0.1), 1):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
-        note_training(state, Answer(reply.header, {0: reply}, {}, {}, {}, {}), described(num_test))
-    assert bool(warnings(parse({"method": "fedavg"}), described(num_test), state)) == told
+        answer = Answer(reply.header, {0: reply}, {}, {}, {}, {})
+        note_training(state, [0], answer, described(num_test))
+    found = RunWarnings(parse({"method": "fedavg"}), described(num_test), {}).so_far(state)
+    assert bool(found) == told
 
 
 @pytest.mark.parametrize(("points", "sent"), [(40, 3), (3000, 0)])
