@@ -77,14 +77,21 @@ def draw(data: str) -> Figure:
         left.plot(rounds, scores.T, color=colour, linewidth=0.7, alpha=0.4)
         left.plot(rounds, scores.mean(axis=0), color=colour, linewidth=2.2)
         below = min(scores[:, -1].mean(), below - LABEL)
+        # Outside of the axes, whose end is the last round.
         left.annotate(
-            method, (rounds[-1], below), (8, -3), textcoords="offset points", color=colour
+            method,
+            (rounds[-1], below),
+            (8, -3),
+            textcoords="offset points",
+            color=colour,
+            annotation_clip=False,
         )
-    left.plot(rounds[-1], calibrated, "*", color=METHODS["spherefed"], markersize=10)
+    star = {"color": METHODS["spherefed"], "markersize": 10, "clip_on": False}
+    left.plot(rounds[-1], calibrated, "*", **star)
     left.set(
         xlabel="round",
         ylabel="accuracy of the global model (%)",
-        xlim=(0, rounds[-1] * 1.25),
+        xlim=(0, rounds[-1]),
         ylim=(30, 100),
     )
     left.spines[["top", "right"]].set_visible(False)

@@ -72,19 +72,20 @@ def disc(run: RunFiles) -> Picture | None:
         text = f"{names[entity]}; nearest: {', '.join(map(str, names[near[entity]]))}"
         title = f"<title>{escape(text)}</title>"
         dots.append(f'<circle cx="{x}" cy="{y}" r="{radius}">{title}</circle>')
-    svg = (
-        '<svg viewBox="-1010 -1010 2020 2020" role="img" style="width:100%;max-width:720px">'
-        '<circle r="1000" fill="none" stroke="currentColor" stroke-opacity=".4"/>'
-        f'<g stroke="currentColor" stroke-opacity=".15">{"".join(lines)}</g>'
-        # The stroke is not seen, but a mouse near the dot is on it.
-        '<g fill="#3b6fb6" fill-opacity=".8" stroke="transparent" stroke-width="16">'
-        f"{''.join(dots)}</g></svg>"
-    )
     count = f"{len(shown):,} of {len(names):,} entities"
     caption = f"{count}; the mouse shows a name and its nearest entities."
     if points.shape[1] > 2:
         caption += " Directions are the two main ones; distances from the centre are true."
-    return Drawing(None, "Entities in the disc", caption, svg=svg)
+    title = "Entities in the disc"
+    svg = (
+        f'<svg viewBox="-1015 -1015 2030 2030" role="img" aria-label="{title}. {caption}">'
+        '<circle r="1000" fill="none" stroke="currentColor" stroke-opacity=".4"/>'
+        f'<g stroke="currentColor" stroke-opacity=".15">{"".join(lines)}</g>'
+        # The stroke is not seen, but a mouse near the dot is on it.
+        '<g fill="var(--mean)" fill-opacity=".8" stroke="transparent" stroke-width="16">'
+        f"{''.join(dots)}</g></svg>"
+    )
+    return Drawing(None, title, caption, svg=svg)
 
 
 def in_disc(points: Floats, is_curved: bool) -> Floats:

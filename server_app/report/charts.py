@@ -11,13 +11,17 @@ import numpy as np
 
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.report.page import printable
-from curvfed.server_app.report.style import LARGE, PALETTE, SMALLER, SOFT, Look
+from curvfed.server_app.report.style import LARGE, PAGE_SIZE, PALETTE, SMALLER, SOFT, Look
 
 SMALL = LARGE * SMALLER
 
 LONGEST = 32
 """Letters of a word, such as the name of a data set, and of a slanted label, beyond which it is cut
 short."""
+
+_LEGEND_MARK = 0.5
+_LEGEND_BESIDE_AXES = 0.35
+"""Inches of a legend's mark with the space around it, and of a page's legend beyond `_width`."""
 
 MOST_LINES = 3
 """Lines of a tick's label."""
@@ -63,10 +67,15 @@ def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
 def page_legend(
     axes: Any, keys: Sequence[tuple[Any, str]] = (), columns: int = 2, **style: Any
 ) -> None:
-    """Put a legend above the axes of a picture of a page, by default of all labelled artists."""
-    axes.legend(
-        *zip(*keys, strict=True), loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style
-    )
+    """Put a legend above the axes of a picture of a page, by default of all labelled artists; texts
+    that are too long for their column are broken."""
+    marks, texts = zip(*keys, strict=True) if keys else axes.get_legend_handles_labels()
+    room = (_width(axes) + _LEGEND_BESIDE_AXES) / columns - _LEGEND_MARK
+    widths = [inches(text, PAGE_SIZE) for text in texts]
+    wide = sum(max(column, default=0.0) for column in np.array_split(widths, columns))
+    if wide > columns * room:
+        texts = [fitted(text, room, PAGE_SIZE) for text in texts]
+    axes.legend(marks, texts, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style)
 
 
 def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:

@@ -1,15 +1,15 @@
 """The builder of pages, of one run and of many: their numbers as readers see them, their tables as
 HTML, Markdown and LaTeX, their pictures, and the templates that put them together."""
 
-import base64
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from curvfed.server_app.directory import is_number
 from curvfed.server_app.report import style
@@ -76,6 +76,25 @@ def printable(text: str, longest: int = 18) -> str:
     return f"{plain[: longest - 1]}…"
 
 
+_WHOLE = re.compile(r"\([^()]*\)|\S+(?: [±–] \S+| (?:k|M|G|T)?B\b| (?:s|min|h)\b)+")
+"""Parts of a cell that stay on one line: an interval, a mean with its spread, a number with its
+unit."""
+
+
+_NUMBER = re.compile(r"[-−]?\d+(?:\.\d*)?(?:e[-+]?\d+)?")
+
+
+def whole_parts(text: str) -> Markup:
+    """A cell's text as HTML that breaks between its parts, never inside one."""
+    html = Markup()
+    end = 0
+    for part in _WHOLE.finditer(text):
+        html += escape(text[end : part.start()])
+        html += Markup('<span class="whole">{}</span>').format(part[0])
+        end = part.end()
+    return html + escape(text[end:])
+
+
 def render(template: str, **context: Any) -> str:
     """Render a template of the folder `templates`, by Jinja2, which escapes in HTML everything that
     is not marked as HTML: much of it comes from other machines.
@@ -100,6 +119,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.filters["amount"] = amount
+    environment.filters["whole_parts"] = whole_parts
     return environment
 
 
@@ -150,6 +170,10 @@ class Table:
         Sentences below it.
     kind : str
         "figures", aligned to the right; "figures wide" for many columns; or "text".
+    optional : collection of str
+        The columns that `shown` leaves out where they tell nothing apart.
+    is_folded : bool
+        Whether a page shows the names after a row's first one below it, not in columns.
     """
 
     title: str
@@ -158,21 +182,53 @@ class Table:
     rows: Sequence[tuple[Sequence[str], Sequence[Cell]]]
     legend: str = ""
     kind: str = "figures"
+    optional: Collection[str] = ()
+    is_folded: bool = False
+
+    @cached_property
+    def shown(self) -> "Table":
+        """The table without optional columns that are empty, or equal in all of several rows; the
+        legend names what is equal."""
+        equal = {}
+        kept = []
+        for place, column in enumerate(self.columns):
+            texts = [cells[place].text for _, cells in self.rows]
+            values = [text for text in texts if text not in ("", "–")]
+            if column in self.optional and not values:
+                continue
+            if column in self.optional and len(values) > 1 and len(set(values)) == 1:
+                equal[column] = values[0]
+            else:
+                kept.append(place)
+        pairs = "; ".join(f"{column}: {text}" for column, text in equal.items())
+        rows = [(names, [cells[place] for place in kept]) for names, cells in self.rows]
+        legend = f"{self.legend} The same in all rows: {pairs}." if equal else self.legend
+        columns = [self.columns[place] for place in kept]
+        return replace(self, columns=columns, rows=rows, legend=legend.strip(), optional=())
+
+    def details(self, names: Sequence[str]) -> str:
+        """The names of a row after its first one, in a line: a number or a bool with its head, a
+        text alone."""
+        parts = []
+        for head, name in zip(self.heads[1:], names[1:], strict=True):
+            is_bare = name not in ("true", "false") and not _NUMBER.fullmatch(name)
+            parts.append(name if is_bare else f"{head} = {name}")
+        return ", ".join(filter(None, parts))
 
     @property
     def html(self) -> Markup:
         """In the style of the pages, with its title above and its legend below."""
-        return Markup(render("table.html.md", table=self))
+        return Markup(render("table.html.md", table=self.shown))
 
     @property
     def markdown(self) -> str:
         """In GitHub's Markdown."""
-        return render("table.md", table=self, methods=METHODS)
+        return render("table.md", table=self.shown, methods=METHODS)
 
     @property
     def latex(self) -> str:
         """A `table` with the rules of booktabs."""
-        return render("table.tex.md", table=self, tex=lambda text: text.translate(_LATEX))
+        return render("table.tex.md", table=self.shown, tex=lambda text: text.translate(_LATEX))
 
 
 @dataclass(frozen=True)
@@ -201,11 +257,8 @@ class Picture:
 
     @property
     def html(self) -> Markup:
-        """The element: in the page's own colours, or a saved file as it is."""
+        """The element, in the page's own colours."""
         text = f"{self.title}. {self.caption}"
-        if self.files:
-            data = base64.b64encode(self.files[1].read_bytes()).decode()
-            return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(text, data)
         return Markup('<svg role="img" aria-label="{}" {}</svg>').format(
             text, style.to_svg(self.figure, self.title)
         )
@@ -255,7 +308,7 @@ class Page:
 
 def html_page(page: Page) -> str:
     """Write the page as one HTML file that needs nothing else."""
-    return render("page.html.md", page=page)
+    return render("page.html.md", page=page, colours=style.VARIABLES)
 
 
 def markdown_page(page: Page, folder: Path) -> str:

@@ -50,11 +50,13 @@ def headline(run: RunFiles) -> Table:
     rows = []
     tested = run.global_test.labels if run.global_test is not None else None
     tested = run.hulls.test.labels if run.hulls is not None else tested
-    reached: Any = figures.get(GLOBAL_ACCURACY)
+    by_metric = f"global_{run.metric}"
+    shared = by_metric if by_metric in figures else GLOBAL_ACCURACY
+    reached: Any = figures.get(shared)
     if is_number(reached):
         count = 0 if tested is None else len(tested)
         interval = wilson(round(reached * count), count) if count else None
-        rows.append(_accuracy(words_of(GLOBAL_ACCURACY, figures), reached, interval))
+        rows.append(_accuracy(words_of(shared, figures), reached, interval))
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
     spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
@@ -161,7 +163,15 @@ def client_table(run: RunFiles) -> Table:
     legend = f"Clients by partition; sizes in {run.examples}; scores of the last round with one."
     if run.clients and not any(statistics.values()):
         legend += " The clients keep their statistics to themselves (share-statistics = false)."
-    return Table("Clients", ["client"], list(shown), rows if shown else [], legend, "figures wide")
+    return Table(
+        "Clients",
+        ["client"],
+        list(shown),
+        rows if shown else [],
+        legend,
+        "figures wide",
+        optional=["data set", *SIZES.values()],
+    )
 
 
 def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:

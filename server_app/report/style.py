@@ -1,8 +1,8 @@
 """The style of all figures: colours, type, looks of lines, and files with reproducible bytes.
 
 Neighbouring looks differ in colour, marker and dashes at once, so that a figure can be read by the
-colour-blind and in black and white. The page of a run holds figures as inline SVG in the page's own
-colours, light or dark; the figures of a sweep are files on white paper.
+colour-blind and in black and white. Pages hold figures as inline SVG in their own colours, light or
+dark; figures are also saved as files on white paper.
 """
 
 import re
@@ -26,19 +26,41 @@ MEAN = "#0072b2"
 OTHER = "#c04f00"
 CLIENT = "#7d8894"
 
-_VARIABLES = {
-    INK: "ink",
-    SOFT: "soft",
-    LINE: "line",
-    PAPER: "paper",
-    MEAN: "mean",
-    OTHER: "other",
-    CLIENT: "client",
-}
-"""The names of these colours in templates/style.css.md, which has other values for dark paper."""
-
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9")
 """The colours of Okabe and Ito, without yellow, which is too light for lines."""
+
+COLOURS = {
+    PAPER: ("paper", "#14181c"),
+    INK: ("ink", "#e6e9ec"),
+    SOFT: ("soft", "#a3adb7"),
+    LINE: ("line", "#2d343b"),
+    MEAN: ("mean", "#56b4e9"),
+    OTHER: ("other", "#e69f00"),
+    CLIENT: ("client", "#87929d"),
+    "#d55e00": ("vermilion", "#f08a4b"),
+    "#009e73": ("green", "#2fc39a"),
+    "#e69f00": ("amber", "#ffc54d"),
+    "#000000": ("black", "#ffffff"),
+    "#cc79a7": ("purple", "#e39bc4"),
+    "#56b4e9": ("sky", "#f0e442"),
+}
+"""By colour on light paper: the name of its variable in pages, and the colour on dark paper."""
+
+
+def _mixed(colour: str, paper: str, share: float = 0.55) -> str:
+    """A share of a colour on paper."""
+    pairs = [(int(colour[at : at + 2], 16), int(paper[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(share * ink + (1 - share) * below):02x}" for ink, below in pairs)
+
+
+_TINTS = {
+    _mixed(colour, "#ffffff"): (f"{COLOURS[colour][0]}-tint", _mixed(COLOURS[colour][1], "#14181c"))
+    for colour in PALETTE
+}
+"""The colours of areas, `Look.tint`."""
+
+VARIABLES = [(name, light, dark) for light, (name, dark) in (COLOURS | _TINTS).items()]
+"""The variables of the pages' style sheet: name, value on light paper, value on dark paper."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "h", "d")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
@@ -150,12 +172,9 @@ class Look:
         return cls(colour, *(cycle[index % len(cycle)] for cycle in cycles))
 
     @property
-    def tint(self) -> tuple[float, float, float]:
+    def tint(self) -> str:
         """The colour of an area, light enough for hatches and dots to be seen on it."""
-        from matplotlib.colors import to_rgb
-
-        red, green, blue = to_rgb(self.colour)
-        return 0.45 + 0.55 * red, 0.45 + 0.55 * green, 0.45 + 0.55 * blue
+        return _mixed(self.colour, "#ffffff")
 
 
 def hues(count: int) -> Sequence[str]:
@@ -270,6 +289,6 @@ def to_svg(figure: Any, name: str) -> Markup:
     used = set(re.findall(r"#([\w-]+)", content))
     content = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", content)
     content = re.sub(r' d="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), content)
-    for colour, variable in _VARIABLES.items():
-        content = content.replace(colour, f"var(--{variable})")
+    for name, colour, _ in VARIABLES:
+        content = content.replace(colour, f"var(--{name})")
     return Markup(f'viewBox="{box[1] if box else ""}">{content}')

@@ -398,6 +398,6 @@ def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: 
         ends = np.array([0.0, max(shares)])
         line = PREDICTIONS["at_zero"] + PREDICTIONS["per_point"] * ends
         panels[1].plot(ends, line, color=style.SOFT, linewidth=1.2, label="predicted")
-        entries_of_legend = panels[1].get_legend_handles_labels()
-        panels[0].legend(*entries_of_legend, loc="lower right", frameon=False)
-    figure.savefig(path, dpi=150, metadata={"Software": None})
+        handles, labels = panels[1].get_legend_handles_labels()
+        charts.legend(figure, list(zip(handles, labels, strict=True)))
+    figure.savefig(path, dpi=150, metadata={"Software": None}, facecolor="white")

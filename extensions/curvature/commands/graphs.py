@@ -214,7 +214,7 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
         " the least over curvatures from 0. Forman curvature counts triangles."
     )
     return [
-        Table("", ["client"], measures, graph_rows),
+        Table("", ["client"], measures, graph_rows, optional=measures),
         Table("", ["client", "dimensions"], errors_of, fit_rows, legend),
     ]
 
@@ -228,7 +228,7 @@ def write_page(
     pictures = []
     words = []
     for dim in dimensions:
-        words += sentences(graphs, dim)
+        words.append(" ".join(sentences(graphs, dim)))
         curves = [graph.fits[dim].curve for graph in graphs]
         points = [(graph.forman, graph.fits[dim].curvature) for graph in graphs]
         pictures.append(_draw(dim, curves, points, folder / f"curvature-{dim}"))
@@ -267,7 +267,7 @@ def _draw(
             by_curvature.plot([*curve], shares, color=style.CLIENT, linewidth=1.2)
         by_curvature.set_xscale("symlog", linthresh=0.01)
         ticks = (-10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1)
-        by_curvature.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        by_curvature.set_xticks(ticks, [f"{tick:g}".replace("-", "−") for tick in ticks])
         by_curvature.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
         charts.name(by_curvature, "curvature", "distortion (%)")
         formans, best = zip(*points, strict=True)
@@ -276,6 +276,7 @@ def _draw(
         charts.name(by_forman, "mean Forman curvature", "best curvature")
     title = f"The clients' graphs in {dim} dimensions"
     caption = (
-        "Left: a line per client; the lowest place is its best curvature. Right: a dot per client."
+        f"{title}. Left: a line per client; the lowest place is its best curvature. Right: a dot"
+        " per client."
     )
     return Picture(figure, title, caption).saved(stem)

@@ -34,7 +34,7 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
     assert summaries["3"]["graphs"] == 2
     assert summaries["3"]["own"] <= summaries["3"]["flat"]
     page = (tmp_path / "out" / "curvature.html").read_text()
-    assert page.count("<img") == 2
+    assert page.count("<svg") == 2
     assert "In 3 dimensions" in page
 
 

@@ -16,6 +16,7 @@ from curvfed.extensions.sweeps.commands.pages.pictures import client_scores, dra
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.server_app.directory import TABLES
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import style
 
 ROUNDS = range(1, 7)
@@ -88,14 +89,14 @@ def test_curves_are_means_over_the_seeds_with_bands(tmp_path):
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert (band.min(), band.max()) == pytest.approx((15 - 5 * np.sqrt(2), 65 + 5 * np.sqrt(2)))
     assert axes.get_xlabel() == "round"
-    assert axes.get_ylabel() == "test score (%)"
+    assert axes.get_ylabel() == "test accuracy (%)"
     assert [text.get_text() for text in pictures[0].figure.legends[0].get_texts()] == [*METHODS]
 
 
 def test_a_box_has_the_clients_of_all_seeds_at_the_best_round(tmp_path):
     runs = runs_of(tmp_path)
     expected = [100 * score(2, 2, client) for client in CLIENTS]
-    assert client_scores(runs[1]) == pytest.approx(expected)
+    assert client_scores(RunFiles(runs[1].folder)) == pytest.approx(expected)
     _, (axes,) = axes_of(draw_pictures(runs, tmp_path / "it", pdf=False))
     medians = [line.get_ydata()[0] for line in axes.lines[4::6]]
     of_all = [100 * score(2, seed, client) for seed, client in product(SEEDS, CLIENTS)]
@@ -105,7 +106,9 @@ def test_a_box_has_the_clients_of_all_seeds_at_the_best_round(tmp_path):
 
 def test_without_validation_the_last_round_is_shown(tmp_path):
     run = runs_of(tmp_path, best=None)[0]
-    assert client_scores(run) == pytest.approx([100 * score(6, 0, client) for client in CLIENTS])
+    assert client_scores(RunFiles(run.folder)) == pytest.approx(
+        [100 * score(6, 0, client) for client in CLIENTS]
+    )
 
 
 def test_each_data_set_has_a_panel(tmp_path):
@@ -136,7 +139,7 @@ def test_files_are_the_same_every_time(tmp_path):
             first, second = (tmp_path / f"{stem}-{name}.{kind}" for stem in ("one", "two"))
             assert first.read_bytes() == second.read_bytes()
         text = (tmp_path / f"one-{name}.svg").read_text()
-        assert ">test score (%)</text>" in text  # text as text
+        assert ">test accuracy (%)</text>" in text  # text as text
         assert "<dc:date>" not in text
     image = imread(tmp_path / "one-boxes.png")
     assert image.shape[1] == round(style.WIDTH * style.DPI)

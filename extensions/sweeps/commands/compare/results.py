@@ -29,7 +29,13 @@ from curvfed.server_app.report.page import (
     markdown_page,
     number,
 )
-from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find
+from curvfed.strategies.base.figures import (
+    BEST,
+    GLOBAL_ACCURACY,
+    VALIDATION,
+    find,
+    words_of,
+)
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 
@@ -45,12 +51,12 @@ LEGEND = (
     " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival. Differences"
     " have intervals of the paired t-test over the seeds, Bonferroni-corrected: with {level:.0%}"
     " those to the best method hold together, and with {level:.0%} the others."
-    " Start: score of the model before the first round. Worst tenth: mean accuracy of the tenth of"
+    " Start: score of the model before the first round. Worst tenth: mean {measure} of the tenth of"
     " the clients with the lowest. Times and bytes are medians."
 )
 GLOBAL_LEGEND = (
-    " Global: accuracy of the global model on the server's test images after the last round, if"
-    " there is one."
+    " Global: {measure} of the global model on the server's test {examples} after the last round,"
+    " if there is one."
 )
 DIFFERENCE = ("difference", "low", "high")
 CURVATURE = ("curvature", "curvature_low", "curvature_high")
@@ -313,6 +319,10 @@ def _table(
 ) -> Table:
     """The table of all methods and of the trivial answer; methods with an error have dashes."""
     is_personal = comparison.score == "personal"
+    figure = rows[0]["figure"].rpartition(".")[2]
+    measure = words_of("accuracy", [figure]).removeprefix("test ")
+    # Named beside another score; next to an accuracy it goes without saying.
+    of_measure = "" if "accuracy" in figure else f" {measure}"
     tried = [row["tried"] for row in rows]
     minimum = min(tried)
     maximum = max(tried)
@@ -324,19 +334,19 @@ def _table(
         chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
         when="at the round of best validation" if is_personal else "after the last round",
         level=LEVEL,
+        measure=measure,
     )
-    figure = rows[0]["figure"]
-    columns = [find(figure.rpartition(".")[2]).label]
+    columns = [find(figure).label]
     differences = [keys for keys in COLUMNS if any(keys[0] in row for row in scored)]
     columns += [COLUMNS[keys] for keys in differences]
     shares = {"start": "start (%)"}
     if is_personal:
-        shares["worst_decile"] = "worst tenth (%)"
+        shares["worst_decile"] = f"worst tenth{of_measure and f',{of_measure}'} (%)"
     columns += shares.values()
     has_global = any("global_mean" in row for row in scored)
     if has_global:
-        columns.append("global (%)")
-        legend += GLOBAL_LEGEND
+        columns.append(f"global{of_measure} (%)")
+        legend += GLOBAL_LEGEND.format(measure=measure, examples=comparison.task)
     columns += [find(name).label for name in COSTS]
     lines = [
         _line(row, row in scored[:1], differences, [*shares], has_global, len(columns))
@@ -346,7 +356,16 @@ def _table(
         trivial = f"{100 * scored[0]['trivial']:.1f}"
         cells = [Cell(trivial), *[Cell("–")] * (len(columns) - 1)]
         lines.append(([_trivial_words(scored), ""], cells))
-    return Table("", ["method", "configuration"], columns, lines, " ".join([legend, *failures]))
+    return Table(
+        "",
+        ["method", "configuration"],
+        columns,
+        lines,
+        " ".join([legend, *failures]),
+        "figures wide",
+        optional=columns[1 + len(differences) :],
+        is_folded=True,
+    )
 
 
 def _print_table(table: Table, console: Console) -> None:

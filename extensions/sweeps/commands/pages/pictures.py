@@ -57,6 +57,7 @@ def draw_curves(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None
     else:
         return None
     panels = _by_dataset(courses)
+    labels = _score_labels(files) if column == SCORE else {}
     figure, all_axes = style.panels(len(panels))
     looks = _looks(panels)
     for (title, lines), axes in zip(panels.items(), all_axes, strict=True):
@@ -69,7 +70,7 @@ def draw_curves(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None
             axes.plot(course.index, course["mean"], color=look.colour, **marks)
             axes.fill_between(course.index, low, high, color=look.colour, alpha=0.15, linewidth=0)
         charts.over_rounds(axes, "")
-        charts.name(axes, "round", find(column).label, title)
+        charts.name(axes, "round", labels.get(title, find(column).label), title)
     keys = [
         charts.key(words, color=look.colour, marker=look.marker, linestyle=look.dashes)
         for place, look in looks.items()
@@ -103,10 +104,14 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
         " validation. A box: the middle half, with the median; whiskers: at most 1.5 times its"
         " length."
     )
+    files = {
+        place: [RunFiles(run.folder) for run in runs] for place, runs in configurations.items()
+    }
+    labels = _score_labels(files)
     label = find(SCORE).label
     values = {
-        place: np.concatenate([client_scores(run) for run in runs])
-        for place, runs in configurations.items()
+        place: np.concatenate([client_scores(run) for run in of_place])
+        for place, of_place in files.items()
     }
     if not any(len(scores) for scores in values.values()):
         column = usual_figures([run for runs in configurations.values() for run in runs])[0]
@@ -114,6 +119,7 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
         title = "Scores over the seeds"
         caption = f"{title}. A box: the middle half, with the median."
         label = kind.label
+        labels = {}
         values = {
             place: kind.scale * np.array([run.figure(column) for run in runs], float)
             for place, runs in configurations.items()
@@ -135,13 +141,12 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
             patch.set(facecolor=looks[place].tint, edgecolor=looks[place].colour)
         axes.grid(False, axis="x")
         charts.categories(axes, [place_words(place) for place in boxes])
-        charts.name(axes, "", label, dataset)
+        charts.name(axes, "", labels.get(dataset, label), dataset)
     return Picture(figure, title, caption)
 
 
-def client_scores(run: Run) -> Floats:
+def client_scores(files: RunFiles) -> Floats:
     """The printed score of each client at the round of best validation, or the last one without."""
-    files = RunFiles(run.folder)
     phases = (FINE_TUNE,) if files.fine_tuned else IN_ROUNDS
     rounds, values = files.by_client(SCORE, *phases)
     best = (files.summary.get(BEST) or {}).get("round")
@@ -151,11 +156,25 @@ def client_scores(run: Run) -> Floats:
     return find(SCORE).scale * scores[np.isfinite(scores)]
 
 
+def _score_labels(files: Mapping[Place, Sequence[RunFiles]]) -> dict[str, str]:
+    """By data set, the name of its score, of those with one metric."""
+    metrics: dict[str, set[str]] = {}
+    for place, runs in files.items():
+        names = metrics.setdefault(_dataset(place), set())
+        names |= {run.metric_name for run in runs}
+    return {title: f"test {min(names)} (%)" for title, names in metrics.items() if len(names) == 1}
+
+
+def _dataset(place: Place) -> str:
+    """The data set of a configuration, the title of a panel."""
+    return str(dict(place).get("dataset", ""))
+
+
 def _by_dataset(contents: Mapping[Place, Any]) -> dict[str, dict[Place, Any]]:
     """Group what configurations have by their data set, the title of a panel."""
     panels: dict[str, dict[Place, Any]] = {}
     for place, content in contents.items():
-        title = str(dict(place).get("dataset", ""))
+        title = _dataset(place)
         other_settings = tuple(setting for setting in place if setting[0] != "dataset")
         panels.setdefault(title, {})[other_settings] = content
     return panels

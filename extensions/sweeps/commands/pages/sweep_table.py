@@ -170,7 +170,10 @@ def as_text(table: SweepTable) -> Table:
         texts = [as_cell(cell, difference_text(cell), is_uneven) for cell in cells]
         rows.append(([value_words(value) for value in place], texts))
     heads = [key_words(key) for key in table.keys]
-    return Table("", heads, [find(figure).label for figure in figures], rows, _legend(table))
+    columns = [find(figure).label for figure in figures]
+    return Table(
+        "", heads, columns, rows, _legend(table), "figures wide", columns[1:], len(heads) > 2
+    )
 
 
 def differs_in_count(frame: pd.DataFrame) -> bool:
