@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock release hub clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts test-pages accept comparisons paper bench gpu docs compat reference lock release hub clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -16,6 +16,7 @@ INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
 CYCLONEDX := 7.5.0
 HUB := dist/hub/curvfed
+CHROMIUM := chromium google-chrome google-chrome-stable chromium-browser chrome
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +60,13 @@ test-long: setup ## longer tests: laws and oracles with more examples, the insta
 # Separate from the other tests: these wait for Flower's leases, and need root to create network namespaces.
 test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and SuperNodes in network namespaces (as root), ten on loopback
 	$(VENV)/bin/pytest -rs tests/hosts
+
+# Debian's packages, as root or by sudo; elsewhere install a Chromium, or name one by CURVFED_CHROMIUM.
+test-pages: setup ## every kind of page in a browser, on screens and paper, light and dark; installs Chromium where there is none
+	@if [[ -z "$${CURVFED_CHROMIUM:-}" ]] && ! command -v $(CHROMIUM) > /dev/null; then \
+		sudo=$$(command -v sudo || true); \
+		$$sudo apt-get update --quiet=2 && $$sudo apt-get install --quiet=2 --yes --no-install-recommends chromium fonts-dejavu-core; fi
+	OMP_NUM_THREADS=1 $(VENV)/bin/pytest -rs tests/browser
 
 accept: setup ## the acceptance tables, on which figures of the pages rest: DATA=folder
 	$(PY) -m studies.accept --data "$(DATA)" $(ARGS)

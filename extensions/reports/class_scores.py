@@ -27,6 +27,9 @@ NOT_FINITE = "the model's output is not finite"
 BANDS = (0.0, 0.5, 0.7, 0.9, 1.0)
 """Bounds of probability between which the share of right answers is reported."""
 
+LONGEST = 40
+"""Letters of a name in a table."""
+
 MOST_CLIENTS = 10
 """Maximum number of clients with reported shares."""
 
@@ -207,10 +210,11 @@ def ballots(file: "HullFile") -> list[tuple[str, int, float, str]]:
     """Each group's name, how many clients name it, the share of these that agree, and the names
     they give."""
     rows = []
-    for name, votes in zip(file.names, file.votes, strict=False):
+    for group, votes in zip(file.names, file.votes, strict=False):
         count = int(votes.sum())
-        agree = votes[np.array(file.voted_names) == name].sum()
+        agree = votes[np.array(file.voted_names) == group].sum()
         order = [place for place in np.argsort(-votes, kind="stable") if votes[place] > 0]
-        texts = [f"{printable(file.voted_names[place])} ({votes[place]:.0f})" for place in order]
-        rows.append((name, count, float(agree) / count if count else np.nan, ", ".join(texts)))
+        names = [printable(file.voted_names[place], LONGEST) for place in order]
+        texts = [f"{name} ({votes[place]:.0f})" for name, place in zip(names, order, strict=True)]
+        rows.append((group, count, float(agree) / count if count else np.nan, ", ".join(texts)))
     return rows

@@ -25,10 +25,10 @@ def class_tables(run: RunFiles) -> list[Table]:
     votes = []
     for name, count, agree, names in class_scores.ballots(file):
         texts = [f"{count}", percent(agree), names or "–"]
-        votes.append(([printable(name) or "–"], list(map(Cell, texts))))
+        votes.append(([printable(name, class_scores.LONGEST) or "–"], list(map(Cell, texts))))
     hulls = []
     for place, hull in enumerate(file.hulls, 1):
-        name = printable(file.names[hull.group]) or "–"
+        name = printable(file.names[hull.group], class_scores.LONGEST) or "–"
         texts = [f"{hull.client + 1}", f"{hull.group + 1}", name, f"{len(hull.corners)}"]
         hulls.append(([f"{place}"], list(map(Cell, texts))))
     anonymous = "Clients are anonymous: no number says which client has sent a hull."
@@ -56,8 +56,13 @@ def share_table(title: str, shares: Sequence[class_scores.Share], last: str, leg
     rows = []
     for row in shares:
         interval = f"{percent(row.low)} – {percent(row.high)}"
-        texts = [number(row.total), percent(row.share), interval, printable(row.note) or "–"]
-        rows.append(([printable(row.name)], [Cell(text) for text in texts]))
+        texts = [
+            number(row.total),
+            percent(row.share),
+            interval,
+            printable(row.note, class_scores.LONGEST) or "–",
+        ]
+        rows.append(([printable(row.name, class_scores.LONGEST)], [Cell(text) for text in texts]))
     return Table(
         title, [""], ["tested", "right", "95% interval", last], rows, legend, "figures wide"
     )

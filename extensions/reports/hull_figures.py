@@ -282,7 +282,9 @@ def disc(run: RunFiles) -> Picture | None:
         for number, (colour, name) in enumerate(zip(disc.of_group, file.names, strict=True), 1)
     )
     keys = [
-        charts.key(printable(name), color=disc.colours[colour], linewidth=4, alpha=0.8)
+        charts.key(
+            printable(name, charts.LONGEST), color=disc.colours[colour], linewidth=4, alpha=0.8
+        )
         for colour, name in groups[:MOST_KEYS]
     ]
     charts.class_legend(disc.axes, keys)

@@ -223,7 +223,7 @@ def features(run: RunFiles) -> Picture | None:
     classes = range(len(names)) if is_few else np.linspace(0, len(names) - 1, 6).round().astype(int)
     keys = [
         charts.key(
-            printable(names[named_class]),
+            printable(names[named_class], charts.LONGEST),
             marker="o",
             color=colours[named_class],
             linestyle="none",

@@ -107,7 +107,9 @@ def categories(axes: Any, words: Sequence[str]) -> None:
     elif all("…" not in text and text.count("\n") < MOST_LINES for text in broken):
         axes.set_xticks(range(len(words)), broken)
     else:
-        short = [printable(text, LONGEST) for text in words]
+        lines = [wrapped(text, LONGEST) for text in words]
+        is_wide = room > 1.3 * SMALL / 72 * max(text.count("\n") + 1 for text in lines)
+        short = lines if is_wide else [printable(text, 2 * LONGEST) for text in words]
         alone = axes.get_gridspec().ncols == 1
         # Next to another panel labels are vertical: slanted ones would reach into the panel before.
         slant = (
@@ -345,7 +347,7 @@ def cells(
     )
     axes.grid(False)
     axes.spines[:].set_visible(False)
-    columns, rows = ([printable(name) for name in axis_names] for axis_names in names)
+    columns, rows = ([printable(name, LONGEST) for name in axis_names] for axis_names in names)
     upright = max(map(len, columns)) > 3
     steps(axes.set_xticks, columns, max_names, fontsize=8, rotation=90 if upright else 0)
     steps(axes.set_yticks, rows, max_names, fontsize=8)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from playwright.sync_api import BrowserContext
+    from playwright.sync_api import BrowserContext, Page
 
 PATIENCE = 120_000
 """Milliseconds for anything, where other tests keep the machine busy."""
 NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser", "chrome")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def context() -> "Iterator[BrowserContext]":
     """What pages are opened in, without a network."""
     program = os.environ.get("CURVFED_CHROMIUM") or next(
@@ -37,3 +37,11 @@ def context() -> "Iterator[BrowserContext]":
         context.set_default_timeout(PATIENCE)
         yield context
         context.close()
+
+
+@pytest.fixture
+def tab(context: "BrowserContext") -> "Iterator[Page]":
+    """An empty page."""
+    page = context.new_page()
+    yield page
+    page.close()

@@ -145,8 +145,26 @@ def usual_figures(runs: Sequence[Run]) -> list[str]:
     return [*(scores or [PERSONAL_ACCURACY]), *COSTS]
 
 
-def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) -> pd.DataFrame:
+def has_other_name(run: Run, figure: str) -> bool:
+    """Whether an earlier usual figure is the run's score of the same kind: the metric of its data,
+    such as MRR, in place of the accuracy."""
+    for names in USUAL:
+        if figure in names:
+            return any(run.figure(name) is not None for name in names[: names.index(figure)])
+    return False
+
+
+def values_of(
+    runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str], is_by_metric: bool = False
+) -> pd.DataFrame:
     """Collect the figures of runs.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    keys, figures : sequence of str
+    is_by_metric : bool, optional
+        Whether a run has its score by the metric of its data alone, see `has_other_name`.
 
     Returns
     -------
@@ -160,6 +178,8 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
     for run in runs:
         for figure in figures:
             value = run.figure(figure)
+            if is_by_metric and has_other_name(run, figure):
+                value = None
             row = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed, "error": run.error}
             row["value"] = None if value is None else find(figure).scale * value
             row["not_made"] = int(not run.row)

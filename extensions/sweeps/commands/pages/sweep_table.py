@@ -82,7 +82,7 @@ def make_table(runs: Sequence[Run], against: str = "") -> SweepTable:
         The method that the others are compared with.
     """
     keys = varying_keys(runs)
-    values = values_of(runs, keys, usual_figures(runs))
+    values = values_of(runs, keys, usual_figures(runs), is_by_metric=True)
     cells = cells_of(values, [*keys, FIGURE], against)
     cells["best"] = is_best(cells, [])
     return SweepTable(keys, cells, against)
