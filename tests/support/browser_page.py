@@ -128,10 +128,20 @@ def _paper_first(view: View) -> bool:
     return view.media != "print"
 
 
-def faults_in(tab: Any, view: View) -> Iterator[str]:
-    """All that is wrong in a view."""
+def show(tab: Any, view: View) -> None:
+    """Set the window, or the sheet of paper, of a tab."""
     tab.emulate_media(media=view.media, color_scheme=view.scheme)
     tab.set_viewport_size({"width": view.width, "height": 900})
+
+
+def screenshot(tab: Any) -> Image.Image:
+    """The lightness of the whole page."""
+    return Image.open(BytesIO(tab.screenshot(full_page=True))).convert("L")
+
+
+def faults_in(tab: Any, view: View) -> Iterator[str]:
+    """All that is wrong in a view."""
+    show(tab, view)
     if view.media == "print":
         for what, script in (("folded", FOLDED), ("faded", FADED), ("must scroll", TALL)):
             yield from (f"{what}: {text}" for text in tab.evaluate(script))
@@ -139,8 +149,8 @@ def faults_in(tab: Any, view: View) -> Iterator[str]:
         tab.evaluate(OPEN)
     yield from tab.evaluate(CUT, view.scrolls)
     boxes = tab.evaluate(PICTURES)
-    shown = Image.open(BytesIO(tab.screenshot(full_page=True))).convert("L")
-    yield from _faults_of_colours(shown, view, tab.evaluate(PHOTOGRAPHS))
+    shown = screenshot(tab)
+    yield from faults_of_colours(shown, view, tab.evaluate(PHOTOGRAPHS))
     for number, (left, top, right, bottom) in enumerate(boxes, 1):
         if right - left < 200 or bottom - top < 40:
             yield f"picture {number} has no place"
@@ -150,7 +160,7 @@ def faults_in(tab: Any, view: View) -> Iterator[str]:
             yield f"picture {number} cannot be seen"
 
 
-def _faults_of_colours(shown: Image.Image, view: View, photographs: Any) -> Iterator[str]:
+def faults_of_colours(shown: Image.Image, view: View, photographs: Any) -> Iterator[str]:
     """White areas on dark paper, and paper that is dark where it should be light."""
     shown = shown.copy()
     for left, top, right, bottom in photographs:
