@@ -23,6 +23,7 @@ from errors import refuses
 from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+from toml_forms import FORMS
 
 from curvfed.client_app.node.policy import Policy, read_policy
 from curvfed.deployments.commands.command import main
@@ -52,6 +53,14 @@ from curvfed.strategies.errors import ConfigError
 
 LONG = 600.0
 """Seconds that a wait takes at most which ends by itself, on a busy machine too."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cluster_is_read_as_windows_saves_it(form, tmp_path):
+    made = make_cluster(tmp_path / "c", [], ["north"], 9092, 9093, 30).path
+    settings = made / "cluster.toml"
+    settings.write_bytes(FORMS[form](settings.read_text(encoding="utf-8")))
+    assert ServerFolder.open(made).fleet_port == 9092
 
 
 def mode(path: Path) -> int:

@@ -21,11 +21,13 @@ from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
 import curvfed.client_app.resources
+from curvfed.client_app.node import Node
+from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.extensions.cluster.commands.checks import START, node_checks, run_checks
 from curvfed.extensions.cluster.commands.folder import NodeFolder
-from curvfed.extensions.cluster.commands.node_config import read_config
+from curvfed.extensions.cluster.commands.node_config import check_data, read_config
 
 OF_A_CONFIGURATION = ("policy", "keys", "device", "state", "roster", "data")
 """The checks that a node's configuration decides."""
@@ -83,6 +85,14 @@ def test_data_of_every_kind_are_loaded_and_told(name, description, node, capsys)
     out = capsys.readouterr().out
     assert "keys         partition-id 3\n" in out
     assert f"{node / name}: {description}\n" in out
+
+
+def test_a_check_of_the_data_leaves_no_state(node):
+    """A check is of another user."""
+    state = node / "state"
+    of_graph = Node(partition=0, data_path=node / "graph.pt", state_path=state, rules=Policy())
+    assert "60 nodes" in check_data(of_graph)
+    assert not state.exists()
 
 
 def test_nothing_of_the_data_is_told(capsys):

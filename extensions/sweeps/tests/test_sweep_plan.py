@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored import write_settings
 from tiers import examples
+from toml_forms import FORMS
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
@@ -54,6 +55,19 @@ def pairs(plan: Plan, *keys: str) -> list[tuple[Any, ...]]:
 
 # --- The grammar
 # ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_is_read_as_windows_saves_it(form, tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_bytes(FORMS[form]('[settings]\ndataset = "trees"\nseed = [0, 1]\n'))
+    assert len(read_plan(path).runs) == 2
+
+
+def test_keywords_of_a_network_are_an_axis(written):
+    runs = written('[settings]\nmodel = ["my:Net(width=8)", "my:Net(width=16)"]\n').runs
+    assert len({run.name for run in runs}) == 2
+    assert all(run.name == Path(run.name).name for run in runs)
 
 
 def test_the_last_key_changes_fastest(written):

@@ -22,7 +22,6 @@ from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.arguments import check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
-from curvfed.extensions.baselines.methods import fedrep
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
@@ -387,24 +386,6 @@ def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path
             intercept=Fault(1, huge, "train", 1),
         )
     assert not list((tmp_path / "run" / "checkpoint" / "server").glob("*"))
-
-
-def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
-    trained, train = [], learner_side.train
-
-    def watched(model, task, optimizer, epochs, *rest, **more):
-        trained.append(
-            (
-                epochs,
-                {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad},
-            )
-        )
-        return train(model, task, optimizer, epochs, *rest, **more)
-
-    for module in (learner_side, fedrep):
-        monkeypatch.setattr(module, "train", watched)
-    small(tmp_path, method="fedrep", num_rounds=1, fedrep__head_epochs=3, fine_tune_epochs=0)
-    assert trained == [(3, {"head"}), (2, {"body"})] * 3
 
 
 @pytest.mark.parametrize("method", only(MISSING_CLASSES, "spherefed".__eq__))

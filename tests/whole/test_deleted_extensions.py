@@ -16,7 +16,7 @@ from curvfed.tasks.formats import CORE
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import SHIPPED, TESTS, addition, extension_files, of_extensions
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
 """The extension that the quick tier deletes beside the case without any."""
 

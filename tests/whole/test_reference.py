@@ -13,7 +13,7 @@ from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.config.parse import all_fields
 from curvfed.tasks.plugins import SHIPPED
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
 PROJECT = REFERENCE["PROJECT"]
 
