@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A tree without an extension leaves out the cases of its methods. The quick tier keeps a third
     of a large grid of cases of a law or an oracle, by names."""
-    from absent_methods import leave_out
+    from absent_extensions import leave_out
 
     leave_out(config, items)
     if config.option.markexpr != QUICK:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import tomli_w
+from command_runs import completed
 from hypothesis import given
 from hypothesis import strategies as st
 from stored import write_settings
@@ -438,3 +439,8 @@ def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_shell_completes_the_names_of_sweeps():
+    assert completed("curvfed sweep wire", 2) == ["wire-precision"]

@@ -41,15 +41,10 @@ SLIPS = [
     (["simulate", "--num_rounds=3"], "Did you mean num-rounds=3?"),
     (["check", "--epochs", "--all"], "Did you mean local-epochs=VALUE?"),
     (["check", "--alll"], "--all"),
-    (["report", "--method", "flatland"], "No such option"),
-    (["cluster", "run", "--seed", "4"], "Did you mean seed=4?"),
+    (["predict", "--method", "flatland"], "No such option"),
+    (["run", "--seed", "4"], "Did you mean seed=4?"),
     (["train"], "The commands are simulate, run, check,"),
-    (["cluster", "begin"], "The commands are"),
     (["check", "dataset=coar"], 'did you mean "cora"?'),
-    (
-        ["report", "wire-precision", "--formats", "gif"],
-        "--formats: 'gif'; allowed are md, ",
-    ),
 ]
 
 
