@@ -20,6 +20,8 @@ from curvfed.extensions.baselines.methods import fedproto, fedtgp
 from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, SUMS
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Leaving, Statistics
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.heads import HeadSpec, make_head
 
 RATE = 0.3
@@ -162,3 +164,8 @@ def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
         for masked in (False, True)
     ]
     np.testing.assert_allclose(*prototypes, rtol=0, atol=1e-4)
+
+
+def test_single_prototypes_are_in_no_secure_sum():
+    with pytest.raises(ConfigError, match="allowed is secure-sum = false"):
+        parse({"method": "fedtgp", "secure-sum": True})
