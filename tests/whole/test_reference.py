@@ -9,11 +9,13 @@ from pathlib import Path
 from runpy import run_path
 
 import pytest
+from method_page import documented_methods
 
 from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import all_fields
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.methods import METHODS
 from curvfed.tasks.plugins import SHIPPED
 
 ROOT = Path(__file__).parents[2]
@@ -81,3 +83,8 @@ def test_the_picture_of_the_rooms_names_them_all():
     drawn = (ROOT / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
     for name in (*SHIPPED, *(set(ROOMS) - {"extensions"}), "deployments"):
         assert f">{name}<" in drawn
+
+
+def test_the_page_of_methods_has_every_method():
+    rounds = {name for name, row in METHODS.items() if not row.is_one_shot}
+    assert documented_methods().keys() == rounds

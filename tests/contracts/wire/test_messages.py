@@ -220,35 +220,22 @@ def test_parts_that_are_no_record_of_values_are_none():
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        (
-            {"task": "texts"},
-            'the task of the data is "texts"; allowed is one of nodes, graphs, images, points, links',
-        ),
+        ({"task": "texts"}, 'the task of the data is "texts"'),
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
-        (
-            {"task": "points", "num_features": 2, "space": "MUTAG"},
-            "data of points have no feature space of their own",
-        ),
-        (
-            {"task": "points", "num_features": 2, "class_names": ("a", "a")},
-            "there are 2 class names; allowed are 0 to 10000, all different",
-        ),
-        (
-            {"task": "nodes", "class_names": ()},
-            "there are 0 class names; allowed are 1 to 10000, all different",
-        ),
+        ({"num_features": 2, "space": "MUTAG"}, "no feature space"),
+        ({"num_features": 2, "class_names": ("a", "a")}, "2 class names; allowed are 0"),
+        ({"task": "nodes", "class_names": ()}, "0 class names; allowed are 1"),
     ],
 )
 def test_points_have_two_coordinates_and_may_have_no_classes(description, words):
     """A client that holds no points may take part."""
     told = replace(DESCRIPTION, statistics={})
-    reply = Reply(
-        ASKED, 0, description=replace(told, task="points", num_features=2, class_names=())
-    )
+    points = replace(told, task="points", num_features=2, class_names=())
+    reply = Reply(ASKED, 0, description=points)
     assert decode_reply(encode_reply(reply), ASKED) == reply
-    with pytest.raises(MessageError) as caught:
-        decode_reply(encode_reply(Reply(ASKED, 0, description=replace(told, **description))), ASKED)
-    assert str(caught.value) == words
+    wrong = Reply(ASKED, 0, description=replace(points, **description))
+    with pytest.raises(MessageError, match=words):
+        decode_reply(encode_reply(wrong), ASKED)
 
 
 @pytest.mark.parametrize(
