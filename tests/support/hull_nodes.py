@@ -31,7 +31,6 @@ QUICK = {
 }
 PHASES = ("measure", "keys", "agree", "hulls", "evaluate")
 """After the meeting, in order."""
-TIMES = ("seconds", "training", "aggregation")
 
 
 def hull_run(folder: Path, name: str = "run", **settings: Any) -> Run:

@@ -287,33 +287,6 @@ def test_a_calibration_of_graphs_is_refused_before_a_simulation():
     assert caught.value.key == "config.other-task"
 
 
-def test_running_statistics_are_averaged_with_the_parameters(tmp_path):
-    recorder = Recorder()
-    settings = {
-        "images__norm": "batch",
-        "model": "convnet",
-        "method": "hyperfed",
-        "num_rounds": 1,
-        "local_epochs": 1,
-    }
-    found = small(tmp_path, intercept=recorder, **settings)
-    statistics = [name for name in found.model if name.endswith(("running_mean", "running_var"))]
-    assert len(statistics) == 14
-    replies = recorder.replies("train")
-    sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
-    for name in statistics:
-        arrays = np.stack([reply["arrays"][name].numpy() for reply in replies])
-        mean = np.tensordot(sizes / sizes.sum(), arrays.astype(float), axes=1)
-        np.testing.assert_allclose(found.model[name], mean, rtol=1e-6)
-        assert np.ptp(arrays, axis=0).max() > 0
-
-
-def test_radius_zero_is_the_average_to_the_bit(tmp_path):
-    one = small(tmp_path, "one", method="hyperfed", hyperfed__radius=0.0)
-    other = small(tmp_path, "other", method="hyperfed-averaged")
-    assert all(np.array_equal(one.model[name], other.model[name]) for name in other.model)
-
-
 @pytest.mark.parametrize(
     ("method", "phase", "place"),
     [

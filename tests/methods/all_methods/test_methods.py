@@ -448,33 +448,6 @@ def curvatures(found, number):
     return [float(row["curvature"]) for row in found.clients if row["round"] == str(number)]
 
 
-def test_curvature_starts_at_the_standardised_curvature_of_the_graph(tmp_path):
-    recorder = Recorder()
-    found = run(tmp_path, clients=4, num_rounds=1, learning_rate=1e-30, intercept=recorder)
-    forman = np.array([about["statistics"]["forman"] for about in found.described["clients"]])
-    assert [
-        reply["metrics"]["ricci"]
-        for reply in sorted(recorder.replies("curvature"), key=partition_of)
-    ] == list(forman)
-    k = (forman - forman.mean()) / forman.std()
-    np.testing.assert_allclose(curvatures(found, 1), -1 / (1 / (1 + np.exp(-k)) + 0.5), rtol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["flatland", "flatland-constant", "flatland-shared"])
-def test_a_constant_start_is_minus_one_and_asks_nobody(method, tmp_path):
-    recorder = Recorder()
-    found = run(
-        tmp_path,
-        method=method,
-        num_rounds=1,
-        learning_rate=1e-30,
-        flatland__curvature_init="constant",
-        intercept=recorder,
-    )
-    assert set(curvatures(found, 1)) == {-1.0}
-    assert not recorder.replies("curvature")
-
-
 def test_who_learns_its_curvature(tmp_path):
     for method, learns in [
         ("flatland", True),
