@@ -68,8 +68,8 @@ print(json.dumps([*lists, run.summary["status"], has_report, refusals]))
 
 CORE = [f"tests/{name}" for name in ("attacks", "contracts", "laws", "methods", "oracles")]
 """The tests of the core."""
-MEETING = [f"tests/contracts/{name}" for name in ("command", "config", "directory", "python")]
-"""Those in which the core meets what extensions add: keys, commands, files, lists, the Python face.
+MEETING = [f"tests/contracts/{name}" for name in ("command", "config", "directory")]
+"""Those in which the core meets what extensions add: keys, commands, files, lists.
 The others run in the copy without any extension."""
 READ = ("tests", "docs", "examples", "presets", "studies", "benchmarks")
 """Folders that tests read."""
