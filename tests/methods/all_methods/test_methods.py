@@ -221,20 +221,6 @@ def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
     assert run(tmp_path / "second", **flat).figures == first.figures
 
 
-def test_the_average_is_that_of_the_replies_by_data_size(tmp_path):
-    recorder = Recorder()
-    found = run(tmp_path, method="fedavg", num_rounds=1, intercept=recorder)
-    replies = recorder.replies("train")
-    sizes = [reply["header"]["num_examples"] for reply in replies]
-    assert len(set(sizes)) > 1
-    sent = [decode_arrays(reply["arrays"]) for reply in replies]
-    for name, array in found.model.items():
-        exact = sum(
-            size * arrays[name].astype(np.float64) for size, arrays in zip(sizes, sent, strict=True)
-        ) / sum(sizes)
-        np.testing.assert_allclose(array, exact, rtol=2 * np.finfo(np.float32).eps, atol=1e-9)
-
-
 def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp_path):
     """Put together again from what was sent and what was kept, the model scores what the client
     said."""
@@ -270,12 +256,6 @@ def test_fedprox_without_its_term_is_fedavg(tmp_path):
     assert same_arrays(fedavg.model, none.model)
     assert fedavg.figures["clients"] == none.figures["clients"]
     assert not same_arrays(fedavg.model, some.model)
-
-
-def test_the_proximal_term_is_nothing_in_the_first_local_step(tmp_path):
-    one = run(tmp_path, "a", method="fedprox", fedprox__mu=0.0)
-    other = run(tmp_path, "b", method="fedprox", fedprox__mu=1e3)
-    assert same_arrays(one.model, other.model)
 
 
 @pytest.mark.parametrize("method", only(PROXIMAL, "flatland".__eq__))
