@@ -194,28 +194,12 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
 @pytest.mark.parametrize(
     ("content", "scale", "message"),
     [
-        (
-            "[settings]\nnum-ronds = 3",
-            "",
-            '"num-ronds" is not a key of the run config; did you mean "num-rounds"?',
-        ),
-        ("[settings]\nseed = []", "", "seed is an empty list; allowed is one value or more"),
-        (
-            "[settings]\nnum-supernodes = [2, 0]",
-            "",
-            "num-supernodes is 0, but must be a whole number of at least 1",
-        ),
-        (
-            "[seting]\nseed = 1",
-            "",
-            "'seting' is not known; allowed are title, source, about, scales, settings, runs;",
-        ),
-        ("seed = 1", "", "keys of a run belong in [settings] or [[runs]]"),
-        (
-            "[runs]\nseed = 1",
-            "",
-            "runs is {'seed': 1}, but must be tables, each headed by [[runs]]",
-        ),
+        ("[settings]\nnum-ronds = 3", "", 'did you mean "num-rounds"?'),
+        ("[settings]\nseed = []", "", "seed is an empty list"),
+        ("[settings]\nnum-supernodes = [2, 0]", "", "num-supernodes is 0"),
+        ("[seting]\nseed = 1", "", "'seting' is not known; allowed are title"),
+        ("seed = 1", "", "belong in [settings] or [[runs]]"),
+        ("[runs]\nseed = 1", "", "each headed by [[runs]]"),
         ("[scales.smoke.settings]\nseed = 1", "", "has the scales smoke: name one by --scale"),
         ("[scales.smoke.settings]\nseed = 1", "paper", "has no scale 'paper'; it has smoke"),
         ("[settings\nseed = 1", "", "is not TOML: "),
@@ -383,10 +367,6 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
     assert len(results.rows()) == 1
 
 
-# --- Progress
-# ---------------------------------------------------------------------------------------------------------
-
-
 # --- The command line, before Ray
 # -------------------------------------------------------------------------------------
 
@@ -394,8 +374,8 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--cpus", "0"], "Invalid value for '--cpus': 0 is not in the range x>=1"),
-        (["--gpus", "-1"], "--gpus -1: allowed is a share from 0 to 1, or a whole number"),
+        (["--cpus", "0"], "Invalid value for '--cpus'"),
+        (["--gpus", "-1"], "--gpus -1: allowed is"),
         (["--gpus", "1.5"], "--gpus 1.5: allowed is"),
         (["--gpus", "nan"], "--gpus nan: allowed is"),
         (["--data", "/nowhere"], "--data: /nowhere is no folder"),
@@ -405,12 +385,8 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
 )
 def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message):
     written(GRID)
-    assert (
-        main(
-            ["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]
-        )
-        == 2
-    )
+    words = ["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]
+    assert main([*words, *arguments]) == 2
     said = capsys.readouterr()
     assert message in said.out + said.err
 
