@@ -6,19 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from method_page import documented_methods
 
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.plugins import SHIPPED, additions, extension_files
 
-COMMANDS = Path(__file__).parents[2] / "docs" / "commands.md"
-CORE = {"simulate", "run", "check", "predict", "adapt", "methods", "datasets", "presets"}
+DOCS = Path(__file__).parents[2] / "docs"
+COMMANDS = {"simulate", "run", "check", "predict", "adapt", "methods", "datasets", "presets"}
+"""The commands of the core."""
 
 
-def documented_commands() -> set[str]:
-    """The names in the headings of docs/commands.md."""
-    text = COMMANDS.read_text(encoding="utf-8")
-    return set(re.findall(r"^## `curvfed ([a-z-]+)`$", text, re.MULTILINE))
+def listed(page: str) -> set[str]:
+    """The names in the first column of a list in docs/, such as "| [`fedavg`](methods/fedavg.md)
+    |" or "| [`curvfed run`](commands/run.md) |"."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return set(re.findall(r"^\| \[`(?:curvfed )?([a-z+-]+)`\]", text, re.MULTILINE))
 
 
 def names_in(value: Any) -> Iterator[str]:
@@ -39,8 +40,8 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """
     if len(extension_files()) == len(SHIPPED):
         return
-    absent = documented_methods().keys() - set(METHODS)
-    absent |= documented_commands() - CORE - set(additions("commands"))
+    absent = listed("methods.md") - set(METHODS)
+    absent |= listed("commands.md") - COMMANDS - set(additions("commands"))
     left = [
         item
         for item in items

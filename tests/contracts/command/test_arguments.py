@@ -128,7 +128,7 @@ TABLES = {
     "method=fedavg dataset=digits aggregation=flower:FedAdam flower.eta=0.5": {"images", "flower"},
     "method=fedavg model=lorentz": {"flatland"},
     "method=fedhgcn": {"flatland", "fedhgcn"},
-    "method=fed-pub sinks=tensorboard,mlflow": {"fed-pub", "mlflow"},
+    "method=fed-pub": {"fed-pub"},
     "method=hull": {"points", "hull", "secure"},
 }
 
