@@ -28,7 +28,7 @@ SLIPS = [
         'did you mean "num-supernodes"?\n"local_epochs" is not',
     ),
     (["simulate", "graph.pt"], "did you mean dataset=graph.pt?"),
-    (["simulate", "cells.H5AD"], "did you mean dataset=cells.H5AD?"),
+    (["simulate", "cells.CSV"], "did you mean dataset=cells.CSV?"),
     (["check", "pictures"], "did you mean dataset=pictures?"),
     (["check", "tests"], "`curvfed presets` lists the presets"),
     (["run", "Cora"], "did you mean dataset=Cora?"),
