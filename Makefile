@@ -52,7 +52,7 @@ test: setup ## lint, types, import layers, tests
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal --durations=20 -m "not long" --ignore=tests/hosts --ignore=tests/e2e --ignore=tests/long
 	$(VENV)/bin/pytest --numprocesses=2 --dist=loadfile -m "not long" tests/e2e
 
-test-long: setup ## longer tests: laws and oracles with more examples, the installed wheel with Flower, plug-ins on a cluster, every row of the benchmarks once
+test-long: setup ## longer tests: laws and oracles with more examples, the installed wheel with Flower, plug-ins on a cluster, the core's tests without extensions, every row of the benchmarks once
 	OMP_NUM_THREADS=1 $(VENV)/bin/pytest --numprocesses=$(WORKERS) --dist=worksteal tests/laws tests/oracles extensions
 	$(VENV)/bin/pytest tests/long
 	$(VENV)/bin/pytest -m long --ignore=tests/long --ignore=tests/hosts --ignore=tests/laws --ignore=tests/oracles --ignore=extensions

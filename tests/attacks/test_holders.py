@@ -167,7 +167,6 @@ COUNTED: dict[str, tuple[str, dict[str, Any], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTED)
-def test_runs_whose_sums_have_cells_or_rows_of_single_names(name):
-    task, settings, is_counted = COUNTED[name]
+@pytest.mark.parametrize(("task", "settings", "is_counted"), COUNTED.values(), ids=COUNTED)
+def test_runs_whose_sums_have_cells_or_rows_of_single_names(task, settings, is_counted):
     assert sums_by_name(resolve_defaults(parse(settings), task)) == is_counted

@@ -1,7 +1,6 @@
 """What an honest server could compute from several sums, by ordinary commands, and what the nodes'
 ledgers say to it."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -32,8 +31,6 @@ from curvfed.client_app.node import ledger as ledger_module
 from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.one_shot import _hashes
-from curvfed.deployments.commands.command import main
-from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import complete_groups, masked_cohort
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
@@ -295,30 +292,6 @@ def test_the_roster_decides_the_group_and_a_changed_one_is_refused(tmp_path):
     signer(tmp_path, range(6))("b", range(6))
     with refuses("not-in-roster", error=ConfigError):
         signer(tmp_path, [1, 2, 3])("c", [1, 2, 3])
-
-
-def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys, monkeypatch):
-    nodes = hospitals(tmp_path / "nodes")
-    (tmp_path / "north").mkdir()
-    commands = [
-        ["cluster", "regroup", str(tmp_path / "north"), "--yes", "--node-config", toml_pairs(node)]
-        for node in nodes
-    ]
-    assert main(commands[0]) == 0
-    assert "nothing is to be changed" in capsys.readouterr().out
-    assert not Path(nodes[0]["state-path"]).exists()
-    run(tmp_path, "four", nodes=nodes, **SUMMED)
-    with monkeypatch.context() as other_user:
-        other_user.setattr(os, "geteuid", lambda: -1)
-        assert main(commands[0]) == 1
-    assert "sudo -u" in capsys.readouterr().err
-    assert [main(words) for words in commands[:3]] == [0, 0, 0]
-    assert "summed with partitions [0, 1, 2, 3]; its next sum" in capsys.readouterr().out
-    run(tmp_path, "three", nodes=nodes[:3], **SUMMED)
-    assert main(commands[0]) == 1
-    assert "allowed is 1: [sums] regroups-per-quarter" in capsys.readouterr().err
-    assert main(["cluster", "ledger", nodes[0]["state-path"]]) == 0
-    assert "from [[0, 1, 2, 3]] to those of the next sum, by " in capsys.readouterr().out
 
 
 @given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.integers(2, 20), st.randoms())

@@ -474,23 +474,13 @@ def test_the_policy_names_the_data(tmp_path):
 
 
 WRONG = {
-    "[sums]\ncontributors = 0": (
-        "line 2: [sums] contributors = 0; allowed is a whole number, 2 or more"
-    ),
-    "[sums]\n\nneighbors = 3": (
-        'line 3: there is no "neighbors"; allowed are group-size, contributors'
-    ),
-    '[runs]\nkeys = { "local-epoch" = [1] }': (
-        'line 2: [runs] keys = {"local-epoch": [1]}; allowed is "key of a run" ='
-    ),
-    "[leave]\nsecure-sum = true": (
-        'line 1: there is no "leave"; allowed are data, runs, leaves, sums'
-    ),
-    '[leaves]\nsecure-sum = "true"': (
-        'line 2: [leaves] secure-sum = "true"; allowed is true or false'
-    ),
+    "[sums]\ncontributors = 0": "line 2: [sums] contributors = 0; allowed",
+    "[sums]\n\nneighbors = 3": 'line 3: there is no "neighbors"; allowed',
+    '[runs]\nkeys = { "local-epoch" = [1] }': 'line 2: [runs] keys = {"local-epoch": [1]}',
+    "[leave]\nsecure-sum = true": 'line 1: there is no "leave"; allowed',
+    '[leaves]\nsecure-sum = "true"': 'line 2: [leaves] secure-sum = "true"',
     '[data]\npath = "own/smith.csv"': "[data] path = ",
-    "[data": "cannot be read (Expected ']' at the end of a table declaration",
+    "[data": "cannot be read (Expected ']'",
 }
 
 

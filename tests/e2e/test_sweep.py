@@ -13,7 +13,6 @@ from typing import Any
 
 import psutil
 import pytest
-import torch
 from equal_runs import figures, is_figure
 from killed_commands import (
     LONG,
@@ -98,15 +97,6 @@ def assert_as_alone(sweep: Sweep, folder: Path, names: set[str]) -> None:
         ours = {key: value for key, value in table[row["run"]].items() if value is not None}
         theirs = {key: value for key, value in row.items() if value is not None and is_figure(key)}
         assert ours | {"callbacks": ""} == theirs | {"callbacks": ""}
-
-
-def write_ring(path: Path) -> None:
-    """A user's own graph: a ring of nodes of two classes."""
-    nodes = torch.arange(40)
-    torch.save(
-        {"x": torch.eye(40), "edge_index": torch.stack([nodes, (nodes + 1) % 40]), "y": nodes % 2},
-        path,
-    )
 
 
 BROKEN = """
@@ -212,70 +202,6 @@ def test_the_end_of_the_command_is_that_of_its_processes(
     assert code == 0, output
     assert "resuming after round" in sweep.log(run)
     assert_as_alone(sweep, tmp_path / "alone", {run.name})
-
-
-CUT = """
-[settings]
-num-supernodes = 2
-embedding-dim = 8
-dataset = "trees"
-num-rounds = 2
-[[runs]]
-method = "fedavg"
-[[runs]]
-method = "fedavg"
-dataset = "absent.pt"
-[[runs]]
-method = ["flatland", "fedavg"]
-num-rounds = 300
-"""
-
-
-@pytest.mark.long
-def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(sweep_of, tmp_path):
-    sweep = sweep_of(CUT)
-    (quick, absent), long = sweep.runs[:2], sweep.runs[2:]
-
-    with start(*sweep.words, cwd=tmp_path) as process:
-        await_(
-            lambda: len(sweep.table()) == 2 and any(sweep.rounds(run) > 5 for run in long), process
-        )
-        processes = family(process)
-        os.killpg(process.pid, signal.SIGINT)
-        output = process.communicate(timeout=LONG)[0]
-        assert process.returncode == 130, output
-        assert len(processes) > 1
-        assert have_ended(processes)
-    first = completed_runs(sweep.folder)
-    assert quick.name in first
-    assert len(first) < 3  # a quick machine may have ended one of the two long ones
-    assert {name: row["status"] for name, row in sweep.table().items()} == {
-        **dict.fromkeys(first, "completed"),
-        absent.name: "failed",
-    }
-
-    done = [sweep.rounds(run) for run in long]
-    with start(*sweep.words, cwd=tmp_path) as process:
-        await_(
-            lambda: any(
-                sweep.rounds(run) > before + 5 for run, before in zip(long, done, strict=True)
-            ),
-            process,
-        )
-        processes = family(process)
-        process.kill()
-        process.communicate(timeout=LONG)
-        assert have_ended(processes)
-    second = completed_runs(sweep.folder)
-    assert len(second) < 3
-
-    write_ring(sweep.file.parent / "absent.pt")
-    code, output = call(*sweep.words, cwd=tmp_path)
-    assert code == 0, output
-    summaries = completed_runs(sweep.folder)
-    assert {name: summaries[name] for name in first | second} == first | second
-    assert_as_alone(sweep, tmp_path / "alone", {run.name for run in sweep.runs})
-    assert any("resuming after round" in sweep.log(run) for run in long)
 
 
 KILLED = """

@@ -2,6 +2,7 @@
 read."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -84,6 +85,9 @@ def test_what_is_no_curvature_is_refused(function, takes):
     for wrong in ("-1", None, [-1.0], np.array([-1.0]), torch.tensor(-1), 1j):
         with pytest.raises(TypeError, match=r"^curvature: got .*; allowed is a"):
             function(*tensors_of(takes), wrong)
+    for wrong in (0, 0.0, 1.0, math.nan, -math.inf):
+        with pytest.raises(ValueError, match="hyperbolic space needs a negative, finite number"):
+            function(*tensors_of(takes), wrong)
 
 
 @all_functions
@@ -95,6 +99,7 @@ def test_a_curvature_of_any_dtype_and_shape(function, takes, dtype):
         else tensors_of(takes)
     )
     expected = function(*tensors, -0.5)
+    assert expected.dtype == tensors[0].dtype
     for curvature in (
         np.float32(-0.5),
         np.float64(-0.5),

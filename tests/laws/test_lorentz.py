@@ -378,21 +378,6 @@ def test_leading_dimensions_of_both_points_broadcast(name, curvature):
     torch.testing.assert_close(CALLS[name](x[0], v, curvature), table[0])
 
 
-@every_call
-def test_dtype_is_that_of_the_points(call):
-    x, v = lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 4)
-    for curvature in (-1, -1.0, torch.tensor(-1.0), torch.tensor(-1.0, dtype=F64)):
-        assert call(x, v, curvature).dtype == torch.float32
-
-
-@every_call
-def test_curvature_that_is_not_negative_is_refused(call):
-    x, v = lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 4)
-    for curvature in (0, 0.0, 1.0, math.nan, -math.inf):
-        with pytest.raises(ValueError, match="hyperbolic space needs a negative, finite number"):
-            call(x, v, curvature)
-
-
 def test_centroid_refuses_a_wrong_number_of_weights():
     with pytest.raises(ValueError, match=r"\(3,\).*\(2, 4\)"):
         lorentz.centroid(lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(3), -1.0)

@@ -430,18 +430,3 @@ def test_no_points_give_no_values(call):
         value = call(torch.zeros(shape), torch.zeros(shape), -1.0)
         assert value.numel() == 0
         assert value.shape[:-1] == shape[: value.ndim - 1]
-
-
-@every_call
-def test_dtype_is_that_of_the_points(call):
-    x, v = poincare.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 3)
-    for curvature in (-1, -1.0, torch.tensor(-1.0), torch.tensor(-1.0, dtype=F64)):
-        assert call(x, v, curvature).dtype == torch.float32
-
-
-@every_call
-def test_curvature_that_is_not_negative_is_refused(call):
-    x, v = poincare.exp0(torch.ones(2, 3), -1.0), torch.ones(2, 3)
-    for curvature in (0, 0.0, 1.0, math.nan, -math.inf):
-        with pytest.raises(ValueError, match="hyperbolic space needs a negative, finite number"):
-            call(x, v, curvature)

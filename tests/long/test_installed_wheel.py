@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,7 +56,13 @@ def call(bin_folder: Path, hostile: Path, program: str, *words: str, status: int
 
 
 @pytest.fixture(scope="module")
-def run(bin_folder, hostile) -> Path:
+def curvfed(bin_folder, hostile) -> Callable[..., str]:
+    """What `python -m curvfed` says for these words."""
+    return partial(call, bin_folder, hostile, "python", "-m", "curvfed")
+
+
+@pytest.fixture(scope="module")
+def run(curvfed, hostile) -> Path:
     """A run by Flower."""
     words = [
         "method=flatland",
@@ -63,7 +71,7 @@ def run(bin_folder, hostile) -> Path:
         f"results-dir={hostile / 'runs'}",
         "run-name=one",
     ]
-    told = call(bin_folder, hostile, "python", "-m", "curvfed", "run", *words)
+    told = curvfed("run", *words)
     assert " files of the app, " in told
     return hostile / "runs" / "one"
 
@@ -72,7 +80,7 @@ def test_a_run_by_flower(run):
     assert json.loads((run / "summary.json").read_text())["status"] == "completed"
 
 
-def test_predict(bin_folder, hostile):
+def test_predict(curvfed, hostile):
     words = [
         "method=hull",
         "dataset=uniform",
@@ -80,53 +88,30 @@ def test_predict(bin_folder, hostile):
         f"results-dir={hostile / 'runs'}",
         "run-name=points",
     ]
-    call(bin_folder, hostile, "python", "-m", "curvfed", "simulate", *words)
+    curvfed("simulate", *words)
     (hostile / "new.csv").write_text("x,y\n0.1,0.2\n-0.3,0.1\n")
-    told = call(
-        bin_folder,
-        hostile,
-        "python",
-        "-m",
-        "curvfed",
-        "predict",
-        str(hostile / "runs" / "points"),
-        "new.csv",
-    )
-    assert "points" in told
+    assert "points" in curvfed("predict", str(hostile / "runs" / "points"), "new.csv")
 
 
 @pytest.mark.parametrize("method", ["flatland", "hyperfed", "spherefed", "hull"])
-def test_check_and_simulate(bin_folder, hostile, method):
+def test_check_and_simulate(curvfed, hostile, method):
     words = [f"method={method}", *SMALL, f"results-dir={hostile / 'runs'}", f"run-name={method}"]
-    call(bin_folder, hostile, "python", "-m", "curvfed", "check", *words)
-    call(bin_folder, hostile, "python", "-m", "curvfed", "simulate", *words)
+    curvfed("check", *words)
+    curvfed("simulate", *words)
     assert (hostile / "runs" / method / "report.html").exists()
 
 
-def test_a_shipped_preset_by_its_name(bin_folder, hostile):
+def test_a_shipped_preset_by_its_name(curvfed):
     """The working folder has a file of this name, which is asked for as a file alone."""
-    assert "quick" in call(bin_folder, hostile, "python", "-m", "curvfed", "presets")
-    call(
-        bin_folder, hostile, "python", "-m", "curvfed", "simulate", "quick", *SMALL, "method=fedavg"
-    )
+    assert "quick" in curvfed("presets")
+    curvfed("simulate", "quick", *SMALL, "method=fedavg")
 
 
-def test_a_sweep(bin_folder, hostile):
+def test_a_sweep(curvfed, hostile):
     (hostile / "own.toml").write_text(
-        'title = "Two"\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\nnum-rounds ='
-        " 1\nnum-supernodes = 2\n"
+        '[settings]\nmethod = ["fedavg", "local"]\nnum-rounds = 1\nnum-supernodes = 2\n'
     )
-    call(
-        bin_folder,
-        hostile,
-        "python",
-        "-m",
-        "curvfed",
-        "sweep",
-        "own.toml",
-        "--results",
-        str(hostile / "sweeps"),
-    )
+    curvfed("sweep", "own.toml", "--results", str(hostile / "sweeps"))
     assert len(list((hostile / "sweeps").glob("*/summary.json"))) == 2
 
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import itertools
-import re
 from pathlib import Path
 from typing import Any
 
@@ -114,37 +113,6 @@ def test_a_table_marks_the_best_of_columns_or_rows_and_significant_differences(r
     assert "Bold: the best of a column" in table.text.legend
     of_data = TABLE | {"rows": "dataset", "columns": ["method", "local-epochs"]}
     assert "Bold: the best of a row" in make_table(of_data, runs, SOURCE).text.legend
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"colums": "seed"}, "'colums' is not known"),
-        ({"rows": "methods"}, "'methods' is not a key"),
-        ({"figures": []}, "needs rows and figures"),
-        ({"where": {"method": "hull"}}, "no run of the sweep has"),
-        ({"against": "local"}, "the table has no run of it"),
-        ({"columns": []}, "runs of one place differ in local-epochs (1, 10, 5)"),
-    ],
-)
-def test_a_table_that_cannot_be_made_is_refused_by_name(runs, change, words):
-    with pytest.raises(ValueError, match=f"^sweeps/it.toml: .*{re.escape(words)}"):
-        make_table(TABLE | change, runs, "sweeps/it.toml")
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        (LINES | {"colour": "red"}, "'colour' is not known"),
-        (LINES | {"x": "epochs"}, "'epochs' is not a key of the run config"),
-        ({"kind": "lines", "x": "local-epochs"}, "a figure of kind lines needs figures"),
-        ({"kind": "curves"}, "a figure of kind curves needs y"),
-        (LINES | {"x": "dataset"}, "runs of one place differ in local-epochs"),
-    ],
-)
-def test_a_figure_that_cannot_be_drawn_is_refused_by_name(runs, spec, words):
-    with pytest.raises(ValueError, match=words):
-        drawn(spec, runs)
 
 
 def test_a_scale_has_tables_of_its_own(tmp_path):

@@ -58,3 +58,16 @@ def round_overhead(rows: Sequence[Mapping[str, str]], workers: int) -> float:
     return statistics.mean(
         float(row["seconds"]) - float(row["seconds_training"]) / workers for row in later
     )
+
+
+def completed(words: str, place: int) -> list[str]:
+    """What bash is offered for the word at `place` of a command line."""
+    asked = {"_CURVFED_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    done = subprocess.run(
+        [sys.executable, "-m", "curvfed"],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout.split()

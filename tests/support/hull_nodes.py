@@ -9,6 +9,7 @@ import app_runs
 import numpy as np
 from app_runs import Handle, Run
 from flwr.app import Message
+from policies import with_policy
 
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
@@ -30,7 +31,6 @@ QUICK = {
 }
 PHASES = ("measure", "keys", "agree", "hulls", "evaluate")
 """After the meeting, in order."""
-TIMES = ("seconds", "training", "aggregation")
 
 
 def hull_run(folder: Path, name: str = "run", **settings: Any) -> Run:
@@ -149,6 +149,21 @@ def nodes_with_a_single_cell(folder: Path) -> tuple[list[dict[str, Any]], np.nda
     rare["x_train"] = np.concatenate([rare["x_train"], cell])
     rare["y_train"] = np.append(rare["y_train"], "5")
     return nodes_of(folder, [blobs("02", seed=7), rare, blobs("02", seed=8)]), cell[0]
+
+
+def open_nodes(folder: Path, parts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Nodes whose classes leave them also where one node alone has them."""
+    policy = "[sums]\ncontributors = 2\nothers-examples = 0\nmin-holders = 1\n"
+    return with_policy(folder, nodes_of(folder, parts), policy)
+
+
+def switched_nodes(folder: Path) -> list[dict[str, Any]]:
+    """Four nodes: one alone has class 4, another has switched the names 0 and 2."""
+    parts = [blobs("024", seed=1), blobs("02", seed=2), blobs("02", seed=3), blobs("02", seed=4)]
+    switched = np.array(["2", "0"])
+    for name in ("y_train", "y_test"):
+        parts[3][name] = switched[np.searchsorted(["0", "2"], parts[3][name])]
+    return open_nodes(folder, parts)
 
 
 def training(part: Mapping[str, Any]) -> Points:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from curvfed.strategies.base.calibration import GRID, on_grid
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Privacy
 
 CLASSES = 3
 NUMBERS = st.one_of(
@@ -22,6 +24,22 @@ Variances = Callable[[int], np.ndarray]
 """For a size of features the variances of the noise, over that of a sum of length 1."""
 
 
+PRIVATE = Privacy(unit="record", epsilon=1.0, clip=2.0)
+
+
+def private_sums(calibration: type, keys: Any) -> tuple[Sums, Variances]:
+    """The sums of a calibration for private runs, and the variances of their noise."""
+    half = calibration(keys, RunKeys(), PRIVATE)
+
+    def sums(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        total = half.sums.zeros(features.shape[1], CLASSES)
+        total.add(on_grid(features, half.reach), labels)
+        packed: np.ndarray = total.pack()
+        return packed
+
+    return sums, lambda size: half.variances(size, CLASSES)
+
+
 def check_bound(sums: Sums, variances: Variances, num: int, size: int, data: Any) -> None:
     """The last of some drawn records changes the sums by no more than the noise is for, whatever
     the other records are."""
@@ -34,6 +52,16 @@ def check_bound(sums: Sums, variances: Variances, num: int, size: int, data: Any
     np.testing.assert_array_equal(change, np.round(change / GRID**2) * GRID**2)
     alone = sums(features[-1:], labels[-1:])
     np.testing.assert_array_equal(change, alone, "whatever the other records are")
+
+
+def check_records_that_are_not_finite(calibration: type, keys: Any) -> None:
+    """The sums are finite. A vector with a number that is not was refused, and the error left
+    without noise."""
+    half = calibration(keys, RunKeys(), Privacy(unit="record", epsilon=1.0))
+    features = np.array([[0.5, 0.25], [np.nan, np.inf], [-np.inf, np.nan], [3e38, 1e-45]])
+    total = half.sums.zeros(2, 3)
+    total.add(on_grid(features, half.reach), np.array([0, 1, 2, 0]))
+    assert np.isfinite(total.pack()).all()
 
 
 def largest_change(sums: Sums, variances: Variances) -> float:

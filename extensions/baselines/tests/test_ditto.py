@@ -67,27 +67,6 @@ def test_without_a_pull_the_own_model_is_trained_alone():
     assert_near(state(ditto.scored), state(local.scored), 0)
 
 
-@pytest.mark.parametrize("dataset", ["digits", "trees"])
-def test_a_run_of_ditto_shares_what_a_run_of_fedavg_does(dataset, tmp_path):
-    """On graphs without dropout, whose draws the own models' training would shift."""
-    settings = {
-        "dataset": dataset,
-        "num_rounds": 3,
-        "dropout": 0.0,
-        "fine_tune_epochs": 0,
-        "batch_size": 0,
-    }
-    ditto = run(tmp_path, "ditto", method="ditto", optimizer_state="fresh", **settings)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", optimizer_state="fresh", **settings)
-    assert ditto.model.keys() == fedavg.model.keys()
-    for name, array in fedavg.model.items():
-        np.testing.assert_allclose(ditto.model[name], array, rtol=0, atol=1e-5)
-    assert ditto.summary["global_accuracy"] == pytest.approx(
-        fedavg.summary["global_accuracy"], abs=0.01
-    )
-    assert ditto.summary["personal_accuracy_mean"] != fedavg.summary["personal_accuracy_mean"]
-
-
 @pytest.mark.parametrize("method", only(["ditto", "fedrod"], "ditto".__eq__))
 def test_the_second_optimiser_keeps_its_moments_if_asked_to(method, tmp_path):
     settings = QUICK["images"] | {"method": method, "num_rounds": 3}

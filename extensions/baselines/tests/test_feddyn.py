@@ -226,16 +226,3 @@ def test_a_run_goes_by_the_unweighted_mean_and_all_drift(alpha, tmp_path):
         past = {name: past[name] + 2 / 4 * step[name] for name in past}
         expected = {name: start[name] + step[name] + past[name] for name in past}
         assert_near(after, expected, 20 * EPS)
-
-
-def test_a_server_that_goes_on_is_the_same():
-    rng = np.random.default_rng(8)
-    undisturbed, resumed = (
-        FedDynServer(arrays_of(np.random.default_rng(0)), clients=range(3)) for _ in range(2)
-    )
-    replies = [{k: Statistics(arrays_of(rng), k + 1) for k in range(2)} for _ in range(2)]
-    undisturbed.aggregate(replies[0])
-    resumed.load(undisturbed.state())
-    for server in (undisturbed, resumed):
-        server.aggregate(replies[1])
-    assert_near(undisturbed.state(), resumed.state(), 0)

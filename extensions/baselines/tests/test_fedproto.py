@@ -18,8 +18,9 @@ from tiny_learning import (
 
 from curvfed.extensions.baselines.methods import fedproto, fedtgp
 from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, SUMS
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Leaving, Statistics
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.heads import HeadSpec, make_head
 
 RATE = 0.3
@@ -135,24 +136,6 @@ def test_the_server_of_fedtgp_separates_as_its_loss_says():
     assert fedtgp.largest_gap(means[:1], np.array([2])) == 0
 
 
-def test_a_stored_server_of_fedtgp_goes_on_with_the_same_bits():
-    start = {MEANS: np.zeros((3, 2), np.float32)}
-    keys = fedtgp.Keys(epochs=3, batch_size=3)
-    server, twin = (fedtgp.FedTgpServer(start, keys, RunKeys(seed=4)) for _ in range(2))
-    rng = np.random.default_rng(2)
-    for aggregation in (server, twin):
-        *_, replies = replies_of(np.random.default_rng(0))
-        aggregation.aggregate(replies)
-    resumed = fedtgp.FedTgpServer(start, keys, RunKeys(seed=9))
-    resumed.run = server.run
-    resumed.load(server.state())
-    *_, replies = replies_of(rng)
-    for aggregation in (server, twin, resumed):
-        aggregation.aggregate(replies)
-    assert server.sent_to(0)[MEANS].tobytes() == resumed.sent_to(0)[MEANS].tobytes()
-    assert server.sent_to(0)[MEANS].tobytes() == twin.sent_to(0)[MEANS].tobytes()
-
-
 def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
     settings = QUICK["images"] | {"method": "fedproto", "num_rounds": 1}
     prototypes = [
@@ -162,3 +145,8 @@ def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
         for masked in (False, True)
     ]
     np.testing.assert_allclose(*prototypes, rtol=0, atol=1e-4)
+
+
+def test_single_prototypes_are_in_no_secure_sum():
+    with pytest.raises(ConfigError, match="allowed is secure-sum = false"):
+        parse({"method": "fedtgp", "secure-sum": True})

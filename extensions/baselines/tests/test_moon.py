@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import run
 from tiny_learning import (
     Examples,
     assert_near,
@@ -154,46 +153,3 @@ def test_where_examples_are_rows_of_a_whole_the_others_do_not_count():
             client.receive(sent)
         assert separate.train().loss == pytest.approx(in_rows.train().loss, abs=1e-13)
         assert_near(separate.share(), in_rows.share(), 1e-13)
-
-
-# --- Whole runs
-# -------------------------------------------------------------------------------------------------------
-
-SMALL = {
-    "digits": {
-        "images__train_subset": 240,
-        "images__test_subset": 100,
-        "batch_size": 32,
-        "local_epochs": 2,
-    },
-    "trees": {"local_epochs": 2},
-}
-
-
-@pytest.mark.parametrize("dataset", SMALL)
-def test_a_run_without_the_term_is_a_run_of_fedavg_to_the_bit(dataset, tmp_path):
-    settings = SMALL[dataset] | {"dataset": dataset, "num_rounds": 3}
-    plain = run(tmp_path, "moon", method="moon", moon__mu=0.0, **settings)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
-    assert plain.model.keys() == fedavg.model.keys()
-    assert all(
-        plain.model[name].tobytes() == array.tobytes() for name, array in fedavg.model.items()
-    )
-    assert plain.figures["clients"] == fedavg.figures["clients"]
-
-
-@pytest.mark.parametrize("dataset", SMALL)
-def test_the_first_round_of_a_run_is_fedavgs_whatever_the_term(dataset, tmp_path):
-    """With the same draws of dropout: the models that are compared with draw none."""
-    settings = SMALL[dataset] | {
-        "dataset": dataset,
-        "num_rounds": 1,
-        "fine_tune_epochs": 0,
-        "optimizer": "sgd",
-    }
-    contrasted = run(tmp_path, "moon", method="moon", moon__mu=2.0, **settings)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
-    for name, array in fedavg.model.items():
-        np.testing.assert_allclose(contrasted.model[name], array, rtol=0, atol=1e-5)
-    losses = [float(result.rounds[0]["loss"]) for result in (contrasted, fedavg)]
-    assert losses[0] == pytest.approx(losses[1] + 2 * math.log(2), abs=1e-5)

@@ -342,25 +342,6 @@ def test_it_is_for_sgd_from_rest_alone(keys):
             parse({"method": "scaffold", "dataset": dataset} | keys)
 
 
-def test_a_server_that_goes_on_is_the_same():
-    rng = np.random.default_rng(8)
-    undisturbed, resumed = (
-        ScaffoldServer(
-            arrays_of(np.random.default_rng(0)), Keys(learning_rate=0.5), clients=range(3)
-        )
-        for _ in range(2)
-    )
-    replies = [
-        {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
-    ]
-    undisturbed.aggregate(replies[0])
-    resumed.load(undisturbed.state())
-    for server in (undisturbed, resumed):
-        server.aggregate(replies[1])
-    assert_near(undisturbed.state(), resumed.state(), 0)
-    assert_near(undisturbed.sent_to(0), resumed.sent_to(0), 0)
-
-
 def test_running_statistics_have_no_variate(tmp_path):
     recorder = Recorder()
     settings = IMAGES | {

@@ -5,9 +5,27 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from record_changes import (
+    CLASSES,
+    PRIVATE,
+    check_bound,
+    check_records_that_are_not_finite,
+    features_on_grid,
+    largest_change,
+    private_sums,
+)
+from tiers import examples
 
-from curvfed.extensions.baselines.methods.ccvr import ClassSums, length, retrain, sample
+from curvfed.extensions.baselines.methods.ccvr import (
+    ClassSums,
+    Keys,
+    VirtualFeatures,
+    length,
+    retrain,
+    sample,
+)
 from curvfed.strategies.base.calibration import CalibrationError
+from curvfed.strategies.base.run_keys import RunKeys
 
 
 def data(seed, num, size, classes):
@@ -194,3 +212,38 @@ def test_bad_vectors_are_refused():
     }.items():
         with pytest.raises(CalibrationError, match=reason):
             ClassSums.unpack(vector, 3, 2)
+
+
+# --- Private runs
+# ------------------------------------------------------------------------------------------------
+
+
+@examples(45)
+@given(st.integers(1, 6), st.integers(1, 5), st.data())
+def test_a_record_changes_the_sums_by_no_more_than_the_noise_is_for(num, size, data):
+    check_bound(*private_sums(VirtualFeatures, Keys()), num, size, data)
+
+
+def test_some_record_changes_them_by_nearly_as_much():
+    assert largest_change(*private_sums(VirtualFeatures, Keys())) > 0.99
+
+
+def test_no_network_makes_one_record_fail_a_private_sum():
+    check_records_that_are_not_finite(VirtualFeatures, Keys())
+
+
+@pytest.mark.parametrize("noise", [1.0, 30.0])
+def test_noisy_moments_become_possible_ones(noise):
+    """Also those of a class without examples, and of an empty client alone."""
+    features, labels = features_on_grid(200, 3)
+    total = ClassSums.zeros(3, CLASSES)
+    total.add(features, labels)
+    calibration = VirtualFeatures(Keys(epochs=1), RunKeys(batch_size=0), PRIVATE)
+    deviations = noise * np.sqrt(calibration.variances(3, CLASSES))
+    noisy = total.pack() + deviations * np.random.default_rng(1).normal(size=len(deviations))
+    head = {"weight": np.zeros((CLASSES, 3), np.float32), "bias": np.zeros(CLASSES, np.float32)}
+    if noise > 10:
+        with pytest.raises(CalibrationError, match="the noise leaves no class"):
+            calibration.private_classifier(noisy, head, noise)
+        return
+    assert np.isfinite(calibration.private_classifier(noisy, head, noise)["weight"]).all()

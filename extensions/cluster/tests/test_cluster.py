@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import json
-import os
 import re
 import shlex
 import signal
@@ -23,6 +22,7 @@ from errors import refuses
 from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
+from toml_forms import FORMS
 
 from curvfed.client_app.node.policy import Policy, read_policy
 from curvfed.deployments.commands.command import main
@@ -47,11 +47,18 @@ from curvfed.extensions.cluster.commands.folder import (
 from curvfed.extensions.cluster.commands.link import split_address
 from curvfed.extensions.cluster.commands.registry import register_nodes
 from curvfed.extensions.cluster.commands.setup import POLICY, add_node, make_cluster
-from curvfed.server_app.directory.run_lock import RunLock, is_written
 from curvfed.strategies.errors import ConfigError
 
 LONG = 600.0
 """Seconds that a wait takes at most which ends by itself, on a busy machine too."""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_cluster_is_read_as_windows_saves_it(form, tmp_path):
+    made = make_cluster(tmp_path / "c", [], ["north"], 9092, 9093, 30).path
+    settings = made / "cluster.toml"
+    settings.write_bytes(FORMS[form](settings.read_text(encoding="utf-8")))
+    assert ServerFolder.open(made).fleet_port == 9092
 
 
 def mode(path: Path) -> int:
@@ -779,44 +786,6 @@ def test_a_wrong_configuration_is_refused_before_anything_is_sent(
     assert main(["cluster", "--folder", str(folder.path), "run", *pairs]) == 2
     assert message in capsys.readouterr().err
     assert not (fake / "asked").exists()
-
-
-# --- One server per run directory
-# -------------------------------------------------------------------------------------
-
-HOLDER = """
-import sys, time
-from pathlib import Path
-from types import SimpleNamespace
-from curvfed.server_app.directory.run_lock import RunLock
-lock = RunLock(Path(sys.argv[1]))
-lock.acquire()
-print("held", flush=True)
-time.sleep(300)
-"""
-
-
-def test_a_run_directory_has_one_writer(tmp_path):
-    assert not is_written(tmp_path)
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        cwd=Path(__file__).parents[3],
-        text=True,
-    )
-    assert holder.stdout.readline() == "held\n"
-    assert is_written(tmp_path)
-    with pytest.raises(ConfigError, match="another process is still writing this run"):
-        RunLock(tmp_path).acquire(patience=0.1)
-    threading.Timer(0.5, lambda: os.kill(holder.pid, signal.SIGKILL)).start()
-    lock = RunLock(tmp_path)
-    lock.acquire(patience=LONG)  # nothing of a killed writer is left
-    holder.wait()
-    holder.stdout.close()
-    assert is_written(tmp_path)
-    lock.release()
-    assert not is_written(tmp_path)
-    assert not is_written(tmp_path / "nowhere")
 
 
 def test_a_host_that_is_none_is_refused(tmp_path):

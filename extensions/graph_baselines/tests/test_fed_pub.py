@@ -10,7 +10,6 @@ from equal_runs import same_arrays
 from graph_fixtures import write_tu
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import load, save
 
 from curvfed.extensions.graph_baselines.functional_embedding import (
     EMBEDDING,
@@ -307,21 +306,6 @@ def test_twins_start_alike_and_a_stranger_weighs_less():
     share = 2 * math.exp(3) / (2 * math.exp(3) + math.exp(-3))
     expected = (2 * share - 1) * twin.arrays["w"]
     np.testing.assert_allclose(aggregation.sent_to(0)["w"], expected, rtol=1e-5)
-
-
-def test_a_stored_state_goes_on_to_the_same_bits():
-    rng = np.random.default_rng(6)
-    aggregation = fresh()
-    stored = fresh()
-    aggregation.aggregate(replies_of(rng, [0, 3, 11], [1, 2, 3]))
-    state = aggregation.state()
-    expected = 4 * sum(a.nbytes for a in fresh().state().values())
-    assert sum(array.nbytes for array in state.values()) == expected
-    stored.load(load(save(state)))
-    later = replies_of(rng, [0, 11, 12], [3, 1, 0])
-    for server in (aggregation, stored):
-        server.aggregate(later)
-    assert same_arrays(stored.state(), aggregation.state())
 
 
 def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):

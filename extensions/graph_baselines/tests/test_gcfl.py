@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
-from tiers import only
 
 from curvfed.extensions.graph_baselines.methods.gcfl import (
     GcflServer,
@@ -353,28 +352,6 @@ def test_without_a_split_it_is_fedper(tmp_path):
     for name, array in fedper.model.items():
         assert gcfl.model[f"cluster/0/{name}"].tobytes() == array.tobytes()
     assert gcfl.figures["clients"] == fedper.figures["clients"]
-
-
-@pytest.mark.parametrize("window", only([0, 2], {2}.__contains__))
-def test_equal_runs_are_equal_and_so_is_a_resumed_one(window, tmp_path):
-    settings = splitting(tmp_path, clients=5) | {"num_rounds": 4, "gcfl__window": window}
-    undisturbed = run(tmp_path, "whole", **settings)
-    assert undisturbed.summary["metrics"]["clusters"] > 1
-    assert run(tmp_path, "again", **settings).figures == undisturbed.figures
-    for number in (2, 4):
-
-        def stop(request, handle, number=number):
-            header = request.content["header"]
-            if (header["phase"], header["round"]) == ("train", number):
-                raise KeyboardInterrupt
-            return handle(request)
-
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, f"stopped-{number}", intercept=stop, **settings)
-        assert (
-            run(tmp_path, f"stopped-{number}", resume=True, **settings).figures
-            == undisturbed.figures
-        ), number
 
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])

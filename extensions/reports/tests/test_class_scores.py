@@ -7,9 +7,11 @@ import pytest
 from app_runs import real_nodes, run
 from flwr.app import ConfigRecord
 from graph_fixtures import user_fields
+from hull_nodes import hull_run, switched_nodes
 from scipy import stats
 
 from curvfed.extensions.reports.class_scores import (
+    ballots,
     bands,
     client_shares,
     confusion,
@@ -47,6 +49,18 @@ def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
         assert share.share == pytest.approx((file.predicted[mine] == file.test.labels[mine]).mean())
     parts = bands(file)
     assert sum(share.total for share in parts) == len(file.test.labels)
+
+
+def test_votes_of_clients_are_in_the_report(tmp_path):
+    made = hull_run(tmp_path, nodes=switched_nodes(tmp_path / "nodes"), test_data="none")
+    votes = {name: votes for name, *votes in ballots(HullFile.read(made.path / "hulls.npz"))}
+    assert votes == {
+        "0": [4, 0.75, "0 (3), 2 (1)"],
+        "2": [4, 0.75, "2 (3), 0 (1)"],
+        "4": [1, 1.0, "4 (1)"],
+    }
+    page = write_report(made.path).read_text()
+    assert "<td>4</td><td>75.0%</td><td>0 (3), 2 (1)</td>" in page
 
 
 @pytest.mark.parametrize(

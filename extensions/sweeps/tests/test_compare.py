@@ -697,3 +697,12 @@ def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     assert {"Is it the curvature", "Should I use it"} <= set(questions)
     is_hierarchy = kind in ("own links", "links of ontologies")
     assert any("several direct parents" in text for text in stored["answers"]) == is_hierarchy
+
+
+@pytest.mark.usefixtures("offline")
+def test_absent_data_are_named_once_and_nothing_is_made(tmp_path, capsys):
+    places = ["--data", str(tmp_path), "--results", str(tmp_path / "results")]
+    assert main(["compare", "dataset=Cora", *places]) == 2
+    output = capsys.readouterr()
+    assert (output.out + output.err).count("the download fails") == 1
+    assert not list(tmp_path.iterdir())

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 import tomli_w
+from command_runs import completed
 from hypothesis import given
 from hypothesis import strategies as st
 from stored import write_settings
 from tiers import examples
+from toml_forms import FORMS
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
@@ -54,6 +56,19 @@ def pairs(plan: Plan, *keys: str) -> list[tuple[Any, ...]]:
 
 # --- The grammar
 # ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_is_read_as_windows_saves_it(form, tmp_path):
+    path = tmp_path / "a.toml"
+    path.write_bytes(FORMS[form]('[settings]\ndataset = "trees"\nseed = [0, 1]\n'))
+    assert len(read_plan(path).runs) == 2
+
+
+def test_keywords_of_a_network_are_an_axis(written):
+    runs = written('[settings]\nmodel = ["my:Net(width=8)", "my:Net(width=16)"]\n').runs
+    assert len({run.name for run in runs}) == 2
+    assert all(run.name == Path(run.name).name for run in runs)
 
 
 def test_the_last_key_changes_fastest(written):
@@ -179,28 +194,12 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
 @pytest.mark.parametrize(
     ("content", "scale", "message"),
     [
-        (
-            "[settings]\nnum-ronds = 3",
-            "",
-            '"num-ronds" is not a key of the run config; did you mean "num-rounds"?',
-        ),
-        ("[settings]\nseed = []", "", "seed is an empty list; allowed is one value or more"),
-        (
-            "[settings]\nnum-supernodes = [2, 0]",
-            "",
-            "num-supernodes is 0, but must be a whole number of at least 1",
-        ),
-        (
-            "[seting]\nseed = 1",
-            "",
-            "'seting' is not known; allowed are title, source, about, scales, settings, runs;",
-        ),
-        ("seed = 1", "", "keys of a run belong in [settings] or [[runs]]"),
-        (
-            "[runs]\nseed = 1",
-            "",
-            "runs is {'seed': 1}, but must be tables, each headed by [[runs]]",
-        ),
+        ("[settings]\nnum-ronds = 3", "", 'did you mean "num-rounds"?'),
+        ("[settings]\nseed = []", "", "seed is an empty list"),
+        ("[settings]\nnum-supernodes = [2, 0]", "", "num-supernodes is 0"),
+        ("[seting]\nseed = 1", "", "'seting' is not known; allowed are title"),
+        ("seed = 1", "", "belong in [settings] or [[runs]]"),
+        ("[runs]\nseed = 1", "", "each headed by [[runs]]"),
         ("[scales.smoke.settings]\nseed = 1", "", "has the scales smoke: name one by --scale"),
         ("[scales.smoke.settings]\nseed = 1", "paper", "has no scale 'paper'; it has smoke"),
         ("[settings\nseed = 1", "", "is not TOML: "),
@@ -368,10 +367,6 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
     assert len(results.rows()) == 1
 
 
-# --- Progress
-# ---------------------------------------------------------------------------------------------------------
-
-
 # --- The command line, before Ray
 # -------------------------------------------------------------------------------------
 
@@ -379,8 +374,8 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--cpus", "0"], "Invalid value for '--cpus': 0 is not in the range x>=1"),
-        (["--gpus", "-1"], "--gpus -1: allowed is a share from 0 to 1, or a whole number"),
+        (["--cpus", "0"], "Invalid value for '--cpus'"),
+        (["--gpus", "-1"], "--gpus -1: allowed is"),
         (["--gpus", "1.5"], "--gpus 1.5: allowed is"),
         (["--gpus", "nan"], "--gpus nan: allowed is"),
         (["--data", "/nowhere"], "--data: /nowhere is no folder"),
@@ -390,12 +385,8 @@ def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
 )
 def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message):
     written(GRID)
-    assert (
-        main(
-            ["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]
-        )
-        == 2
-    )
+    words = ["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]
+    assert main([*words, *arguments]) == 2
     said = capsys.readouterr()
     assert message in said.out + said.err
 
@@ -424,3 +415,8 @@ def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().err
+
+
+@pytest.mark.long
+def test_a_shell_completes_the_names_of_sweeps():
+    assert completed("curvfed sweep wire", 2) == ["wire-precision"]

@@ -128,7 +128,7 @@ TABLES = {
     "method=fedavg dataset=digits aggregation=flower:FedAdam flower.eta=0.5": {"images", "flower"},
     "method=fedavg model=lorentz": {"flatland"},
     "method=fedhgcn": {"flatland", "fedhgcn"},
-    "method=fed-pub sinks=tensorboard,mlflow": {"fed-pub", "mlflow"},
+    "method=fed-pub": {"fed-pub"},
     "method=hull": {"points", "hull", "secure"},
 }
 
@@ -158,7 +158,6 @@ def test_every_table_is_of_use_to_a_method():
     runs.append((resolve_defaults(parse(private), "images"), "images"))
     assert {table for table in tables for run in runs if is_in_use(f"{table}.key", *run)} == tables
     own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]
-    assert len(own) > 20
     for method, table in own:
         task = METHODS[method].tasks[0]
         assert is_in_use(f"{table}.key", resolve_defaults(parse({"method": method}), task), task)

@@ -148,7 +148,5 @@ def test_steps_of_a_solver_that_has_none(
 def test_secure_sums_of_a_server_that_uses_single_replies(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    said = refused(capsys, tmp_path, "check", "method=fedtgp", "secure-sum=true")
-    assert 'secure-sum = true and method = "fedtgp": allowed is secure-sum = false' in said
     said = refused(capsys, tmp_path, "check", "method=hyperfed", "secure-sum=true")
     assert "allowed is an aggregation that needs only the sum" in said

@@ -28,7 +28,7 @@ SLIPS = [
         'did you mean "num-supernodes"?\n"local_epochs" is not',
     ),
     (["simulate", "graph.pt"], "did you mean dataset=graph.pt?"),
-    (["simulate", "cells.H5AD"], "did you mean dataset=cells.H5AD?"),
+    (["simulate", "cells.CSV"], "did you mean dataset=cells.CSV?"),
     (["check", "pictures"], "did you mean dataset=pictures?"),
     (["check", "tests"], "`curvfed presets` lists the presets"),
     (["run", "Cora"], "did you mean dataset=Cora?"),
@@ -41,15 +41,10 @@ SLIPS = [
     (["simulate", "--num_rounds=3"], "Did you mean num-rounds=3?"),
     (["check", "--epochs", "--all"], "Did you mean local-epochs=VALUE?"),
     (["check", "--alll"], "--all"),
-    (["report", "--method", "flatland"], "No such option"),
-    (["cluster", "run", "--seed", "4"], "Did you mean seed=4?"),
+    (["predict", "--method", "flatland"], "No such option"),
+    (["run", "--seed", "4"], "Did you mean seed=4?"),
     (["train"], "The commands are simulate, run, check,"),
-    (["cluster", "begin"], "The commands are"),
     (["check", "dataset=coar"], 'did you mean "cora"?'),
-    (
-        ["report", "wire-precision", "--formats", "gif"],
-        "--formats: 'gif'; allowed are md, ",
-    ),
 ]
 
 

@@ -12,7 +12,6 @@ from errors import refuses
 from curvfed.client_app.node import Node, ledger_file
 from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.policy import Policy
-from curvfed.deployments.commands.command import main
 from curvfed.strategies.errors import ConfigError
 
 
@@ -82,7 +81,7 @@ def replaced(ledger: Ledger) -> None:
 @pytest.mark.parametrize("fault", [removed, shortened, replaced])
 @pytest.mark.parametrize("signing", [True, False])
 def test_a_ledger_that_lacks_lines_of_its_anchor_is_refused_until_it_is_reset(
-    fault: Callable[[Ledger], None], signing, node, own_home, monkeypatch, capsys
+    fault: Callable[[Ledger], None], signing, node, own_home
 ):
     if not signing:
         node = node.model_copy(update={"signing_key": None})
@@ -93,10 +92,7 @@ def test_a_ledger_that_lacks_lines_of_its_anchor_is_refused_until_it_is_reset(
             act()
     anchor = next(path for path in ledger._anchors if path.exists())
     assert (anchor.parent == ledger.path.parent) is False
-    words = ["cluster", "ledger", str(node.state_path), "--reset", str(anchor)]
-    monkeypatch.setattr("typer.confirm", lambda text, **_: print(text))
-    assert main(words) == 0
-    assert "can reveal the data of a single node" in capsys.readouterr().out
+    Ledger(ledger.path, [anchor]).reset(by="ada")
     assert runs(book(node, "three"))[-1] == "three"
     assert len(ledger.lines("reset")) == 1
 

@@ -4,11 +4,8 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[3]
 
 RUNS = """
 import sys, tempfile, curvfed

@@ -81,7 +81,7 @@ def test_keywords_and_versions_of_python():
 
 def test_a_class_defined_again_is_refused(tmp_path):
     keys = KEYS | {"results_dir": tmp_path}
-    first = curvfed.simulate("lg-fedavg", model=cell(), run_name="first", **keys)
+    first = curvfed.simulate("local", model=cell(), run_name="first", **keys)
     answers = first.predict("digits", client=0)
     curvfed.simulate("fedavg", model=cell(SAME["a comment"]), **keys)
     assert first.predict("digits", client=0).equals(answers)
@@ -96,7 +96,7 @@ def test_a_class_defined_again_is_refused(tmp_path):
             use()
     again = keys | {"num_rounds": 2, "resume": True}
     with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
-        curvfed.simulate("lg-fedavg", model=other, run_name="first", **again)
+        curvfed.simulate("local", model=other, run_name="first", **again)
     assert first.data.task == "images"
     curvfed.simulate("fedavg", model=cell(), **keys)
     assert first.predict("digits", client=0).equals(answers)

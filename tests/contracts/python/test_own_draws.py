@@ -24,7 +24,7 @@ from curvfed.tasks.draws import (
 CASES = {
     "nodes": {"method": "flatland", **QUICK["nodes"]},
     "images": {"method": "hyperfed", **QUICK["images"], "hyperfed__mixup": 0.5},
-    "sage": {"method": "fedsage+", **QUICK["nodes"]},
+    "fedsage+": {"method": "fedsage+", **QUICK["nodes"]},
     "points": {"method": "fedavg", **QUICK["points"]},
 }
 

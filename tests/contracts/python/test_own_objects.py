@@ -2,7 +2,6 @@
 is refused at once."""
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from graph_fixtures import write_user_graph
 from torch import Tensor, nn
 
 import curvfed
-from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
@@ -94,19 +92,12 @@ def test_a_class_of_a_network_runs_as_its_name_does_and_predicts():
     assert resumed.summary["rounds"] == 3
 
 
-def test_keywords_of_a_factory_are_set_by_a_partial_or_in_the_name_and_can_be_an_axis(tmp_path):
+def test_keywords_of_a_factory_are_set_by_a_partial():
     run = curvfed.simulate("fedavg", model=functools.partial(Mean, width=16), **SMALL)
     assert run.config["model"] == f"{__name__}:Mean(width=16)"
     assert {
         array.shape[0] for name, array in Files(run.path).model.items() if name == "first.bias"
     } == {16}
-    axis = f'model = ["{__name__}:Mean(width=8)", "{__name__}:Mean(width=16)"]'
-    (tmp_path / "widths.toml").write_text(
-        f'title = "Widths"\n[settings]\nmethod = "fedavg"\n{axis}\n'
-    )
-    names = {planned.name for planned in read_plan(tmp_path / "widths.toml", "").runs}
-    assert len(names) == 2
-    assert all(name == Path(name).name for name in names)
 
 
 def test_a_class_within_a_function_runs_and_another_process_is_told_why_it_cannot():

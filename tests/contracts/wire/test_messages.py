@@ -220,35 +220,22 @@ def test_parts_that_are_no_record_of_values_are_none():
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        (
-            {"task": "texts"},
-            'the task of the data is "texts"; allowed is one of nodes, graphs, images, points, links',
-        ),
+        ({"task": "texts"}, 'the task of the data is "texts"'),
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
-        (
-            {"task": "points", "num_features": 2, "space": "MUTAG"},
-            "data of points have no feature space of their own",
-        ),
-        (
-            {"task": "points", "num_features": 2, "class_names": ("a", "a")},
-            "there are 2 class names; allowed are 0 to 10000, all different",
-        ),
-        (
-            {"task": "nodes", "class_names": ()},
-            "there are 0 class names; allowed are 1 to 10000, all different",
-        ),
+        ({"num_features": 2, "space": "MUTAG"}, "no feature space"),
+        ({"num_features": 2, "class_names": ("a", "a")}, "2 class names; allowed are 0"),
+        ({"task": "nodes", "class_names": ()}, "0 class names; allowed are 1"),
     ],
 )
 def test_points_have_two_coordinates_and_may_have_no_classes(description, words):
     """A client that holds no points may take part."""
     told = replace(DESCRIPTION, statistics={})
-    reply = Reply(
-        ASKED, 0, description=replace(told, task="points", num_features=2, class_names=())
-    )
+    points = replace(told, task="points", num_features=2, class_names=())
+    reply = Reply(ASKED, 0, description=points)
     assert decode_reply(encode_reply(reply), ASKED) == reply
-    with pytest.raises(MessageError) as caught:
-        decode_reply(encode_reply(Reply(ASKED, 0, description=replace(told, **description))), ASKED)
-    assert str(caught.value) == words
+    wrong = Reply(ASKED, 0, description=replace(points, **description))
+    with pytest.raises(MessageError, match=words):
+        decode_reply(encode_reply(wrong), ASKED)
 
 
 @pytest.mark.parametrize(
@@ -317,35 +304,22 @@ def test_reply_of_another_form(content, words):
         ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, expected int'),
         ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, expected int'),
         ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
-        (
-            {"body": {"num_partitions": 2}},
-            "num_partitions is 2; allowed for a client's own data is 0",
-        ),
+        ({"body": {"num_partitions": 2}}, "num_partitions is 2"),
         ({"statistics": {"num_test": "4"}}, '"num_test" is not a finite number'),
         ({"statistics": {"forman": math.nan}}, '"forman" is not a finite number'),
-        (
-            {"statistics": {"majority_accuracy": [0.5]}},
-            '"majority_accuracy" is not a finite number',
-        ),
-        (
-            {"statistics": {"class_counts": [5]}},
-            '"class_counts" does not have one whole number, 0 or more, per class',
-        ),
-        (
-            {"statistics": {"class_counts": [5, -1]}},
-            '"class_counts" does not have one whole number, 0 or more, per class',
-        ),
-        (
-            {"statistics": {"class_counts": "56"}},
-            '"class_counts" does not have one whole number, 0 or more, per class',
-        ),
+        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is not'),
+        ({"statistics": {"class_counts": [5]}}, '"class_counts" does not have'),
+        ({"statistics": {"class_counts": [5, -1]}}, '"class_counts" does not have'),
+        ({"statistics": {"class_counts": "56"}}, '"class_counts" does not have'),
     ],
 )
 def test_description_of_another_form(changes, words):
     assert decode_reply(described(), ASKED).description == DESCRIPTION
-    with pytest.raises(MessageError) as caught:
+    with pytest.raises(MessageError, match=f"^{words}"):
         decode_reply(described(**changes), ASKED)
-    assert str(caught.value) == words
+
+
+OF_NODES = {"task": "nodes", "num_features": 3, "class_names": ["a"]}
 
 
 @pytest.mark.parametrize(
@@ -356,28 +330,16 @@ def test_description_of_another_form(changes, words):
         ({"header": record(stamp="0")}, '"stamp" is str, expected int'),
         ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, expected str'),
         ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is missing'),
+        ({"header": record(stamp=0), "facts": ConfigRecord(OF_NODES)}, '"shape" is NoneType'),
         (
-            {
-                "header": record(stamp=0),
-                "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"]}),
-            },
-            '"shape" is NoneType, expected str',
-        ),
-        (
-            {
-                "header": record(stamp=0),
-                "facts": ConfigRecord(
-                    {"task": "nodes", "num_features": 3, "class_names": ["a"], "shape": ""}
-                ),
-            },
-            '"own_ends" is NoneType, expected bool',
+            {"header": record(stamp=0), "facts": ConfigRecord(OF_NODES | {"shape": ""})},
+            '"own_ends" is NoneType',
         ),
     ],
 )
 def test_request_of_another_form(content, words):
-    with pytest.raises(MessageError) as caught:
+    with pytest.raises(MessageError, match=f"^{words}"):
         decode_request(RecordDict(content))
-    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize(
@@ -438,10 +400,7 @@ EXPECTED = {
     ("changes", "words"),
     [
         ({"k": None}, "parameters do not match: unexpected [], missing ['k']"),
-        (
-            {"first.time": np.zeros(3, np.float32)},
-            "parameters do not match: unexpected ['first.time'], missing []",
-        ),
+        ({"t": np.zeros(3, np.float32)}, "parameters do not match: unexpected ['t'], missing []"),
         ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], expected float32[2, 3]"),
         ({"k": np.zeros(1, np.float32)}, "k is float32[1], expected float32[]"),
         ({"b": np.zeros(3, np.float64)}, "b is float64[3], expected float32[3]"),

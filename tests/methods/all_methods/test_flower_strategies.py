@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from app_runs import Fault, Recorder, array_names, forged, partition_of, run
+from app_runs import Fault, forged, run
 from tiers import only
 
 from curvfed.server_app.run import RoundError
@@ -48,54 +48,6 @@ def test_every_one_of_them_trains(base, untrained, tmp_path):
     found = digits(tmp_path, "run", base, num_rounds=6)
     assert found.summary["status"] == "completed"
     assert found.summary["global_accuracy"] > untrained.summary["global_accuracy"] + 0.25
-
-
-# One that has a state and one that has none; the wrapper, which writes and reads it, is the same
-# for all.
-@pytest.mark.parametrize("base", only(FLOWER, "flower:FedAdam".__eq__))
-def test_interrupted_and_resumed_it_has_the_same_bits(base, tmp_path):
-    whole = digits(tmp_path / "whole", "run", base, num_rounds=4, fraction_train=0.8)
-
-    def stop(request, handle):
-        header = request.content.config_records["header"]
-        if (header["phase"], header["round"]) == ("train", 3):
-            raise KeyboardInterrupt
-        return handle(request)
-
-    with pytest.raises(KeyboardInterrupt):
-        digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, intercept=stop)
-    assert (
-        digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, resume=True).figures
-        == whole.figures
-    )
-
-
-def test_the_model_is_the_median_of_the_last_replies(tmp_path):
-    recorder = Recorder()
-    found = digits(tmp_path, "run", "flower:FedMedian", intercept=recorder, num_rounds=2)
-    replies = recorder.replies("train")[-CLIENTS:]
-    assert {partition_of(reply) for reply in replies} == set(range(CLIENTS))
-    names = array_names(replies[0])
-    assert names
-    for name in names:
-        expected = np.median([reply["arrays"][name].numpy() for reply in replies], axis=0)
-        np.testing.assert_allclose(found.model[name], expected, rtol=1e-6, atol=1e-7)
-        assert found.model[name].dtype == np.float32
-
-
-def test_krum_hands_out_the_model_of_one_client(tmp_path):
-    recorder = Recorder()
-    found = digits(tmp_path, "run", "flower:Krum", intercept=recorder, num_rounds=2)
-    replies = {partition_of(reply): reply for reply in recorder.replies("train")[-CLIENTS:]}
-    names = sorted(array_names(replies[0]))
-    flat = [
-        np.concatenate([replies[p]["arrays"][n].numpy().ravel() for n in names]).astype(float)
-        for p in range(CLIENTS)
-    ]
-    scores = [np.sort([np.sum((a - b) ** 2) for b in flat])[1 : CLIENTS - 2].sum() for a in flat]
-    chosen = replies[int(np.argmin(scores))]
-    for name in names:
-        np.testing.assert_array_equal(found.model[name], chosen["arrays"][name].numpy())
 
 
 def lies(reply):

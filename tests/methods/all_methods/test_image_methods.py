@@ -9,7 +9,7 @@ import torch
 from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_of, real_nodes, run
 from errors import refuses
 from image_fixtures import write_classes
-from method_page import assert_matched, documented_methods
+from method_page import documented_methods
 from PIL import Image
 from safetensors.numpy import load_file
 from tiers import only
@@ -22,12 +22,11 @@ from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.arguments import check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
-from curvfed.extensions.baselines.methods import fedrep
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.statistics import named_state
-from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
+from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -92,18 +91,6 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     page, row = documented_methods()[method], METHODS[method]
     names = list(named_state(build_model(spec, 0)))
     personal = row.personal_names(names)
-    for reply in recorder.replies("train"):
-        assert_matched(set(array_names(reply)), page.sends)
-    if learner_class(row).share is learner_side.Learner.share:
-        fixed = {
-            name
-            for name in names
-            if name in ("head.weight", "head.bias")
-            and name not in personal
-            and config.network.head_from != "training"
-        }
-        for reply in recorder.replies("train"):
-            assert set(array_names(reply)) == set(names) - personal - fixed
     for reply in recorder.replies("fine-tune"):
         assert not array_names(reply)
     assert (found.summary["global_accuracy"] is None) == (
@@ -288,33 +275,6 @@ def test_a_calibration_of_graphs_is_refused_before_a_simulation():
     assert caught.value.key == "config.other-task"
 
 
-def test_running_statistics_are_averaged_with_the_parameters(tmp_path):
-    recorder = Recorder()
-    settings = {
-        "images__norm": "batch",
-        "model": "convnet",
-        "method": "hyperfed",
-        "num_rounds": 1,
-        "local_epochs": 1,
-    }
-    found = small(tmp_path, intercept=recorder, **settings)
-    statistics = [name for name in found.model if name.endswith(("running_mean", "running_var"))]
-    assert len(statistics) == 14
-    replies = recorder.replies("train")
-    sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
-    for name in statistics:
-        arrays = np.stack([reply["arrays"][name].numpy() for reply in replies])
-        mean = np.tensordot(sizes / sizes.sum(), arrays.astype(float), axes=1)
-        np.testing.assert_allclose(found.model[name], mean, rtol=1e-6)
-        assert np.ptp(arrays, axis=0).max() > 0
-
-
-def test_radius_zero_is_the_average_to_the_bit(tmp_path):
-    one = small(tmp_path, "one", method="hyperfed", hyperfed__radius=0.0)
-    other = small(tmp_path, "other", method="hyperfed-averaged")
-    assert all(np.array_equal(one.model[name], other.model[name]) for name in other.model)
-
-
 @pytest.mark.parametrize(
     ("method", "phase", "place"),
     [
@@ -387,24 +347,6 @@ def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path
             intercept=Fault(1, huge, "train", 1),
         )
     assert not list((tmp_path / "run" / "checkpoint" / "server").glob("*"))
-
-
-def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
-    trained, train = [], learner_side.train
-
-    def watched(model, task, optimizer, epochs, *rest, **more):
-        trained.append(
-            (
-                epochs,
-                {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad},
-            )
-        )
-        return train(model, task, optimizer, epochs, *rest, **more)
-
-    for module in (learner_side, fedrep):
-        monkeypatch.setattr(module, "train", watched)
-    small(tmp_path, method="fedrep", num_rounds=1, fedrep__head_epochs=3, fine_tune_epochs=0)
-    assert trained == [(3, {"head"}), (2, {"body"})] * 3
 
 
 @pytest.mark.parametrize("method", only(MISSING_CLASSES, "spherefed".__eq__))

@@ -28,8 +28,9 @@ DIGITS = {
     "batch_size": 8,
     "fine_tune_epochs": 0,
 }
+SHARING = {name: row for name, row in METHODS.items() if row.personal != ("*",)}
 ONE_OF_EACH = list(
-    {row.aggregation: name for name, row in METHODS.items() if not row.is_one_shot}.values()
+    {row.aggregation: name for name, row in SHARING.items() if not row.is_one_shot}.values()
 )
 SPLIT = ["flatland", "fedper", "lg-fedavg"]
 

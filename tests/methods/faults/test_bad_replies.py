@@ -24,63 +24,25 @@ def metrics(reply: Reply, **changes: float) -> Reply:
     return replace(reply, metrics={**reply.metrics, **changes})
 
 
-def without(reply: Reply, name: str) -> Reply:
-    return replace(reply, arrays={key: array for key, array in reply.arrays.items() if key != name})
-
-
-NAN, INFINITY = np.full(8, np.nan, np.float32), np.full(8, np.inf, np.float32)
+NAN = np.full(8, np.nan, np.float32)
 FAULTS = {
-    "NaN": (
-        forged(lambda r: arrays(r, **{"first.bias": NAN})),
-        "first.bias has values that are not finite",
-    ),
-    "infinity": (
-        forged(lambda r: arrays(r, **{"first.bias": -INFINITY})),
-        "first.bias has values that are not finite",
-    ),
-    "shape": (
-        forged(lambda r: arrays(r, **{"first.bias": np.zeros(9, np.float32)})),
-        "first.bias is float32[9], expected float32[8]",
-    ),
-    "dtype": (
-        forged(lambda r: arrays(r, **{"first.bias": np.zeros(8)})),
-        "first.bias is float64[8], expected float32[8]",
-    ),
-    "personal": (
-        forged(lambda r: arrays(r, k=np.zeros((), np.float32))),
-        "parameters do not match: unexpected ['k'], missing []",
-    ),
-    "missing": (
-        forged(lambda r: without(r, "head.bias")),
-        "parameters do not match: unexpected [], missing ['head.bias']",
-    ),
-    "metric": (
-        forged(lambda r: metrics(r, score=math.nan)),
-        "score is nan; allowed is a number from 0 to 1",
-    ),
-    "examples": (
-        forged(lambda r: replace(r, num_examples=-5)),
-        "num_examples is -5; allowed is 0 or more",
-    ),
-    "identity": (forged(lambda r: replace(r, partition=2)), "it has changed its partition-id to 2"),
-    "round": (
-        forged(lambda r: replace(r, header=replace(r.header, round=1))),
-        "the reply has round 1, expected 2",
-    ),
+    "NaN": (forged(lambda r: arrays(r, **{"first.bias": NAN})), "first.bias has values that are"),
+    "personal": (forged(lambda r: arrays(r, k=np.zeros((), np.float32))), "unexpected ['k']"),
+    "metric": (forged(lambda r: metrics(r, score=math.nan)), "score is nan"),
+    "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5"),
+    "identity": (forged(lambda r: replace(r, partition=2)), "changed its partition-id to 2"),
+    "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "has round 1"),
     "words": (
         forged(lambda r: replace(r, error="x\ncurvfed | round 3/3\x1b[2J" + 300_000 * "A")),
         "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 1974 * "A" + "…",
     ),
-    "huge": (
-        forged(lambda r: metrics(r, loss=1.7e308)),
-        "loss is 1.7e+308; allowed is a number from -1e+30 to 1e+30",
-    ),
     "raises": (
         lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
-        "Flower reports error 1 for this client; its log, or that of the simulation, has details",
+        "Flower reports error 1",
     ),
     "silent": (lambda request, handle: None, "no reply within 600 s"),
 }
+"""Some of what the tests of messages list."""
 
 
 @pytest.mark.usefixtures("clock")
@@ -90,14 +52,13 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
     found = run(tmp_path, num_rounds=3, intercept=Fault(1, answer, round=2))
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 1
-    assert [(row["replies"], row["dropped"], row["reasons"]) for row in found.rounds] == [
-        ("3", "0", ""),
-        ("2", "1", f"partition 1: {reason}"),
-        ("3", "0", ""),
-    ]
+    counts = [(row["replies"], row["dropped"]) for row in found.rounds]
+    assert counts == [("3", "0"), ("2", "1"), ("3", "0")]
     (row,) = [row for row in found.clients if row["dropped"]]
-    assert (row["round"], row["partition"], row["dropped"], row["score"]) == ("2", "1", reason, "")
-    assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
+    assert (row["round"], row["partition"], row["score"]) == ("2", "1", "")
+    assert reason in row["dropped"]
+    assert found.rounds[1]["reasons"] == f"partition 1: {row['dropped']}"
+    assert f"round 2: dropped the reply of partition 1: {row['dropped']}" in caplog.text
     assert all(np.isfinite(array).all() for array in found.model.values())
 
 
@@ -145,11 +106,8 @@ def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
     whole = run(tmp_path / "whole", **settings)
     with pytest.raises(RoundError) as caught:
         run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0], round=3), **settings)
-    text = (
-        "round 3: 2 good replies of 3, needed are 3 (min-replies). partition 1: first.bias has"
-        " values that are not finite"
-    )
-    assert str(caught.value) == text
+    text = str(caught.value)
+    assert text.startswith("round 3: 2 good replies of 3, needed are 3")
     summary = Run(tmp_path / "run").summary
     assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", text, 2)
     assert (tmp_path / "run" / "checkpoint" / "server" / "00000002.safetensors").exists()
@@ -187,27 +145,12 @@ def test_a_client_that_diverges_keeps_its_state_of_before(tmp_path):
     assert steps == {0: 3, 1: 2, 2: 3}
 
 
-@pytest.mark.parametrize(
-    "statistics",
-    [
-        {"num_test": "many"},
-        {"class_counts": [1]},
-        {"forman": math.nan},
-        {"majority_accuracy": [0.5]},
-    ],
-    ids=str,
-)
-def test_a_description_that_makes_no_sense_refuses_that_node(statistics, tmp_path):
-    fault = Fault(
-        2,
-        forged(lambda r: replace(r, description=replace(r.description, statistics=statistics))),
-        "describe",
-        0,
-    )
-    found = run(tmp_path, intercept=fault)
-    assert [next(iter(statistics)) in reason for reason in found.described["refused"].values()] == [
-        True
-    ]
+def test_a_description_that_makes_no_sense_refuses_that_node(tmp_path):
+    wrong = {"class_counts": [1]}
+    change = forged(lambda r: replace(r, description=replace(r.description, statistics=wrong)))
+    found = run(tmp_path, intercept=Fault(2, change, "describe", 0))
+    (reason,) = found.described["refused"].values()
+    assert "class_counts" in reason
     assert found.summary["num_clients"] == 2
 
 

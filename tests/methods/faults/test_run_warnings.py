@@ -95,15 +95,15 @@ def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog)
 
 
 def test_rounds_that_train_nothing_and_calibrations_after_the_last_are_named(tmp_path, caplog):
-    settings = QUICK["images"] | {"calibration_every": 5}
-    settled = run(tmp_path, "afl", method="afl", **settings)
+    settings = QUICK["images"] | {"method": "fedavg", "calibration": "ffc", "calibration_every": 5}
+    settled = run(tmp_path, "settled", learning_rate=0.0, **settings)
     assert {"calibrations", "zero-rate"} <= set(settled.summary["warning_keys"])
     assert len(about(logged(caplog), "calibration-every = 5 has no effect: the run has 2")) == 1
     assert len(about(logged(caplog), "2 rounds change no trained parameter")) == 1
     settings |= {"calibration_every": 1, "num_rounds": 1, "learning_rate": 0.01}
-    trained = run(tmp_path, "trained", method="afl", **settings)
+    trained = run(tmp_path, "trained", **settings)
     assert not {"calibrations", "zero-rate", "burn-in"} & set(trained.summary["warning_keys"])
-    early = run(tmp_path, "early", method="afl", burn_in=1, **settings)
+    early = run(tmp_path, "early", burn_in=1, **settings)
     assert "burn-in" in early.summary["warning_keys"]
 
 

@@ -67,10 +67,7 @@ def test_points_that_are_none_refuse_their_node(case, tmp_path):
 
 def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02", radius=2.0), blobs("02", seed=1, radius=2.0)])
-    with pytest.raises(
-        FederationError,
-        match=r"boundary of the disc of curvature ….* Is points.curvature that of the",
-    ):
+    with pytest.raises(FederationError, match=r"Is points\.curvature that of the"):
         hull_run(tmp_path, nodes=nodes)
     nodes = with_policy(
         tmp_path,
@@ -169,11 +166,7 @@ def test_more_classes_than_the_public_number(tmp_path, caplog):
     assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
     (row,) = [row for row in run.clients if row["dropped"]]
     assert (row["partition"], row["phase"]) == ("2", "measure")
-    assert (
-        row["dropped"]
-        == "there are points of more classes than the public number, …; the node's own log says"
-        " more"
-    )
+    assert row["dropped"].startswith("there are points of more classes than the public number, …")
 
 
 def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
@@ -199,10 +192,7 @@ def test_a_node_that_would_tell_too_much_takes_no_part(again, tmp_path):
     """Even where the server does not mind its refusal."""
     nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
     nodes[0]["hull-max-share"] = 0.05
-    reason = (
-        "this node's hull-max-share is 0.05, and more of its points would leave it at epsilon ="
-        " 0.01"
-    )
+    reason = "hull-max-share is 0.05, and more of its points would leave it"
     if again:
         with pytest.raises(RoundError, match=re.escape(reason)):
             hull_run(tmp_path, nodes=nodes, intercept=_Deaf())
@@ -212,7 +202,8 @@ def test_a_node_that_would_tell_too_much_takes_no_part(again, tmp_path):
         [training(part) for part in (PAIR[1], blobs("02", seed=2))], 0.01
     )
     (row,) = [row for row in run.clients if row["dropped"]]
-    assert (row["partition"], row["phase"], row["dropped"]) == ("0", "measure", reason)
+    assert (row["partition"], row["phase"]) == ("0", "measure")
+    assert reason in row["dropped"]
 
 
 class _Deaf:
@@ -231,11 +222,7 @@ def test_a_share_that_is_none(share, tmp_path):
     nodes[2]["hull-max-share"] = share
     run = hull_run(tmp_path, nodes=nodes)
     (told,) = run.described["refused"].values()
-    assert (
-        told
-        == f"partition-id 2: hull-max-share is {share!r} in this node's --node-config; allowed is a"
-        " share in [0, 1]"
-    )
+    assert told.startswith(f"partition-id 2: hull-max-share is {share!r}")
 
 
 def write_keys(folder: Path, nodes: list[dict]) -> None:
@@ -287,42 +274,25 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
             book["values"] = [bytes(range(32)) + first[32:], *others]
         return handle(request)
 
-    with pytest.raises(
-        RoundError,
-        match=r"partition 0: its key is not signed by its key in the roster",
-    ):
+    with pytest.raises(RoundError, match="partition 0: its key is not signed"):
         hull_run(tmp_path, nodes=signed, intercept=swap)
     assert not (tmp_path / "run" / "hulls.npz").exists()
 
 
+def own_key_in_the_roster(node: dict) -> Path:
+    return Path(node["roster"]) / "2.pem"
+
+
 WRONG_KEYS = {
-    "no key": (
-        lambda node: node.pop("signing-key"),
-        "this node has only roster of signing-key and roster",
-    ),
-    "no roster at all": (
-        lambda node: node.pop("roster"),
-        "this node has only signing-key of signing-key and roster",
-    ),
-    "misspelt": (
-        lambda node: node.update(rooster=node.pop("roster")),
-        'unknown key "rooster" .*; did you mean "roster"',
-    ),
-    "no file": (
-        lambda node: node.update({"signing-key": "/none.pem"}),
-        "signing-key .* there is no such file",
-    ),
-    "no roster": (lambda node: node.update(roster="/none"), "roster .* is not a folder with files"),
-    "no PEM": (
-        lambda node: (Path(node["roster"]) / "2.pem").write_text("x"),
-        "2.pem in the roster .* is not a public",
-    ),
-    "not in it": (
-        lambda node: (Path(node["roster"]) / "2.pem").unlink(),
-        "2.pem, this node's own key, is not in the roster",
-    ),
+    "no key": (lambda node: node.pop("signing-key"), "only roster of signing-key"),
+    "no roster at all": (lambda node: node.pop("roster"), "only signing-key of signing-key"),
+    "misspelt": (lambda node: node.update(rooster=node.pop("roster")), 'did you mean "roster"'),
+    "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "there is no such file"),
+    "no roster": (lambda node: node.update(roster="/none"), "roster .* is not a folder"),
+    "no PEM": (lambda node: own_key_in_the_roster(node).write_text("x"), "is not a public"),
+    "not in it": (lambda node: own_key_in_the_roster(node).unlink(), "is not in the roster"),
     "private": (
-        lambda node: (Path(node["roster"]) / "2.pem").write_bytes(
+        lambda node: own_key_in_the_roster(node).write_bytes(
             Path(node["signing-key"]).read_bytes()
         ),
         "2.pem in the roster .* is not a public",

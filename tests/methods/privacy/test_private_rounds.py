@@ -8,11 +8,12 @@ from policies import costs, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
-from curvfed.extensions.baselines.methods.feddyn import FedDynClient
 from curvfed.strategies.base.privacy_accountant import Release, epsilon_of, whole_epsilon
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.exchange import FederationError
 
 pytest.importorskip("dp_accounting")
@@ -219,7 +220,7 @@ def test_what_is_not_private_is_refused_with_the_reason(keys, reason):
 
 
 def test_a_learner_that_says_it_hides_no_records_is_refused(monkeypatch):
-    parse(defaults() | PRIVATE | {"method": "feddyn"})
-    monkeypatch.setattr(FedDynClient, "hides_records", False)
+    parse(defaults() | PRIVATE | {"method": "fednova"})
+    monkeypatch.setattr(learner_class(METHODS["fednova"]), "hides_records", False)
     with pytest.raises(ConfigError, match="mean over examples"):
-        parse(defaults() | PRIVATE | {"method": "feddyn"})
+        parse(defaults() | PRIVATE | {"method": "fednova"})

@@ -20,8 +20,6 @@ from curvfed.strategies.methods.spherefed import (
     solve,
 )
 
-EPS32 = float(np.finfo(np.float32).eps)
-
 
 def data(rng, num, size, classes, dtype=np.float32):
     """Features of unit length that lean towards a direction of their class, and labels."""

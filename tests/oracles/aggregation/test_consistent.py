@@ -313,22 +313,6 @@ def test_buffers_are_averaged_by_examples_and_have_no_say():
     assert list(server.state()) == ["b.weight", "a.bias", "n.running_mean"]
 
 
-def test_it_goes_on_from_its_state():
-    rng = np.random.default_rng(4)
-    start, first, second = (
-        rng.standard_normal(50),
-        rng.standard_normal((4, 50)),
-        rng.standard_normal((4, 50)),
-    )
-    undisturbed, _ = aggregated(start, first, [1, 2, 3, 4], 0.5, "unit")
-    resumed = Consistent(arrays_of(np.zeros(50)), Keys(radius=0.5, deviations="unit"))
-    resumed.load(dict(reversed(undisturbed.state().items())))
-    for server in (undisturbed, resumed):
-        server.aggregate(replies_of(start, second, [1, 2, 3, 4]))
-    for name, array in undisturbed.state().items():
-        np.testing.assert_array_equal(resumed.state()[name], array)
-
-
 def test_two_orthogonal_clients_share_evenly():
     """(.5, .5); the iteration as printed, without the toughest client in the virtual one, gives
     (.57, .43)."""

@@ -4,33 +4,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from record_changes import CLASSES, check_bound, features_on_grid, largest_change
+from record_changes import (
+    CLASSES,
+    PRIVATE,
+    check_bound,
+    features_on_grid,
+    largest_change,
+    private_sums,
+)
 from tiers import examples
 
-from curvfed.extensions.baselines.methods import ccvr
-from curvfed.strategies.base.calibration import on_grid
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.methods import spherefed
 
-PRIVATE = Privacy(unit="record", epsilon=1.0, clip=2.0)
-
-
-def calibrated(kind, keys):
-    calibration = kind(keys, RunKeys(), PRIVATE)
-
-    def sums(features, labels):
-        total = calibration.sums.zeros(features.shape[1], CLASSES)
-        total.add(on_grid(features, calibration.reach), labels)
-        return total.pack()
-
-    return sums, lambda size: calibration.variances(size, CLASSES)
-
-
 KINDS = {
-    "spherefed": calibrated(spherefed.ClosedForm, spherefed.Keys()),
-    "not normalised": calibrated(spherefed.ClosedForm, spherefed.Keys(normalize=False)),
-    "ccvr": calibrated(ccvr.VirtualFeatures, ccvr.Keys()),
+    "spherefed": private_sums(spherefed.ClosedForm, spherefed.Keys()),
+    "not normalised": private_sums(spherefed.ClosedForm, spherefed.Keys(normalize=False)),
 }
 
 
@@ -59,20 +49,3 @@ def test_without_noise_the_classifier_is_that_of_plain_sums():
         private.private_classifier(total.pack(), head, 0.0)["weight"],
         plain.classifier(total.pack(), 60, head, 0.0)["weight"],
     )
-
-
-@pytest.mark.parametrize("noise", [1.0, 30.0])
-def test_noisy_moments_become_possible_ones(noise):
-    """Also those of a class without examples, and of an empty client alone."""
-    features, labels = features_on_grid(200, 3)
-    total = ccvr.ClassSums.zeros(3, CLASSES)
-    total.add(features, labels)
-    calibration = ccvr.VirtualFeatures(ccvr.Keys(epochs=1), RunKeys(batch_size=0), PRIVATE)
-    deviations = noise * np.sqrt(calibration.variances(3, CLASSES))
-    noisy = total.pack() + deviations * np.random.default_rng(1).normal(size=len(deviations))
-    head = {"weight": np.zeros((CLASSES, 3), np.float32), "bias": np.zeros(CLASSES, np.float32)}
-    if noise > 10:
-        with pytest.raises(ccvr.CalibrationError, match="the noise leaves no class"):
-            calibration.private_classifier(noisy, head, noise)
-        return
-    assert np.isfinite(calibration.private_classifier(noisy, head, noise)["weight"]).all()

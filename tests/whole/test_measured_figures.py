@@ -7,7 +7,7 @@ from runpy import run_path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 MADE = run_path(str(ROOT / "docs" / "make_pages.py"))
 FIGURE = re.compile(r"(?<![\w.])[-−+±]?(?:\d*\.\d+|\d+)\s?(?:%|points)|[-−+±]\s?\d[\d.]*|\d*\.\d+")
 """A number with a decimal point, a sign, a percent sign or "points": measured, or said to be. Whole

@@ -26,7 +26,7 @@ from curvfed.tasks.plugins import LOCAL
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 FILES = {
     path.relative_to(ROOT).as_posix()
     for path in [

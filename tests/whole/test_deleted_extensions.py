@@ -1,4 +1,5 @@
-"""An extension can be deleted: without its folder the app starts, trains, and says what it lacks."""
+"""An extension can be deleted: without its folder the app starts, trains, says what it lacks, and
+passes the core's tests."""
 
 import datetime
 import json
@@ -16,7 +17,7 @@ from curvfed.tasks.formats import CORE
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import SHIPPED, TESTS, addition, extension_files, of_extensions
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
 """The extension that the quick tier deletes beside the case without any."""
 
@@ -65,6 +66,17 @@ print(json.dumps([*lists, run.summary["status"], has_report, refusals]))
 """
 
 
+TESTS_OF_CORE = [f"tests/{name}" for name in ("attacks", "contracts", "laws", "methods", "oracles")]
+"""The tests of the core."""
+MEETING = [f"tests/contracts/{name}" for name in ("command", "config", "directory")]
+"""Those in which the core meets what extensions add: keys, commands, files, lists.
+The others run in the copy without any extension."""
+READ = ("tests", "docs", "examples", "presets", "studies", "benchmarks")
+"""Folders that tests read."""
+
+DELETIONS = [*([name] for name in SHIPPED), list(SHIPPED)]
+
+
 def case(deleted: list[str]):
     quick = deleted == list(SHIPPED) or deleted == [TODAY]
     marks = [] if quick else [pytest.mark.long]
@@ -78,15 +90,13 @@ def copy_without(deleted: list[str], copy: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", copy)
     for name in deleted:
         shutil.rmtree(copy / "extensions" / name)
-    if deleted == list(SHIPPED):
-        shutil.rmtree(copy / "extensions")
 
 
-def run_in(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_in(copy: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *words],
         env=os.environ | {"PYTHONPATH": str(copy)},
-        cwd=copy.parent,
+        cwd=cwd or copy.parent,
         capture_output=True,
         text=True,
         check=False,
@@ -97,10 +107,12 @@ def test_the_shipped_extensions_are_the_folders():
     assert list(SHIPPED) == sorted(path.parent.name for path in extension_files().values())
 
 
-@pytest.mark.parametrize("deleted", [*(case([name]) for name in SHIPPED), case(list(SHIPPED))])
+@pytest.mark.parametrize("deleted", map(case, DELETIONS))
 def test_the_rest_runs(deleted, tmp_path):
     copy = tmp_path / "app"
     copy_without(deleted, copy)
+    if deleted == list(SHIPPED):
+        shutil.rmtree(copy / "extensions")
     of_deleted = tuple(f"curvfed.extensions.{name}." for name in deleted)
     lost = [name for name, module in files().items() if module.startswith(of_deleted)]
 
@@ -144,3 +156,30 @@ def test_the_rest_runs(deleted, tmp_path):
         assert f"lacks the extensions {', '.join(deleted)}" in " ".join(
             unknown.stderr.replace("│", " ").split()
         )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("deleted", DELETIONS, ids="+".join)
+def test_the_tests_of_the_core_pass(deleted, tmp_path):
+    copy = tmp_path / "app"
+    copy_without(deleted, copy)
+    for name in READ:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy(path, copy)
+    folders = TESTS_OF_CORE if deleted == list(SHIPPED) else MEETING
+    words = ["-m", "not long", "--numprocesses=auto", "--dist=worksteal", "--tb=short", *folders]
+    done = run_in(copy, "-m", "pytest", *words, cwd=copy)
+    assert done.returncode == 0, done.stdout[-10_000:]
+
+
+@pytest.mark.long
+def test_a_copy_without_any_runs_with_flower(tmp_path):
+    copy = tmp_path / "app"
+    copy_without(list(SHIPPED), copy)
+    keys = ["method=flatland", "dataset=trees", "num-rounds=1", f'results-dir="{tmp_path}/results"']
+    done = run_in(copy, "-m", "curvfed", "run", *keys)
+    assert done.returncode == 0, done.stderr
+    (summary,) = (tmp_path / "results").glob("*/summary.json")
+    assert json.loads(summary.read_text(encoding="utf-8"))["status"] == "completed"

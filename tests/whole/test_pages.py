@@ -15,7 +15,7 @@ from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.deployments.package_files import ROOMS as PACKAGE_ROOMS
 from curvfed.extensions.sweeps import SHIPPED
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),

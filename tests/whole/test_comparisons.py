@@ -5,7 +5,7 @@ from pathlib import Path
 
 from studies.comparisons import COMPARISONS, STORED, write_page
 
-PAGE = Path(__file__).parents[3] / "docs" / "measured" / "comparisons.md"
+PAGE = Path(__file__).parents[2] / "docs" / "measured" / "comparisons.md"
 
 
 def test_the_page_has_every_comparison_with_its_command():

@@ -3,17 +3,22 @@
 import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 from runpy import run_path
 
 import pytest
+from method_page import documented_methods
 
 from curvfed.deployments.package_files import ROOMS
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import all_fields
+from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.methods import METHODS
 from curvfed.tasks.plugins import SHIPPED
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
 PROJECT = REFERENCE["PROJECT"]
 
@@ -67,12 +72,19 @@ def test_the_page_of_files_is_current_and_has_what_is_refused():
 
 
 def test_the_project_has_the_defaults():
-    assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), (
-        "write them anew: make reference"
-    )
+    text = PROJECT.read_text(encoding="utf-8")
+    assert text == REFERENCE["project"](), "write them anew: make reference"
+    values = dotted(tomllib.loads(text)["tool"]["flwr"]["app"]["config"])
+    assert [*values.items()] == [*defaults().items()]
+    assert [*map(type, values.values())] == [*map(type, defaults().values())]
 
 
 def test_the_picture_of_the_rooms_names_them_all():
     drawn = (ROOT / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
     for name in (*SHIPPED, *(set(ROOMS) - {"extensions"}), "deployments"):
         assert f">{name}<" in drawn
+
+
+def test_the_page_of_methods_has_every_method():
+    rounds = {name for name, row in METHODS.items() if not row.is_one_shot}
+    assert documented_methods().keys() == rounds

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "examples").rglob("*.ipynb"))
 SECONDS = 600
 """For a machine on which much else runs; alone, a notebook takes half a minute."""

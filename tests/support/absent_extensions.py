@@ -1,0 +1,51 @@
+"""Cases of a parametrised test about a method or a command of an extension that was deleted."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.plugins import SHIPPED, additions, extension_files
+
+DOCS = Path(__file__).parents[2] / "docs"
+COMMANDS = {"simulate", "run", "check", "predict", "adapt", "methods", "datasets", "presets"}
+"""The commands of the core."""
+
+
+def listed(page: str) -> set[str]:
+    """The names in the first column of a list in docs/, such as "| [`fedavg`](methods/fedavg.md)
+    |" or "| [`curvfed run`](commands/run.md) |"."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return set(re.findall(r"^\| \[`(?:curvfed )?([a-z+-]+)`\]", text, re.MULTILINE))
+
+
+def names_in(value: Any) -> Iterator[str]:
+    """The first word of each text in the parameters of a case; of `method=NAME` the name."""
+    if isinstance(value, str):
+        yield value.partition(" ")[0].removeprefix("method=")
+    elif isinstance(value, dict):
+        yield from names_in([*value.values()])
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for part in value:
+            yield from names_in(part)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the cases with a name of docs/methods.md or docs/commands.md that this tree lacks.
+
+    In the whole tree there is none: a wrong name fails its test.
+    """
+    if len(extension_files()) == len(SHIPPED):
+        return
+    absent = listed("methods.md") - set(METHODS)
+    absent |= listed("commands.md") - COMMANDS - set(additions("commands"))
+    left = [
+        item
+        for item in items
+        if hasattr(item, "callspec") and not absent.isdisjoint(names_in(item.callspec.params))
+    ]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
