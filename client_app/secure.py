@@ -75,21 +75,31 @@ def agree(client: Client, request: Request, state: RecordDict) -> Answer:
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
     roster = client.roster if client.node.is_real else crypto.roster(keys_of_all)
     member = member.agree(keys_of_all, roster)
+    if not member.written:
+        member = _with_texts(client, member, request.header.run)
+        _store(member, state)
+    return {"parts": BytesByPartition.of(member.written).as_parts()}
+
+
+def _with_texts(client: Client, member: Member, run: str) -> Member:
+    """The member with its texts to each peer."""
     statements = dict.fromkeys(member.group.members, b"")
     number = b""
     if client.node.is_real:
         examples = 0 if client.hides_number else int(client.data.train.sum())
         number = _rounded(examples).to_bytes(COUNT_BYTES)
     if client.ledger:
-        statements = client.ledger.begin(request.header.run, member.statements)
+        statements = client.ledger.begin(run, member.statements)
     order_number = _order_number(client) if client.config.row.sums_only else b""
-    member = member.model_copy(
-        update={"statements": statements, "note": order_number, "split": client.data_state}
-    )
     texts = {peer: statements[peer] + number + order_number for peer in member.group.members}
-    encrypted = member.write(texts)
-    _store(member, state)
-    return {"parts": BytesByPartition.of(encrypted).as_parts()}
+    return member.model_copy(
+        update={
+            "statements": statements,
+            "note": order_number,
+            "split": client.data_state,
+            "written": member.write(texts),
+        }
+    )
 
 
 @dataclass(frozen=True)

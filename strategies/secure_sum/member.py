@@ -37,6 +37,8 @@ class Member(Message):
         This member's statement to each peer, sent with its keys, for the caller.
     note : bytes
         This member's note to all peers alike.
+    written : mapping of int to bytes
+        The encrypted texts to the peers: if the reply was lost, they are sent again.
     split : str
         Digest of the data and their split when the keys were exchanged.
     last : int
@@ -49,6 +51,7 @@ class Member(Message):
     keys: dict[int, bytes] = Field(default_factory=dict)
     statements: dict[int, bytes] = Field(default_factory=dict)
     note: bytes = b""
+    written: dict[int, bytes] = Field(default_factory=dict)
     split: str = ""
     last: int = -1
 
@@ -75,7 +78,7 @@ class Member(Message):
         return PublicKey(key=key, signature=signing_key.sign(self.group.signed_key(self.me, key)))
 
     def agree(self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None) -> Self:
-        """The member with the keys of all members.
+        """The member with the keys of all members; unchanged if it has these keys already.
 
         Parameters
         ----------
@@ -87,12 +90,15 @@ class Member(Message):
         Raises
         ------
         SecureSumError
-            If keys are missing, repeated, or not those that this member sent, or were exchanged
-            before.
+            If keys are missing, repeated, or not those that this member sent, or if it has agreed
+            on others.
         PeerError
             If keys are degenerate, or the roster's keys have not signed them.
         """
+        agreed = {member: item.key for member, item in keys.items()}
         if self.keys:
+            if self.keys == agreed:
+                return self
             raise SecureSumError(
                 "the keys of this group were exchanged before; a new exchange begins with fresh"
                 " keys",
@@ -111,7 +117,7 @@ class Member(Message):
         if len({item.key for item in keys.values()}) != len(keys):
             raise SecureSumError("the same key twice among the members' keys", key="repeated-key")
         self._check_peers(keys, roster)
-        return self.model_copy(update={"keys": {member: item.key for member, item in keys.items()}})
+        return self.model_copy(update={"keys": agreed})
 
     def _check_peers(
         self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None

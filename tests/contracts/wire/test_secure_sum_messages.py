@@ -125,8 +125,10 @@ def test_keys_that_a_member_refuses():
         with refuses("peers", "partition 1", error=PeerError):
             member.agree(keys | {1: PublicKey(key=degenerate, signature=b"")}, None)
     agreed = member.agree(keys, roster)
+    assert agreed.agree(keys, roster) == agreed
+    renewed = Member.begin(run.group, 1).announcement(crypto.signing_key(1))
     with refuses("repeated-keys", error=SecureSumError):
-        agreed.agree(keys, roster)
+        agreed.agree(keys | {1: renewed}, roster)
 
 
 def test_a_server_in_the_middle():
