@@ -178,9 +178,9 @@ def laboratories(tmp_path):
     for number in range(3):
         drawn = np.random.default_rng(number)
         labels = np.arange(90) % 3
-        points = drawn.uniform(-0.2, 0.2, (90, 2)) + (labels[:, None] - 1) * 0.5
+        points = drawn.uniform(-0.2, 0.2, (90, 2)) + (labels[:, None] - 1) * 0.35
         path = tmp_path / f"{number}.npz"
-        np.savez(path, x=points, y=labels)
+        np.savez(path, data=points, label=labels)
         state = tmp_path / "state" / str(number)
         configs.append(f'partition-id={number} data-path="{path}" state-path="{state}"')
     with cluster(tmp_path / "files", signed(tmp_path / "keys", configs)) as all_nodes:
