@@ -25,7 +25,7 @@ SETTINGS = {
 }
 TEN_MINUTES = 600.0
 ABSENCES = only(
-    [("frozen", 20.0), ("killed", 90.0), ("frozen", TEN_MINUTES), ("killed", TEN_MINUTES)],
+    [("frozen", 90.0), ("killed", 90.0), ("frozen", TEN_MINUTES), ("killed", TEN_MINUTES)],
     lambda case: case[1] < TEN_MINUTES,
 )
 """Flower gives up a silent node after a minute."""
@@ -55,7 +55,7 @@ def test_the_run_goes_on_when_the_node_is_back(
 ) -> None:
     name = f"{how}-{seconds:.0f}"
     settings = [f"{key}={str(value).lower()}" for key, value in SETTINGS.items()]
-    limits = [f"min-replies={NODES}", f"round-timeout={min(seconds / 2, 60):.0f}"]
+    limits = [f"min-replies={NODES}", "round-timeout=60"]
     process = nodes.submit(*settings, *limits, f"run-name={name}")
     await_(lambda: nodes.rounds_done(name) >= 1, LONG, "the first round")
     began = time.monotonic()
@@ -74,7 +74,7 @@ def test_the_run_goes_on_when_the_node_is_back(
         else:
             nodes.start_node(AWAY)
     assert done < ROUNDS
-    code, output = ended(process, LONG)
+    code, output = ended(process, 2 * LONG)
     print(
         f"{AWAY} {how} for {away:.0f} s after round {done}: the run ended"
         f" {time.monotonic() - began - away:.0f} s later"
