@@ -302,6 +302,7 @@ class MaskedCohort(Cohort):
             for group in keyed:
                 if answer.without_keys.intersection(group):
                     del self._keys.texts[group]
+                    sums[group].forget()
             pending = [
                 group for group in pending if group not in failed and group not in self._keys.texts
             ]

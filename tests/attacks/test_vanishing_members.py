@@ -106,7 +106,7 @@ class Vanishing(MaskedCohort):
             header,
             replies,
             reasons,
-            {},
+            dict.fromkeys(clients, 0.0),
             {},
             {},
             without_keys=frozenset(without_keys),
