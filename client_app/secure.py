@@ -16,7 +16,7 @@ from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.config.masked import basis_of, sum_number
-from curvfed.strategies.config.secure_phases import MASKED, Opening
+from curvfed.strategies.config.secure_phases import MASKED, Opening, session_of
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.hull.local import ORDER_NUMBER_BYTES, draw_order_number
 from curvfed.strategies.run_log import log
@@ -75,21 +75,31 @@ def agree(client: Client, request: Request, state: RecordDict) -> Answer:
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
     roster = client.roster if client.node.is_real else crypto.roster(keys_of_all)
     member = member.agree(keys_of_all, roster)
+    if not member.written:
+        member = _with_texts(client, member, request.header.run)
+        _store(member, state)
+    return {"parts": BytesByPartition.of(member.written).as_parts()}
+
+
+def _with_texts(client: Client, member: Member, run: str) -> Member:
+    """The member with its texts to each peer."""
     statements = dict.fromkeys(member.group.members, b"")
     number = b""
     if client.node.is_real:
         examples = 0 if client.hides_number else int(client.data.train.sum())
         number = _rounded(examples).to_bytes(COUNT_BYTES)
     if client.ledger:
-        statements = client.ledger.begin(request.header.run, member.statements)
+        statements = client.ledger.begin(run, member.statements)
     order_number = _order_number(client) if client.config.row.sums_only else b""
-    member = member.model_copy(
-        update={"statements": statements, "note": order_number, "split": client.data_state}
-    )
     texts = {peer: statements[peer] + number + order_number for peer in member.group.members}
-    encrypted = member.write(texts)
-    _store(member, state)
-    return {"parts": BytesByPartition.of(encrypted).as_parts()}
+    return member.model_copy(
+        update={
+            "statements": statements,
+            "note": order_number,
+            "split": client.data_state,
+            "written": member.write(texts),
+        }
+    )
 
 
 @dataclass(frozen=True)
@@ -106,6 +116,8 @@ class OpenSum:
         The largest weight of this client, given the others' examples.
     heads : dict of int to bytes
         The peers' statements about ledgers.
+    number : int
+        The number of the sum in its run.
     """
 
     member: Member
@@ -113,11 +125,7 @@ class OpenSum:
     order_numbers: dict[int, bytes]
     max_weight: float
     heads: dict[int, bytes]
-
-    @property
-    def number(self) -> int:
-        """The number of the sum in its run."""
-        return sum_number(self.session.phase, self.session.round)
+    number: int
 
 
 def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | None:
@@ -133,7 +141,8 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
     if member is None or not member.keys:
         return None
     opening = Opening.from_parts(request.parts)
-    session = opening.session(request.header, client.config, member.group.members)
+    size = (opening.modulus, opening.length)
+    session = session_of(request.header, client.config, member.group.members, size)
     texts = member.read(opening.by_partition)
     heads = {}
     counts = {}
@@ -151,7 +160,8 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
     max_weight = math.inf
     if client.node.rules and not client.hides_number:
         max_weight = client.node.rules.max_weight(sum(counts.values()))
-    return OpenSum(member, session, order_numbers, max_weight, heads)
+    number = sum_number(session.phase, session.round)
+    return OpenSum(member, session, order_numbers, max_weight, heads, number)
 
 
 def stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer | None:

@@ -50,7 +50,8 @@ REFUSALS_PER_DAY = 1000
 holds."""
 
 RUNS_PER_DAY = 1000
-"""Maximum number of runs that the node begins on a day: each is a line of its ledger."""
+"""Maximum number of runs that the node begins on a day, and of their questions: each is a line of
+its ledger."""
 
 LONGEST_REASON = 2000
 """Characters of a reason that are recorded."""
@@ -121,6 +122,8 @@ class Ledger(LedgerFile):
         Raises
         ------
         SecureSumError
+        ConfigError
+            If the node has recorded `RUNS_PER_DAY` questions today: a server can make up starts.
         """
         with self.locked() as file:
             names = list(questions) or self.memory.questions[run]
@@ -139,6 +142,7 @@ class Ledger(LedgerFile):
                     )
             is_known = all(configuration in configurations.get(name, []) for name in names)
             if not is_known or self.memory.questions.get(run) != names:
+                self._check_number(CONFIGURATION, RUNS_PER_DAY, "questions")
                 self.write(
                     file, CONFIGURATION, run=run, questions=names, configuration=configuration
                 )

@@ -36,24 +36,18 @@ class GroupKeys:
     ask : callable
     notes : dict of str to str
         The run's warnings by key.
+
+    Attributes
+    ----------
+    texts : dict of group to dict of int to BytesByPartition
+        For each group with keys, the encrypted texts of its peers to each member. A group that is
+        taken out exchanges keys anew.
     """
 
     def __init__(self, ask: Ask, notes: dict[str, str]) -> None:
         self._ask = ask
         self._notes = notes
-        self._texts: dict[Group, dict[int, BytesByPartition]] = {}
-
-    def has(self, group: Group) -> bool:
-        """Whether a group has exchanged keys."""
-        return group in self._texts
-
-    def texts(self, group: Group) -> dict[int, BytesByPartition]:
-        """The encrypted texts of its peers to each member of a group."""
-        return self._texts[group]
-
-    def forget(self, group: Group) -> None:
-        """Let a group exchange keys anew."""
-        self._texts.pop(group, None)
+        self.texts: dict[Group, dict[int, BytesByPartition]] = {}
 
     def exchange(self, header: Header, groups: Iterable[Group]) -> dict[Group, dict[int, str]]:
         """Exchange the keys of the groups without keys.
@@ -65,7 +59,7 @@ class GroupKeys:
         dict of group to dict of int to str
             For each group that failed, the reasons by partition.
         """
-        new = [group for group in groups if group not in self._texts]
+        new = [group for group in groups if group not in self.texts]
         if not new:
             return {}
         public = self._public_keys(header, new)
@@ -76,7 +70,7 @@ class GroupKeys:
             if reasons:
                 failed[group] = reasons
             else:
-                self._texts[group] = {
+                self.texts[group] = {
                     member: BytesByPartition.of(
                         {peer: texts[peer][member] for peer in group if peer != member}
                     )

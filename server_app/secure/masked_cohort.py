@@ -28,12 +28,12 @@ from curvfed.strategies.config.secure_phases import (
     groups,
     joined_means,
     mean_update,
+    session_of,
     sum_encoding,
     vector_length,
 )
 from curvfed.strategies.errors import ConfigError, HullError, SecureSumError
 from curvfed.strategies.run_log import log
-from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues
 from curvfed.strategies.secure_sum.messages import Basis, MaskedInput
 from curvfed.strategies.secure_sum.server import SumOfGroup
@@ -94,7 +94,7 @@ class MaskedCohort(Cohort):
             if len(group) == 2:
                 log.warning("2 clients: each of them can compute the other's vector from the sum")
             try:
-                self._session(self.run.header(phase), group, (SUM_PRIME, 1))
+                session_of(self.run.header(phase), self.run.config, group, (SUM_PRIME, 1))
             except SecureSumError as error:
                 raise ConfigError(
                     f"secure sums of {len(group)} clients: {error}", key=error.kind
@@ -208,9 +208,11 @@ class MaskedCohort(Cohort):
         for group, residues in summed.sums.items():
             encoding = sum_encoding(bound, len(group))
             of_group, figures = decoded(residues, encoding, like)
-            # The members add more noise, so that enough is left without some of their shares.
-            excess = len(group) / honest_shares(len(group))
-            noise = sum_noise(run.config, question.phase) * excess**0.5
+            noise = 0.0
+            if run.config.dp.unit != "none":
+                # The members add more noise, so that enough is left without some of their shares.
+                excess = len(group) / honest_shares(len(group))
+                noise = sum_noise(run.config, question.phase) * excess**0.5
             of_group = replace(of_group, clients=len(group), noise=noise)
             if is_training:
                 try:
@@ -286,7 +288,7 @@ class MaskedCohort(Cohort):
                 # Its members refuse every sum of single classes or entities.
                 reasons[group] = self._uncounted[group]
                 continue
-            session = self._session(header, group, size)
+            session = session_of(header, run.config, group, size)
             sums[group] = SumOfGroup(session, self._basis(group, sent))
         failed: dict[Group, dict[int, str]] = {}
         answer = Answer(header, {}, {}, {}, {}, {})
@@ -294,14 +296,15 @@ class MaskedCohort(Cohort):
         pending = list(sums)
         for _ in range(EXCHANGES):
             failed |= self._keys.exchange(header, pending)
-            keyed = [group for group in pending if self._keys.has(group)]
+            keyed = [group for group in pending if group in self._keys.texts]
             if keyed:
                 answer = answer.joined(self._ask_for_vectors(question, sums, keyed))
             for group in keyed:
                 if answer.without_keys.intersection(group):
-                    self._keys.forget(group)
+                    del self._keys.texts[group]
+                    sums[group].forget()
             pending = [
-                group for group in pending if group not in failed and not self._keys.has(group)
+                group for group in pending if group not in failed and group not in self._keys.texts
             ]
             if not pending:
                 break
@@ -330,11 +333,6 @@ class MaskedCohort(Cohort):
         holders = run.holders_of(group[0])
         return basis_of(sent, run.fixed, facts, run.requested, stamp, holders)
 
-    def _session(self, header: Header, group: Sequence[int], size: Sizes) -> Session:
-        modulus, length = size
-        opening = Opening(modulus=modulus, length=length, partitions=[], values=[])
-        return opening.session(header, self.run.config, group)
-
     def _ask_for_vectors(
         self, question: Question, sums: Mapping[Group, SumOfGroup], keyed: Sequence[Group]
     ) -> Answer:
@@ -344,7 +342,7 @@ class MaskedCohort(Cohort):
         parts: dict[int, Parts] = {}
         for group in keyed:
             session = sums[group].session
-            for member, texts in self._keys.texts(group).items():
+            for member, texts in self._keys.texts[group].items():
                 opening = Opening(
                     modulus=session.modulus, length=session.length, **texts.model_dump()
                 )

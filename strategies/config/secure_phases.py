@@ -38,26 +38,30 @@ class Opening(BytesByPartition):
     modulus: int
     length: int
 
-    def session(self, header: Header, run: RunKeys, members: Sequence[int]) -> Session:
-        """The session of these members.
 
-        Raises
-        ------
-        SecureSumError
-            If a value is out of range, or the phase is not masked in this run.
-        """
-        if not is_masked(run, header.phase):
-            raise SecureSumError(
-                f"phase {header.phase!r} is not masked in this run", key="unmasked-phase"
-            )
-        return Session(
-            run=header.run,
-            phase=header.phase,
-            round=header.round,
-            modulus=self.modulus,
-            length=self.length,
-            clients=tuple(members),
+def session_of(
+    header: Header, run: RunKeys, members: Sequence[int], size: tuple[int, int]
+) -> Session:
+    """The session of these members in a phase; `size` is the modulus and the length of the vectors.
+
+    Raises
+    ------
+    SecureSumError
+        If a value is out of range, or the phase is not masked in this run.
+    """
+    if not is_masked(run, header.phase):
+        raise SecureSumError(
+            f"phase {header.phase!r} is not masked in this run", key="unmasked-phase"
         )
+    modulus, length = size
+    return Session(
+        run=header.run,
+        phase=header.phase,
+        round=header.round,
+        modulus=modulus,
+        length=length,
+        clients=tuple(members),
+    )
 
 
 def groups(clients: Collection[int], number: int = 0, size: int = GROUP_SIZE) -> list[list[int]]:

@@ -5,7 +5,7 @@ parameters, known to all parties before a vector is masked."""
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 
@@ -16,13 +16,32 @@ _NAME = "curvfed secure sum 5"
 _LARGEST = 2**32  # partitions and rounds are below this
 
 
-def _context(digest: bytes, purpose: str, parts: tuple[int | bytes, ...]) -> bytes:
-    body = b"".join(item if isinstance(item, bytes) else item.to_bytes(8) for item in parts)
-    return purpose.encode() + b"\0" + digest + body
+@dataclass(frozen=True)
+class Named:
+    """Public values that all parties know, by their digest."""
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the values."""
+        values = [getattr(self, item.name) for item in fields(self)]
+        return sha256(json.dumps([_NAME, *values]).encode()).digest()
+
+    def context(self, purpose: str, *parts: int | bytes) -> bytes:
+        """The bytes that bind a key, ciphertext or signature to these values and to one purpose.
+
+        Parameters
+        ----------
+        purpose : str
+            All contexts of one purpose must have the same number of parts, of the same sizes.
+        parts : int or bytes
+            Keys, and partitions of 8 bytes each.
+        """
+        body = b"".join(item if isinstance(item, bytes) else item.to_bytes(8) for item in parts)
+        return purpose.encode() + b"\0" + self.digest + body
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Named):
     """The members of a run's secure sums: they are summed all together or not at all.
 
     Attributes
@@ -55,23 +74,6 @@ class Group:
                 key="clients",
             )
 
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the group."""
-        return sha256(json.dumps([_NAME, self.run, self.members]).encode()).digest()
-
-    def context(self, purpose: str, *parts: int | bytes) -> bytes:
-        """The bytes that bind a key, ciphertext or signature to this group and to one purpose.
-
-        Parameters
-        ----------
-        purpose : str
-            All contexts of one purpose must have the same number of parts, of the same sizes.
-        parts : int or bytes
-            Keys, and partitions of 8 bytes each.
-        """
-        return _context(self.digest, purpose, parts)
-
     def signed_key(self, partition: int, key: bytes) -> bytes:
         """The text that a member signs with its public key."""
         return self.context("public key", partition, key)
@@ -82,7 +84,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(Named):
     """One sum of one vector per member. Every field is public; server and members each derive it.
 
     All fields go into every mask: the masks of members with different fields do not cancel each
@@ -124,24 +126,6 @@ class Session:
             raise SecureSumError(
                 f"round {self.round}: it must be from 0 to {_LARGEST - 1}", key="round"
             )
-
-    @cached_property
-    def digest(self) -> bytes:
-        """SHA-256 of the session."""
-        fields = [
-            _NAME,
-            self.run,
-            self.phase,
-            self.round,
-            self.modulus,
-            self.length,
-            self.clients,
-        ]
-        return sha256(json.dumps(fields).encode()).digest()
-
-    def context(self, purpose: str, *parts: int | bytes) -> bytes:
-        """`Group.context` for this session."""
-        return _context(self.digest, purpose, parts)
 
 
 def checksum(masked_input: Residues, session: Session, partition: int) -> bytes:

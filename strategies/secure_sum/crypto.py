@@ -19,22 +19,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 NONCE_BYTES = 12
-CIPHERTEXT_OVERHEAD = NONCE_BYTES + 16
-"""Number of bytes that encryption adds to a plaintext."""
-
-
-_SMALL_ORDER = (
-    0,
-    1,
-    325606250916557431795983626356110631294008115727848805560023387167927233504,
-    39382357235489614581723060781553021112529911719440698176882885853963445705823,
-    2**255 - 20,
-    2**255 - 19,
-    2**255 - 18,
-)
-_DEGENERATE = frozenset(point.to_bytes(KEY_BYTES, "little") for point in _SMALL_ORDER)
-"""The points of order 1, 2, 4 and 8 on Curve25519 and its twist: every secret maps them to 0
-(Bernstein 2006). The last two are 0 and 1 again: all 255 bits count, modulo 2²⁵⁵ − 19."""
 
 
 def public_key(secret: bytes) -> bytes:
@@ -45,19 +29,14 @@ def public_key(secret: bytes) -> bytes:
 def agree(secret: X25519PrivateKey, peer: bytes, context: bytes) -> bytes | None:
     """A key of 32 bytes that two clients share, by X25519 and HKDF-SHA256.
 
-    None if the peer's public key is degenerate, so that everybody derives the same secret.
+    None if the peer's public key is degenerate, so that everybody derives the same secret: a point
+    of order 1, 2, 4 or 8 on Curve25519 or its twist (Bernstein 2006).
     """
     try:
         shared = secret.exchange(X25519PublicKey.from_public_bytes(peer))
     except ValueError:
         return None
     return derive(shared, context)
-
-
-def is_degenerate(key: bytes) -> bool:
-    """Whether everybody derives the same secret from this public key. A list is 500 times faster
-    than an exchange."""
-    return key[:-1] + bytes([key[-1] & 127]) in _DEGENERATE  # X25519 ignores the highest bit
 
 
 def derive(secret: bytes, context: bytes) -> bytes:

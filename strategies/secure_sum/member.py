@@ -33,10 +33,14 @@ class Member(Message):
         The secret of its public key, fresh for each exchange of keys.
     keys : mapping of int to bytes
         The public keys of all members; empty before `agree`.
+    shared_secrets : mapping of int to bytes, 32
+        The secret that this member shares with each other one; empty before `agree`.
     statements : mapping of int to bytes
         This member's statement to each peer, sent with its keys, for the caller.
     note : bytes
         This member's note to all peers alike.
+    written : mapping of int to bytes
+        The encrypted texts to the peers: if the reply was lost, they are sent again.
     split : str
         Digest of the data and their split when the keys were exchanged.
     last : int
@@ -47,8 +51,10 @@ class Member(Message):
     me: int
     secret: bytes = Field(repr=False)
     keys: dict[int, bytes] = Field(default_factory=dict)
+    shared_secrets: dict[int, bytes] = Field(default_factory=dict, repr=False)
     statements: dict[int, bytes] = Field(default_factory=dict)
     note: bytes = b""
+    written: dict[int, bytes] = Field(default_factory=dict)
     split: str = ""
     last: int = -1
 
@@ -75,7 +81,7 @@ class Member(Message):
         return PublicKey(key=key, signature=signing_key.sign(self.group.signed_key(self.me, key)))
 
     def agree(self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None) -> Self:
-        """The member with the keys of all members.
+        """The member with the keys of all members; unchanged if it has these keys already.
 
         Parameters
         ----------
@@ -87,12 +93,15 @@ class Member(Message):
         Raises
         ------
         SecureSumError
-            If keys are missing, repeated, or not those that this member sent, or were exchanged
-            before.
+            If keys are missing, repeated, or not those that this member sent, or if it has agreed
+            on others.
         PeerError
             If keys are degenerate, or the roster's keys have not signed them.
         """
+        agreed = {member: item.key for member, item in keys.items()}
         if self.keys:
+            if self.keys == agreed:
+                return self
             raise SecureSumError(
                 "the keys of this group were exchanged before; a new exchange begins with fresh"
                 " keys",
@@ -111,48 +120,42 @@ class Member(Message):
         if len({item.key for item in keys.values()}) != len(keys):
             raise SecureSumError("the same key twice among the members' keys", key="repeated-key")
         self._check_peers(keys, roster)
-        return self.model_copy(update={"keys": {member: item.key for member, item in keys.items()}})
+        shared = self._secrets(agreed)
+        return self.model_copy(update={"keys": agreed, "shared_secrets": shared})
 
     def _check_peers(
         self, keys: Mapping[int, PublicKey], roster: Mapping[int, bytes] | None
     ) -> None:
+        if roster is None:
+            return
         distrusted = {}
         for peer, item in keys.items():
             text = self.group.signed_key(peer, item.key)
-            if crypto.is_degenerate(item.key):
-                distrusted[peer] = "its key is degenerate"
-            elif roster is None:
-                continue
-            elif peer not in roster:
+            if peer not in roster:
                 distrusted[peer] = "it is not in the roster"
             elif not crypto.is_signed(roster[peer], item.signature, text):
                 distrusted[peer] = "its key is not signed by its key in the roster"
         if distrusted:
             raise PeerError(distrusted)
 
-    @property
-    def shared_secrets(self) -> dict[int, bytes]:
+    def _secrets(self, keys: Mapping[int, bytes]) -> dict[int, bytes]:
         """The secret that this member shares with each other one. The keys of all members go into
-        it.
-
-        Raises
-        ------
-        SecureSumError
-            If no keys were exchanged.
-        """
-        if not self.keys:
-            raise SecureSumError("the members have not exchanged keys", key="no-keys")
+        it."""
         own = X25519PrivateKey.from_private_bytes(self.secret)
-        bound = self.group.digest_of_keys(self.keys)
+        bound = self.group.digest_of_keys(keys)
         shared = {}
-        for peer, key in self.keys.items():
+        degenerate = {}
+        for peer, key in keys.items():
             if peer == self.me:
                 continue
             low, high = sorted([self.me, peer])
             secret = crypto.agree(own, key, self.group.context("pair", bound, low, high))
             if secret is None:
-                raise PeerError({peer: "its key is degenerate"})
-            shared[peer] = secret
+                degenerate[peer] = "its key is degenerate"
+            else:
+                shared[peer] = secret
+        if degenerate:
+            raise PeerError(degenerate)
         return shared
 
     def write(
@@ -199,8 +202,11 @@ class Member(Message):
         Raises
         ------
         SecureSumError
-            If the session is of another group or run, or the vector does not fit it.
+            If the session is of another group or run, the vector does not fit it, or the members
+            have not exchanged keys.
         """
+        if not self.shared_secrets:
+            raise SecureSumError("the members have not exchanged keys", key="no-keys")
         if (session.run, session.clients) != (self.group.run, self.group.members):
             raise SecureSumError(
                 "the sum is over another group than the one that exchanged keys", key="other-group"

@@ -56,6 +56,11 @@ class SumOfGroup:
             )
         self._vectors[partition] = vector
 
+    def forget(self) -> None:
+        """Let all members send their vectors anew: masks of two exchanges do not cancel each
+        other."""
+        self._vectors.clear()
+
     @property
     def missing(self) -> list[int]:
         """The members without a vector, ascending."""

@@ -158,8 +158,10 @@ def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp
         assert len(keys) == 9  # six, and the group of the one that lost its keys again
 
 
-def test_a_member_that_is_away_for_a_while(tmp_path):
-    """Its group waits for it; the numbers are those of a run without the absence."""
+@pytest.mark.parametrize("has_worked", [False, True])
+def test_a_member_that_is_away_for_a_while(has_worked, tmp_path):
+    """It misses a message, or its reply is lost. Its group waits for it; the numbers are those of a
+    run without the absence."""
     settings = SETTINGS | {"secure__patience": 3600, "clients": 3}
     undisturbed = run(tmp_path, "whole", **settings)
     for phase in ("keys", "agree", "train"):
@@ -167,10 +169,12 @@ def test_a_member_that_is_away_for_a_while(tmp_path):
 
         def intercept(request: Message, handle, silent: list[str] = silent):
             is_first = silent and phase_of(request.content) == silent[0]
-            if is_first and request.metadata.dst_node_id == 2:
-                silent.pop()
-                return None
-            return handle(request)
+            if not (is_first and request.metadata.dst_node_id == 2):
+                return handle(request)
+            silent.pop()
+            if has_worked:
+                handle(request)
+            return None
 
         back = run(tmp_path, f"away-{phase}", intercept=intercept, **settings)
         assert not silent

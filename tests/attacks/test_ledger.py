@@ -469,6 +469,18 @@ def test_exchanges_of_keys_fill_no_disk(tmp_path, monkeypatch):
         ledger.begin("run", {})
 
 
+def test_starts_fill_no_disk(tmp_path, monkeypatch):
+    """A server that asked one run for sums from 10^6 made-up starts got as many lines."""
+    monkeypatch.setattr(ledger_module, "RUNS_PER_DAY", 20)
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    for number in range(20):
+        ledger.admit("run", {f"start {number}": "a start"}, "configuration", 1)
+    with refuses("too-many-today", "20 questions", error=ConfigError):
+        ledger.admit("run", {"start 20": "a start"}, "configuration", 1)
+    ledger.admit("run", {"start 19": "a start"}, "configuration", 1)
+    assert len(ledger.lines()) == 20
+
+
 def test_refusals_fill_no_disk(tmp_path, monkeypatch):
     """A server that asked 10^6 refused sums got as many lines."""
     monkeypatch.setattr(ledger_module, "REFUSALS_PER_DAY", 20)

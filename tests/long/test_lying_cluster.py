@@ -171,6 +171,35 @@ def test_two_runs_of_an_honest_server_are_not_compared(hospitals):
         assert not (hospitals.results / f"second-{key}" / "model.safetensors").exists()
 
 
+@pytest.fixture
+def laboratories(tmp_path):
+    """Nodes with points of their own."""
+    configs = []
+    for number in range(3):
+        drawn = np.random.default_rng(number)
+        labels = np.arange(90) % 3
+        points = drawn.uniform(-0.2, 0.2, (90, 2)) + (labels[:, None] - 1) * 0.35
+        path = tmp_path / f"{number}.npz"
+        np.savez(path, data=points, label=labels)
+        state = tmp_path / "state" / str(number)
+        configs.append(f'partition-id={number} data-path="{path}" state-path="{state}"')
+    with cluster(tmp_path / "files", signed(tmp_path / "keys", configs)) as all_nodes:
+        yield all_nodes
+
+
+def test_two_test_sizes_of_an_honest_server_are_not_compared(laboratories):
+    """By 646 sums of moments over other splits it had 192 of 376 records exactly."""
+    pairs = ("method=discriminant", "dataset=own", "test-size=0.2")
+    code, output = laboratories.run(*pairs, "run-name=first")
+    assert code == 0, output
+    for number, test_size in enumerate((0.21, 0.5)):
+        name = f"second-{number}"
+        code, output = laboratories.run(*pairs, f"test-size={test_size}", f"run-name={name}")
+        assert code == 1, output
+        assert f"test-size = {test_size}: this node splits" in output, output
+        assert not (laboratories.results / name / "model.safetensors").exists()
+
+
 def test_another_method_while_a_member_is_away(nodes):
     pairs = toml_pairs(SETTINGS).split()
     code, output = nodes.run(*pairs, "run-name=all")
