@@ -17,7 +17,6 @@ from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, at_the_end, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
-from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
@@ -199,8 +198,8 @@ class Run:
         self.config = resolve_defaults(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
-        if self.config.dp.unit != "none":
-            log.info("differential privacy: %s", promise(self.config.dp))
+        if promise := self.config.guard.promise:
+            log.info("differential privacy: %s", promise)
         self.warn()
 
     def warn(self) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from guards import hiding
 from hypothesis import given
 from hypothesis import strategies as st
 from record_changes import CLASSES, check_bound, features_on_grid, largest_change
@@ -9,11 +10,11 @@ from tiers import examples
 
 from curvfed.extensions.baselines.methods import ccvr
 from curvfed.strategies.base.calibration import on_grid
+from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.methods import spherefed
 
-PRIVATE = Privacy(unit="record", epsilon=1.0, clip=2.0)
+PRIVATE = hiding(clip=2.0)
 
 
 def calibrated(kind, keys):
@@ -53,7 +54,7 @@ def test_without_noise_the_classifier_is_that_of_plain_sums():
     total = spherefed.Sums.zeros(4, CLASSES)
     total.add(features, labels)
     head = {"weight": np.zeros((CLASSES, 4), np.float32)}
-    plain = spherefed.ClosedForm(keys, RunKeys(), Privacy())
+    plain = spherefed.ClosedForm(keys, RunKeys(), Guard(None))
     private = spherefed.ClosedForm(keys, RunKeys(), PRIVATE)
     np.testing.assert_array_equal(
         private.private_classifier(total.pack(), head, 0.0)["weight"],

@@ -3,20 +3,14 @@
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from graph_fixtures import tu_graphs, write_tu
 from one_client import a_client
 from torch import nn
 
-from curvfed.extensions.baselines.methods import ccvr
-from curvfed.strategies.base.calibration import BATCH, on_grid
-from curvfed.strategies.base.private_steps import ExampleGradients, Noise, PrivateSteps, clipped_sum
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.methods import spherefed
-from curvfed.tasks.images.client_task import classifier_inputs
+from curvfed.extensions.privacy.private_steps import ExampleGradients, PrivateSteps, clipped_sum
+from curvfed.strategies.base.noise import Noise
 from curvfed.tasks.task import Batch, filled_up
 
 CLIP = 0.5
@@ -175,28 +169,3 @@ def test_an_example_is_computed_the_same_whatever_others_there_are(client, tmp_p
     whole = rows_of(everybody)
     for positions in (everybody[1:], everybody[:3], everybody[-1:], everybody.flip(0)[::2]):
         assert rows_of(positions) <= whole
-
-
-def test_the_features_in_a_private_sum_are_the_same_whatever_others_there_are(tmp_path):
-    client = sphere(tmp_path)
-
-    def features_of(numbers):
-        client.task.parts["train"] = numbers
-        features, _ = classifier_inputs(client.model, client.task, BATCH)
-        return {row.numpy().tobytes() for row in features}
-
-    everybody = client.task.parts["train"]
-    whole = features_of(everybody)
-    for numbers in (everybody[1:], everybody[:3], everybody[-1:], everybody.flip(0)[::2]):
-        assert features_of(numbers) <= whole
-
-
-@pytest.mark.parametrize("kind", [ccvr.VirtualFeatures, spherefed.ClosedForm])
-def test_no_network_makes_one_record_fail_a_private_sum(kind):
-    """A vector with a number that is not finite was refused, and the error left without noise."""
-    method = ccvr if kind is ccvr.VirtualFeatures else spherefed
-    calibration = kind(method.Keys(), RunKeys(), Privacy(unit="record", epsilon=1.0))
-    features = np.array([[0.5, 0.25], [np.nan, np.inf], [-np.inf, np.nan], [3e38, 1e-45]])
-    total = calibration.sums.zeros(2, 3)
-    total.add(on_grid(features, calibration.reach), np.array([0, 1, 2, 0]))
-    assert np.isfinite(total.pack()).all()

@@ -11,9 +11,10 @@ from hull_nodes import nodes_of
 from policies import costs, with_policy
 
 from curvfed.deployments.arguments import read_request
+from curvfed.extensions.privacy.accountant import noise_multiplier
+from curvfed.extensions.privacy.adaptive_clip import SHARE
+from curvfed.extensions.privacy.sum_noise import honest_shares
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.privacy_accountant import noise_multiplier
-from curvfed.strategies.base.privacy_noise import SHARE, honest_shares
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
