@@ -10,7 +10,10 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import SHARED
+from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 
 if TYPE_CHECKING:
@@ -114,15 +117,25 @@ class Guard:
         return 0.0
 
 
-def _is_guard(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Guard)
-
-
 @cache
 def guards() -> dict[str, type[Guard]]:
-    """All guards, by the names of their tables."""
-    kinds = {name: kind for name, kind in plugins.usable("guards", type) if issubclass(kind, Guard)}
-    return {kind.table: kind for kind in kinds.values()}
+    """All guards, by the names of their tables. One that cannot be used is left out, with a
+    warning."""
+    taken = {"", *SHARED, *map(kebab, RunKeys.model_fields)}
+    kinds: dict[str, type[Guard]] = {}
+    for name, kind in plugins.usable("guards", type):
+        if issubclass(kind, Guard) and kind.table not in taken:
+            kinds[kind.table] = kind
+            taken.add(kind.table)
+        else:
+            log.warning(
+                "curvfed.guards: %s is left out: it is %r; allowed is a subclass of %s.Guard with"
+                " a table of its own",
+                name,
+                kind,
+                Guard.__module__,
+            )
+    return kinds
 
 
 def guard_tables() -> dict[str, type[Table]]:
