@@ -15,16 +15,15 @@ from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Steps
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.config.secure_phases import client_vector, weighted_update
-from curvfed.strategies.secure_sum import Session
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.wire.messages import Header, Request
 from curvfed.strategies.wire.store import Store
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
+    from curvfed.strategies.secure_sum import Session
+    from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 
-Hide = Callable[[Residues, FixedPoint, Session], Residues]
+Hide = Callable[["Residues", "FixedPoint", "Session"], "Residues"]
 """Adds a client's share of the noise to its residues."""
 
 
@@ -92,6 +91,9 @@ class ClientGuard:
         limit : float
             Maximum norm of the change.
         """
+        # An open run imports nothing of secure sums.
+        from curvfed.strategies.config.secure_phases import client_vector, weighted_update
+
         weight = contribution.weight
         values = np.zeros(num_values)
         norm = 0.0
@@ -124,7 +126,7 @@ class ClientGuard:
         """
         return None
 
-    def pay(self, session: Session) -> None:
+    def pay(self, session: "Session") -> None:
         """Record the cost of a vector with noise, before it leaves; once.
 
         Raises
