@@ -24,8 +24,8 @@ from plain_loop import plain_steps
 
 from benchmarks.measure import Pair, Place, Row
 from curvfed.extensions.links.models import LinkModelSpec
+from curvfed.extensions.privacy.private_steps import PrivateSteps
 from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.build_method import learner_class

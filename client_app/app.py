@@ -61,11 +61,7 @@ def describe(client: Client) -> Description:
     ConfigError
         If the run costs more privacy than the node's policy leaves.
     """
-    if client.is_private:
-        from curvfed.client_app.private_rounds import check_budget
-
-        num_examples = int(client.data.train.sum())
-        check_budget(client.config, client.run, client.node, client.ledger, num_examples)
+    client.guard.check()
     data = client.data
     return Description(
         task=data.task,

@@ -8,14 +8,15 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import check_fits, load_data, make_task, statistics
+from curvfed.client_app.guard import ClientGuard
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.personal import TRAINED, ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.learner import Local
+from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
-from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.statistics import Arrays, Leaving, named_state, rounded_names
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
@@ -28,7 +29,6 @@ from curvfed.strategies.base.training import (
 from curvfed.strategies.config.build_method import client_head, is_fixed, learner_class, model_spec
 from curvfed.strategies.config.holders import MIN_HOLDERS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import is_masked
-from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
@@ -36,11 +36,11 @@ from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import HOLDERS, Facts, Holders, Request
 from curvfed.strategies.wire.store import Store
+from curvfed.tasks import plugins
 from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
-    from curvfed.client_app.private_rounds import PrivateRounds
 
 
 ROUND = 0
@@ -78,7 +78,7 @@ class Client:
         If the requested personal state is lost: the round of the state that the current message
         started from, 0 for a fresh one.
     is_private : bool
-        Whether the run has `dp.unit`.
+        Whether the run has a guard that hides something.
     is_masked : bool
         Whether the run has secure sums.
     is_stateful : bool
@@ -87,8 +87,7 @@ class Client:
         Whether the optimiser's moments are part of it.
     kept_optimizer : NamedOptimizer or None
         The optimiser, if its moments are.
-    private_rounds : PrivateRounds or None
-        With `dp.unit = record`.
+    guard : ClientGuard
     vectors : Store
         The last vectors of a real node in secure sums, by the number of the sum.
     shares_statistics : bool
@@ -115,7 +114,7 @@ class Client:
             self.ledger = ledger_of(node)
             config = node.rules.check_run(config, node.owns_data)
         may_share = node.share_statistics is not False
-        self.is_private = config.dp.unit != "none"
+        self.is_private = config.guard.is_private
         self.shares_statistics = (
             may_share and not self.is_private and (config.share_statistics or not node.owns_data)
         )
@@ -143,7 +142,15 @@ class Client:
         }
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
-        self.private_rounds = self._private_rounds(Store(folder / "replies"))
+        self.guard: ClientGuard = plugins.imported(config.guard.client_half)(
+            config=self.config,
+            run=run,
+            node=node,
+            data=self.data,
+            ledger=self.ledger,
+            replies=Store(folder / "replies"),
+            source=self.noise,
+        )
         self.vectors = Store(folder / "sums")
         self.precision = EXACT
         self.restored: int | None = None
@@ -151,15 +158,6 @@ class Client:
         self.holders: Holders | None = None
         self._ready_for: tuple[Facts, Holders | None] | None = None
         self._stamp: int | None = None
-
-    def _private_rounds(self, replies: Store) -> "PrivateRounds | None":
-        if self.config.dp.unit != "record" or sums_once(self.config):
-            return None
-        from curvfed.client_app.private_rounds import PrivateRounds
-
-        return PrivateRounds(
-            self.config, self.data, self.run, replies, self.ledger, self.node.rules
-        )
 
     @property
     def group(self) -> tuple[int, ...]:
@@ -182,7 +180,7 @@ class Client:
     @property
     def hides_number(self) -> bool:
         """Whether noise on the run's sums hides this client's number of examples too."""
-        return self.is_private and self.private_rounds is None
+        return self.config.guard.hides_number
 
     @property
     def leaving(self) -> Leaving:
@@ -270,7 +268,6 @@ class Client:
             if parameter.requires_grad
         }
         self.optimizer = make_optimizer(self.trained, self.config)
-        private = self.private_rounds.steps_of(self.model) if self.private_rounds else None
         local = Local(
             config=self.config,
             keys=self.config.own_keys,
@@ -284,7 +281,7 @@ class Client:
             partitions=facts.partitions,
             noise=self.noise,
             data=self.data,
-            private=private,
+            private=self.guard.steps(self.model),
             leaving=self.leaving,
         )
         self.learner = learner_class(self.method)(local)
@@ -338,11 +335,7 @@ class Client:
                 self.files.fixed.write(fixed, self.run)
             self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
             load_arrays(self.fixed_arrays, self.tensors)
-        if self.config.dp.clip_quantile is not None:
-            from curvfed.strategies.base.privacy_noise import split_clip
-
-            arrays, _ = split_clip(arrays)
-        self.learner.receive(arrays)
+        self.learner.receive(self.config.guard.parameters(arrays))
 
     def fit(self, round_number: int) -> Trained | None:
         """Train for one round from the received parameters; None without training examples.

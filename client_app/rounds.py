@@ -2,7 +2,7 @@
 examples, and contributes the result, in the open or masked."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from flwr.app import RecordDict
@@ -19,9 +19,6 @@ from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, Request
-
-if TYPE_CHECKING:
-    from curvfed.client_app.private_rounds import PrivateRounds
 
 
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -67,8 +64,9 @@ def train(client: Client, request: Request) -> Contribution:
     ConfigError
         If the contribution has statistics of the data, which must not leave the node.
     """
-    if client.private_rounds is not None:
-        return _train_privately(client, request, client.private_rounds)
+    replaced: Contribution | None = client.guard.train(client, request)
+    if replaced is not None:
+        return replaced
     started = time.perf_counter()
     received = prepare(client, request)
     learner = client.learner
@@ -92,28 +90,6 @@ def train(client: Client, request: Request) -> Contribution:
         received=received,
         scored=learner.scored,
     )
-
-
-def _train_privately(client: Client, request: Request, private: "PrivateRounds") -> Contribution:
-    """Train by steps that hide the examples. Only the result leaves, and the numbers of examples
-    and steps, which are public; the result of an equal earlier request leaves again."""
-    number = request.header.round
-    basis = private.basis(request)
-    arrays = private.stored_reply(number, basis)
-    if arrays is None:
-        received = prepare(client, request)
-        client.fit(number)
-        arrays = client.learner.share()
-        client.commit(number, base=request.stamp)
-        private.store_reply(number, basis, arrays)
-    else:
-        received = prepare(client, request, stamp=number)
-        client.commit(number, base=request.stamp)
-    figures: dict[str, float] = {}
-    if client.task.num_examples:
-        private.pay(number, arrays)
-        figures["steps"] = float(private.release.times)
-    return Contribution(arrays, client.task.num_examples, figures, received=received)
 
 
 def evaluate(client: Client, request: Request) -> Contribution:

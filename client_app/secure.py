@@ -12,6 +12,7 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.guard import Hide
 from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
 from curvfed.geometry.arrays import Floats
@@ -43,9 +44,6 @@ VECTOR = "vector"
 """Name of a vector in the node's store of sums."""
 
 Answer = dict[str, Any]
-
-Hide = Callable[[NDArray[np.uint64], FixedPoint, Session], NDArray[np.uint64]]
-"""Adds a client's share of the noise to its residues."""
 
 
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
@@ -248,9 +246,7 @@ def _send(
     if client.ledger is not None:
         client.ledger.note_sum(session, basis, client.data_state, client.group, opened.heads)
         if has_noise:
-            from curvfed.client_app.private_rounds import pay_for_sum
-
-            pay_for_sum(client.config, client.node, client.ledger, session)
+            client.guard.pay(session)
         digests = ", ".join(f"{name} {digest}" for name, digest in basis.short.items())
         log.info(
             "secure sum of %s, round %d, over %d members: %s",

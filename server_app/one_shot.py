@@ -209,7 +209,7 @@ class OneShotRun(Run):
         self.model = Average(learned.arrays)
         evaluation = Evaluation()
         if template := self.half.template(learned.arrays):
-            is_private = self.config.dp.unit != "none"
+            is_private = self.config.guard.is_private
             sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures

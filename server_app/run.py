@@ -18,7 +18,6 @@ from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
-from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
@@ -216,8 +215,8 @@ class Run:
         self.note_data()
         chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
-        if self.config.dp.unit != "none":
-            log.info("differential privacy: %s", promise(self.config.dp))
+        if promise := self.config.guard.promise:
+            log.info("differential privacy: %s", promise)
         self.warn()
 
     def note_data(self) -> None:

@@ -25,24 +25,23 @@ import torch
 from PIL import Image
 from scipy import stats
 
-from curvfed.client_app import masked_replies
 from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
 from curvfed.client_app.rounds import class_sums
+from curvfed.extensions.privacy.accountant import whole_epsilon
+from curvfed.extensions.privacy.plan import sum_noise
+from curvfed.extensions.privacy.private_steps import ExampleGradients, PrivateSteps, clipped_sum
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import Site
-from curvfed.strategies.base.privacy_accountant import whole_epsilon
-from curvfed.strategies.base.private_steps import ExampleGradients, clipped_sum
 from curvfed.strategies.base.statistics import HEAD, Leaving
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import fixed_head, model_spec
 from curvfed.strategies.config.one_shot import client_half
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.privacy import sum_noise
 from curvfed.strategies.config.secure_phases import client_vector, sum_encoding
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, add
-from curvfed.strategies.wire.messages import HULLS, Facts
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues, add
+from curvfed.strategies.wire.messages import HULLS, Facts, Header
 from curvfed.tasks.task import IndependentExamples
 
 MEMBERS = 5
@@ -271,10 +270,11 @@ def _masked(client: Client, phase: str, values: Floats, variances: Floats, bound
         round=0,
         modulus=SUM_PRIME,
     )
-    request: Any = SimpleNamespace(header=SimpleNamespace(phase=phase, round=0))
+    hide = client.guard.hide(Header("audit", phase, 0), {}, variances, bound)
+    assert hide is not None
 
-    def noisy(vector: Any) -> Any:
-        return masked_replies._with_noise(client, request, variances, vector, encoding, session)
+    def noisy(vector: Residues) -> Residues:
+        return hide(vector, encoding, session)
 
     def draw() -> Floats:
         total = noisy(steps)
@@ -288,7 +288,7 @@ def _masked(client: Client, phase: str, values: Floats, variances: Floats, bound
 def _round(client: Client) -> Reply:
     """A round of one step; in other steps the attacker would know less."""
     private = client.learner.local.private
-    assert private is not None
+    assert isinstance(private, PrivateSteps)
     assert private.rate == 1
     assert client.learner.local.task.num_steps == 1
     names = list(client.trained)

@@ -125,7 +125,7 @@ def made_accuracy(name: str, settings: dict[str, Any]) -> float | None:
 
 def noise_figures(settings: dict[str, Any], size: int) -> list[str]:
     """The number of steps of a run, and the noise multiplier for each epsilon."""
-    from curvfed.strategies.base.privacy_accountant import noise_multiplier
+    from curvfed.extensions.privacy.accountant import noise_multiplier
 
     examples = int(0.99 * size)
     batch = settings["batch-size"] or examples

@@ -112,7 +112,7 @@ class Dataset(ABC):
     def of_run(cls, run: Any, cache: Path | None = None) -> Self:
         """The data set of a run's configuration with resolved defaults."""
         dataset = cls.configured(run, cache)
-        if run.dp.unit == "record":
+        if run.guard.unit == "record":
             dataset.record_split = RecordSplit.of_seed(run)
         return dataset
 

@@ -26,6 +26,7 @@ SHIPPED = (
     "formats",
     "graph_baselines",
     "links",
+    "privacy",
     "reports",
     "robust",
     "sweeps",

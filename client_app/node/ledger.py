@@ -1,12 +1,12 @@
-"""The node's ledger: its lines decide which sums the node joins, which points its hulls may reveal,
-and which private replies its budget allows.
+"""The node's ledger: its lines decide which sums the node joins, and which points its hulls may
+reveal. The budget of a guard counts its lines, too.
 
 A line is written and synced before its answer leaves, so a line torn by a crash belongs to no
 answer. A node with a damaged ledger answers nothing, because it lacks the record of its earlier
 answers.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from hashlib import sha256
@@ -18,7 +18,6 @@ from curvfed.client_app.node.ledger_memory import (
     BEGUN,
     CONFIGURATION,
     POINTS,
-    PRIVACY,
     REFUSAL,
     REGROUP,
     RUN,
@@ -28,8 +27,6 @@ from curvfed.client_app.node.ledger_memory import (
     refusal_name,
     stated_head,
 )
-from curvfed.client_app.node.policy import Privacy
-from curvfed.strategies.base.privacy_accountant import Release, epsilon_of
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.masked import sum_number
@@ -400,105 +397,6 @@ class Ledger(LedgerFile):
                 )
             if new := sorted(points - self.memory.points):
                 self.write(file, POINTS, run=run, points=new)
-
-    def check_budget(
-        self, run: str, plan: Mapping[str, tuple[Release, int]], rules: Privacy, unit: str
-    ) -> None:
-        """Refuse a run if its remaining private replies and all earlier releases together would
-        cost more than the policy allows.
-
-        Parameters
-        ----------
-        run : str
-        plan : mapping of str to (Release, int)
-            By phase, the releases of one reply, and the number of replies of the run, those given
-            included.
-        rules : Privacy
-            The policy's budget.
-        unit : str
-            The unit that the run hides, `dp.unit`.
-
-        Raises
-        ------
-        ConfigError
-        """
-        with self.locked():
-            left = []
-            for phase, (release, number) in plan.items():
-                replies = max(0, number - self.memory.num_answered(run, phase))
-                left.append(release._replace(times=replies * release.times))
-            self._check_cost(left, unit, rules)
-
-    def pay(
-        self,
-        run: str,
-        release: Release,
-        planned: int,
-        rules: Privacy,
-        *,
-        phase: str,
-        reply: str,
-        unit: str,
-        **fields: Any,
-    ) -> None:
-        """Record the cost of a private reply, once.
-
-        Parameters
-        ----------
-        run : str
-        release : Release
-        planned : int
-            The number of replies in the phase for which the run has planned its noise.
-        rules : Privacy
-            The policy's budget.
-        phase : str
-        reply : str
-            Digest of the reply.
-        unit : str
-            The unit that the run hides, `dp.unit`.
-        **fields
-            Further fields of the line.
-
-        Raises
-        ------
-        ConfigError
-            If the run has had all its replies, or the budget is spent.
-        """
-        with self.locked() as file:
-            if any(cost["reply"] == reply for cost in self.memory.costs):
-                return
-            answered = self.memory.num_answered(run, phase)
-            if answered >= planned:
-                raise ConfigError(
-                    f"this node has answered {answered} rounds of the run {run} ({phase}), for"
-                    " which its noise was planned; another run needs another run-name",
-                    key="rounds-spent",
-                )
-            self._check_cost([release], unit, rules)
-            costs = {"unit": unit, "phase": phase, **release._asdict()}
-            self.write(file, PRIVACY, run=run, reply=reply, **costs, **fields)
-
-    def _check_cost(self, planned: Sequence[Release], unit: str, rules: Privacy) -> None:
-        if rules.max_epsilon is None:
-            return
-        costs = [*self.memory.costs, *({"unit": unit, **each._asdict()} for each in planned)]
-        is_mixed = len({cost["unit"] for cost in costs}) > 1
-        releases = []
-        for cost in costs:
-            # One record can turn a client's update into another one, up to 2 dp.clip away; removing
-            # the client moves it by dp.clip. So the noise for clients counts half if records count
-            # too.
-            shrink = 2 if is_mixed and cost["unit"] == "client" else 1
-            releases.append(Release(cost["noise"] / shrink, cost["rate"], cost["times"]))
-        epsilon = epsilon_of(releases, rules.delta)
-        spent = releases[: len(self.memory.costs)]
-        if epsilon > rules.max_epsilon:
-            raise ConfigError(
-                f"this node's privacy budget: epsilon would be {epsilon:.3g} at delta ="
-                f" {rules.delta:g}, of which {epsilon_of(spent, rules.delta):.3g} is spent;"
-                f" [privacy] max-epsilon = {rules.max_epsilon:g} in its policy",
-                key="privacy-budget",
-            )
 
 
 def ledger_of(node: Node) -> Ledger:

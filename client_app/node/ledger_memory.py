@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from hashlib import blake2b, sha256
 from typing import Any, Self
 
-from curvfed.strategies.base.privacy_accountant import Release
 from curvfed.strategies.config.masked import sum_number
 
 DIGEST_DIGITS = 64
@@ -77,7 +76,7 @@ _PLAIN = (
 
 _DAY = len("2026-01-01")
 
-_OF_COSTS = ("run", "reply", "unit", "phase", *Release._fields)
+_OF_COSTS = ("run", "reply", "unit", "phase", "noise", "rate", "times")
 """The fields of a private reply's line that its cost is computed from."""
 
 
@@ -102,7 +101,7 @@ class Memory:
     regroups : list of str
         The times of these changes.
     costs : list of dict
-        Run, reply, unit, phase and releases of each private reply.
+        Run, reply, unit, phase and noisy releases of each private reply.
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
         this node was in.

@@ -144,7 +144,7 @@ class Policy(Table):
         without a line 3, or all members of a smaller group.
     privacy : Privacy
         `max_epsilon` at `delta`: the budget of all private runs together. A node with a budget
-        takes part only in private runs.
+        takes part only in runs with a guard that hides something and keeps to the budget.
     """
 
     data: Data = Data()
@@ -173,10 +173,9 @@ class Policy(Table):
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
                 raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(allowed)}')
-        if self.privacy.max_epsilon is not None and config.dp.unit == "none":
-            raise _refused(
-                "dp.unit", "none", f"[privacy] max-epsilon = {self.privacy.max_epsilon:g}"
-            )
+        if self.privacy.max_epsilon is not None and not config.guard.is_private:
+            line = f"[privacy] max-epsilon = {self.privacy.max_epsilon:g}{plugins.absent_hint()}"
+            raise _refused("dp.unit", "none", line)
         if config.secure.clip != Secure().clip:
             self._check_listed("secure.clip", config.secure.clip, "[values]")
         if config.model is not None and plugins.is_model(config.model):
@@ -303,9 +302,8 @@ def read_policy(path: Path | None) -> Policy:
     except ValidationError as error:
         problems = error.errors()
         lines = dict.fromkeys(_line(text, problem["loc"], problem["input"]) for problem in problems)
-        refusal = ConfigError(
-            "\n".join(f"policy: {path}, {line}" for line in lines), key="policy-value"
-        )
+        words = "\n".join(f"policy: {path}, {line}" for line in lines)
+        refusal = ConfigError(words + plugins.absent_hint(), key="policy-value")
         refusal.names = tuple(
             str(problem["input"]) for problem in problems if problem["loc"][-1] == "path"
         )

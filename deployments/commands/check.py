@@ -23,6 +23,7 @@ from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import (
     RunConfig,
+    base_class,
     defaults,
     flatten,
     plain,
@@ -66,7 +67,6 @@ def check(
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
     from curvfed.server_app.secure import check_secure_sums
-    from curvfed.strategies.config.privacy import privacy_cost
 
     check_machine(request)
     lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)
@@ -74,8 +74,8 @@ def check(
     if request.resolved.is_masked:
         lines += check_secure_sums(request.resolved, request.num_supernodes)
         lines += _few_for_nodes(request.resolved, request.num_supernodes)
-    if data is not None and (size := int(data.train.sum())) and request.config.dp.unit != "none":
-        lines.append(privacy_cost(request.resolved, size))
+    if data is not None and (size := int(data.train.sum())):
+        lines += filter(None, [request.resolved.guard.cost(size)])
     if unread := unread_keys(request.config):
         lines.append(f"{NOTE}{unread}")
     for line in lines:
@@ -116,13 +116,12 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
 def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     """Whether a run uses the key or its table; the defaults of `config` are resolved."""
     table, dot, _ = key.partition(".")
-    own_tables = type(config).model_fields.keys() - RunConfig.model_fields.keys()
+    own_tables = type(config).model_fields.keys() - base_class().model_fields.keys()
     tables = {task, *map(kebab, own_tables), *config.sinks.split(",")}
     tables.add(config.aggregation.partition(":")[0])
     if config.is_masked:
         tables.add("secure")
-    if config.dp.unit != "none":
-        tables.add("dp")
+    tables.add(config.guard.table)
     return not dot or table in tables
 
 

@@ -13,7 +13,6 @@ from curvfed.server_app.directory import mean_interval
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.figure import METRIC, RUN
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find, names, words_of
-from curvfed.strategies.base.privacy_accountant import promise
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.kinds import KINDS
@@ -161,7 +160,7 @@ def model_card(
         task=kind.task_name,
         use=kind.use,
         is_masked="yes" if config.is_masked else "no",
-        privacy="none" if config.dp.unit == "none" else promise(config.dp),
+        privacy=config.guard.promise or "none",
         versions=", ".join(versions),
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(limits),

@@ -40,7 +40,7 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
     callbacks += [ClassifierAgreement(run), ClientHistory(run)]
     if config.calibrator is not None:
         callbacks.append(CalibrationCallback(run, cohort, config.calibrator, global_score))
-    if config.dp.unit == "none":
+    if not config.guard.is_private:
         callbacks.append(Evaluation(run, cohort))
     if config.early_stopping:
         callbacks.append(EarlyStopping(run))

@@ -18,7 +18,6 @@ from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.figure import RUN
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, names
 from curvfed.strategies.base.run_keys import RunKeys, home
-from curvfed.strategies.config.privacy import epsilon_after
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.stored_files import write_atomically
 
@@ -66,13 +65,9 @@ def summary(
             "global_accuracy_uncalibrated": last[-1],
             "global_accuracy_calibrated": calibrated,
         }
-    if config.dp.unit != "none":
-        sizes = {size for size in state.examples.values() if size}
-        asked = max(state.train_requests.values(), default=0)
-        metrics |= {
-            "privacy_epsilon": epsilon_after(config, sizes, asked),
-            "privacy_delta": config.dp.delta,
-        }
+    sizes = {size for size in state.examples.values() if size}
+    asked = max(state.train_requests.values(), default=0)
+    metrics |= config.guard.figures(sizes, asked)
     if reason := state.scored.get("not_calibrated"):
         metrics["not_calibrated"] = reason
     final = calibrated

@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
 from curvfed.strategies.config.one_shot import server_half
-from curvfed.strategies.config.privacy import check_enough_clients
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError
@@ -25,7 +24,7 @@ def group_size(config: RunConfig, number: int) -> int:
     """The minimum size of the groups in which this number of simulated clients is summed. Noise
     that hides single clients or records is added to each sum, so private runs have one group by
     default."""
-    if config.secure.group_size is None and config.dp.unit != "none":
+    if config.secure.group_size is None and config.guard.is_private:
         return number
     return config.secure.group_size or GROUP_SIZE
 
@@ -87,7 +86,7 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
         number_of_groups = half.num_groups(number)
     divided = groups(range(number), number_of_groups, group_size(config, number))
     sizes = [len(group) for group in divided]
-    check_enough_clients(config, min(sizes))
+    config.guard.check_members(min(sizes))
     text = f"one group of {number} clients"
     if len(sizes) > 1:
         size = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} or {max(sizes)}"

@@ -14,12 +14,10 @@ from curvfed.server_app.secure import START_ALL, complete_groups, group_size
 from curvfed.server_app.secure.group_keys import Group, GroupKeys
 from curvfed.server_app.secure.patience import ask_patiently
 from curvfed.strategies.base.one_shot import ResidueServer
-from curvfed.strategies.base.privacy_noise import CLIP, honest_shares, split_clip
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.checks import check_groups
 from curvfed.strategies.config.holders import COUNT_MODULUS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import basis_of
-from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.config.secure_phases import (
     MASKED,
     Opening,
@@ -90,7 +88,7 @@ class MaskedCohort(Cohort):
             If a group has fewer than two, or too few to hide one by noise.
         """
         for group in self.groups(clients, 0):
-            check_enough_clients(self.run.config, len(group))
+            self.run.config.guard.check_members(len(group))
             if len(group) == 2:
                 log.warning("2 clients: each of them can compute the other's vector from the sum")
             try:
@@ -197,7 +195,8 @@ class MaskedCohort(Cohort):
         sent = run.model.sent_to(0)
         is_training = question.phase == TRAIN
         like = run.model.summand() if is_training else question.sums
-        clip = split_clip(sent)[1] if CLIP in sent else run.config.update_clip
+        guard = run.config.guard
+        clip = guard.limit(sent)
         bound = question.bound or clip or run.config.secure.clip
         length = vector_length(sum(array.size for array in like.values()))
         sizes = dict.fromkeys(self._groups(question, 0), (SUM_PRIME, length))
@@ -208,11 +207,7 @@ class MaskedCohort(Cohort):
         for group, residues in summed.sums.items():
             encoding = sum_encoding(bound, len(group))
             of_group, figures = decoded(residues, encoding, like)
-            noise = 0.0
-            if run.config.dp.unit != "none":
-                # The members add more noise, so that enough is left without some of their shares.
-                excess = len(group) / honest_shares(len(group))
-                noise = sum_noise(run.config, question.phase) * excess**0.5
+            noise = guard.noise(question.phase, len(group))
             of_group = replace(of_group, clients=len(group), noise=noise)
             if is_training:
                 try:

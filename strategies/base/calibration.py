@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from curvfed.geometry.arrays import Floats, Indices
+from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving
 from curvfed.tasks.errors import SafeError
 
@@ -62,8 +62,8 @@ class Calibration(ABC):
         The method's own keys.
     run : RunKeys
         The keys of every run, with their defaults resolved.
-    privacy : Privacy
-        With a unit, the sums are differentially private.
+    guard : Guard
+        If it hides something, the sums are differentially private.
 
     Attributes
     ----------
@@ -82,11 +82,11 @@ class Calibration(ABC):
     sums: type[FeatureSums]
     counts_classes = False
 
-    def __init__(self, keys: Any, run: RunKeys, privacy: Privacy) -> None:
+    def __init__(self, keys: Any, run: RunKeys, guard: Guard) -> None:
         self.keys = keys
         self.run = run
-        self.is_private = privacy.unit != "none"
-        self.max_length = privacy.clip
+        self.is_private = guard.is_private
+        self.max_length = guard.clip
 
     @property
     def bound(self) -> float:

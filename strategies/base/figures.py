@@ -18,6 +18,7 @@ from curvfed.strategies.base.figure import (
     count,
     share,
 )
+from curvfed.tasks import plugins
 from curvfed.tasks.kinds import ADDED
 
 GLOBAL_ACCURACY = "global_accuracy"
@@ -65,6 +66,8 @@ _ROC = (
 )
 
 _ADDED = tuple(figure for kind in ADDED.values() for figure in kind.part("figures") or ())
+
+_OF_GROUP = tuple(figure for _, rows in plugins.usable("figures", tuple) for figure in rows)
 
 _CLIENTS = (
     share("majority_accuracy", "accuracy of the majority class", better=""),
@@ -115,9 +118,7 @@ _AGGREGATION = (
     count("dropped", "dropped replies", ROUND),
 )
 
-_PRIVACY = (
-    Figure("privacy_epsilon", "privacy loss ε, most of a client", digits=2, low=0.0),
-    Figure("privacy_delta", "δ of the privacy loss", digits=8, low=0.0, high=1.0),
+_REFUSED = (
     count("replies_dropped", "dropped replies"),
     count("nodes_refused", "refused nodes"),
 )
@@ -151,8 +152,6 @@ _BINS = (
     Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,), "text"),
     Figure("hull_epsilon", "ε, hyperbolic distance", (DETAIL,), digits=4),
     count("hull_bins", "bins of the quantiser", DETAIL),
-    count("hull_bins_kept", "bins above the noise", DETAIL),
-    Figure("hull_threshold", "points that a bin needs to stand out", (DETAIL,)),
 )
 
 _SUMS = (
@@ -208,7 +207,8 @@ ROWS = (
     *_COSTS,
     *_HULLS_OF_CLIENT,
     *_AGGREGATION,
-    *_PRIVACY,
+    *_OF_GROUP,
+    *_REFUSED,
     *_CLASSIFIER,
     *_HULLS,
     *_GROUPS,

@@ -8,14 +8,15 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
-from curvfed.strategies.base.private_steps import Noise, PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import HEAD, Arrays, Leaving, add_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
     Proximal,
+    Steps,
     Trained,
     make_optimizer,
     train,
@@ -54,8 +55,8 @@ class Local:
         Source of the noise that hides values before they are sent; unseeded on a real node.
     data : ClientGraph, ClientImages or ClientPoints
         The client's data.
-    private : PrivateSteps or None
-        The steps of a run with `dp.unit = record`.
+    private : Steps or None
+        The steps of a run with a guard that hides training examples by them.
     leaving : Leaving
         The classes with figures that leave the client.
 
@@ -84,7 +85,7 @@ class Local:
     partitions: tuple[int, ...] = ()
     noise: Noise = field(default_factory=Noise)
     data: Any = None
-    private: "PrivateSteps | None" = None
+    private: Steps | None = None
     leaving: Leaving = field(default_factory=Leaving)
 
 
@@ -115,8 +116,8 @@ class Learner:
         Whether it sends figures about the data; real nodes then need `share-statistics`.
     hides_records : bool
         Whether it uses the training examples in the steps of `run_epochs` alone, on a loss that
-        is a mean over examples; then `dp.unit = record` protects the values that it shares. Each
-        class says it itself: a subclass does not inherit it.
+        is a mean over examples; then private steps protect the values that it shares. Each class
+        says it itself: a subclass does not inherit it.
     epoch_factor : int
         Maximum number of epochs in a round, as a multiple of `local-epochs`; the server drops
         replies with more steps.

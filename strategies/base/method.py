@@ -218,19 +218,11 @@ class OneShot(Method):
     """A method without rounds, with one secure sum as its work; its halves are those of
     `curvfed.strategies.base.one_shot`.
 
-    Attributes
-    ----------
-    private_client, private_server : str
-        The halves of runs with `dp.unit`; empty for the same.
-
     Examples
     --------
     >>> OneShot("moments from one secure sum", space="disc").aggregation
     'one-shot'
     """
-
-    private_client: str = ""
-    private_server: str = ""
 
     is_one_shot: ClassVar[bool] = True
     sums_only: ClassVar[bool] = True

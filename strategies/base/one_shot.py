@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.geometry.arrays import Array, Floats
+from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Points, Privacy
+from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.base.statistics import Arrays, Leaving, Statistics
 from curvfed.strategies.wire.messages import Description, Parts
 
@@ -32,8 +33,8 @@ class Setting:
     run : RunKeys
     points : Points
         The keys of the points.
-    privacy : Privacy
-        The keys of differential privacy.
+    guard : Guard
+        The guard of the run.
     class_names : tuple of str
         The federation's classes.
     """
@@ -41,7 +42,7 @@ class Setting:
     keys: Any
     run: RunKeys
     points: Points
-    privacy: Privacy
+    guard: Guard
     class_names: tuple[str, ...]
 
 
@@ -83,7 +84,7 @@ class Half(ABC):
     @property
     def is_private(self) -> bool:
         """Whether the sum is differentially private."""
-        return self.setting.privacy.unit != "none"
+        return self.setting.guard.is_private
 
     @abstractmethod
     def vectors(self, clients: int) -> Vectors:
@@ -128,7 +129,7 @@ class OneShotClient(Half):
     Attributes
     ----------
     hides_records : bool
-        Whether `Half.vectors` has variances with `dp.unit = record`.
+        Whether `Half.vectors` has variances if the run hides records.
     """
 
     hides_records: ClassVar[bool] = False
@@ -153,8 +154,8 @@ class OneShotClient(Half):
 
     @classmethod
     def conflicts(cls, keys: Any) -> Iterable[tuple[str, str]]:
-        """The method's own keys that do not fit `dp.unit`, separated by spaces, and the allowed
-        values."""
+        """The method's own keys that do not fit a run that hides records, separated by spaces, and
+        the allowed values."""
         return ()
 
     def measure(self, clients: int, question: Parts) -> Figures:

@@ -13,7 +13,7 @@ from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer, Riemann
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.tasks.draws import seed_draws
 from curvfed.tasks.errors import SafeError
-from curvfed.tasks.task import Batch, Task
+from curvfed.tasks.task import Batch, IndependentExamples, Task
 
 Loss = Callable[[nn.Module, Batch], Tensor]
 """Function of a model and a batch that returns the loss, of shape ()."""
@@ -68,6 +68,23 @@ class Stepper(Protocol):
 
     def step(self) -> None:
         """One step along the gradients; parameters without a gradient are not changed."""
+
+
+class Steps(Protocol):
+    """Steps that train a model in place of those of `train`."""
+
+    def train(
+        self,
+        model: nn.Module,
+        task: IndependentExamples,
+        optimizer: Stepper,
+        steps: int,
+        terms: Sequence[GradientTerm],
+        clip_norm: float,
+        loss: Loss,
+    ) -> None:
+        """This number of steps; the other arguments are those of `train`, except that terms must
+        not depend on the data."""
 
 
 class Proximal:

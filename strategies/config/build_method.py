@@ -187,12 +187,7 @@ def initial_aggregation(
     if begin is not None:
         shared = begin(shared, frozenset(state.keys() - shared.keys()))
     check_personal(config, facts)
-    aggregation = new_aggregation(shared, config, clients)
-    if config.dp.clip_quantile is None:
-        return aggregation
-    from curvfed.strategies.base.privacy_noise import AdaptiveClip
-
-    return AdaptiveClip(aggregation, config.dp)
+    return config.guard.aggregation(new_aggregation(shared, config, clients))
 
 
 def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -> Aggregation:

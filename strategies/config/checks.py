@@ -8,7 +8,6 @@ from pathlib import Path
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import AGGREGATION_METHODS
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
-from curvfed.strategies.config.privacy import privacy_conflict
 from curvfed.strategies.config.run_config import RunConfig, aggregation_row, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, readers
@@ -137,9 +136,7 @@ def check_data(config: RunConfig) -> None:
             "learning-rate aggregation",
             "learning-rate > 0, by which QFedAvg divides, or flower.client-learning-rate",
         )
-    keys, allowed = privacy_conflict(resolved, possible)
-    if keys:
-        raise _conflict(resolved, keys, allowed)
+    _check_guards(resolved, possible)
     if config.calibration == "ffc":
         _check_calibration(resolved, possible)
     if config.calibration_every:
@@ -160,6 +157,20 @@ def check_data(config: RunConfig) -> None:
         raise _conflict(config, "images.pooled images.test-subset", "one of them")
     if resolved.train_size + resolved.test_size > 1:
         raise _conflict(resolved, "train-size test-size", "a sum of at most 1")
+
+
+def _check_guards(config: RunConfig, possible: Sequence[str]) -> None:
+    """Refuse keys that do not fit a guard, and two guards; `config` has its defaults resolved."""
+    guards = config.guards
+    for guard in guards:
+        keys, allowed = guard.conflict(possible)
+        if keys:
+            raise _conflict(config, keys, allowed)
+    tables = [guard.table for guard in guards if guard.is_private]
+    if len(tables) > 1:
+        raise ConfigError(
+            f"keys of {' and '.join(tables)}: allowed is one of these guards", key="guards"
+        )
 
 
 def tasks_of_dataset(dataset: str, data_dir: Path) -> Sequence[str]:
@@ -255,20 +266,13 @@ def _check_calibration(config: RunConfig, possible: Sequence[str]) -> None:
 
 
 def _check_calibrations(config: RunConfig) -> None:
-    """Refuse several calibrations without a calibration, or if each costs privacy; `config` has its
-    defaults resolved."""
+    """Refuse several calibrations without a calibration; `config` has its defaults resolved."""
     from curvfed.strategies.base.aggregation import Average
     from curvfed.strategies.config.build_method import server_class, server_row
 
     if config.calibrator is None:
         raise _conflict(
             config, "calibration-every calibration", "calibration = ffc, or calibration-every = 0"
-        )
-    if config.dp.unit != "none":
-        raise _conflict(
-            config,
-            "calibration-every dp.unit",
-            "calibration-every = 0: of private sums a run has one calibration",
         )
     if server_class(server_row(config)).state is not Average.state:
         raise _conflict(

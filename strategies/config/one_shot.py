@@ -20,17 +20,17 @@ def server_half(config: RunConfig, class_names: tuple[str, ...]) -> OneShotServe
 def client_class(config: RunConfig) -> Any:
     """The subclass of `OneShotClient`."""
     row: Any = config.row
-    private = "" if config.dp.unit == "none" else row.private_client
-    return half_class(private or row.client or "", "client", OneShotClient, "not-a-half")
+    place = config.guard.half("client") or row.client or ""
+    return half_class(place, "client", OneShotClient, "not-a-half")
 
 
 def server_class(config: RunConfig) -> Any:
     """The subclass of `OneShotServer`."""
     row: Any = config.row
-    private = "" if config.dp.unit == "none" else row.private_server
-    return half_class(private or row.server or "", "server", OneShotServer, "not-a-half")
+    place = config.guard.half("server") or row.server or ""
+    return half_class(place, "server", OneShotServer, "not-a-half")
 
 
 def _setting(config: RunConfig, class_names: tuple[str, ...]) -> Setting:
     keys = config.keys_of(config.row)
-    return Setting(keys, config, config.points, config.dp, class_names)
+    return Setting(keys, config, config.points, config.guard, class_names)

@@ -35,7 +35,13 @@ from curvfed.strategies.config.checks import (
     check_together,
     tasks_of_dataset,
 )
-from curvfed.strategies.config.run_config import RunConfig, config_class, defaults, key_hint
+from curvfed.strategies.config.run_config import (
+    RunConfig,
+    base_class,
+    config_class,
+    defaults,
+    key_hint,
+)
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import (
     METHODS,
@@ -71,7 +77,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     _check_dataset(raw.get("dataset"), str(raw.get("data-dir") or ""))
     method = raw.get("method", default_values["method"])
     chosen = {key: value for key, value in raw.items() if not _is(value, default_values[key])}
-    config_type = RunConfig
+    config_type = base_class()
     if isinstance(method, str):
         # equal values of another type, such as 0 for 0.0, are not a change
         changed = [key for key, value in chosen.items() if value != default_values[key]]
@@ -214,10 +220,10 @@ def _key(location: Sequence[int | str], keys: Mapping[str, Any]) -> str:
     return _key(location[:-1], keys)
 
 
-def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:
+def fields(kind: type[RunConfig] | None = None) -> Iterator[tuple[str, FieldInfo]]:
     """The dotted keys of a class of configuration, each with its type, range, default and
-    description, in order."""
-    for name, field in kind.model_fields.items():
+    description, in order; without a class, the keys that every run has."""
+    for name, field in (kind or base_class()).model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
             for inner, inner_field in _fields_of(field.annotation):
                 yield f"{kebab(name)}.{inner}", inner_field

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import PrivateAttr, create_model
 
+from curvfed.strategies.base.guard import Guard, guard_tables, guards
 from curvfed.strategies.base.keys import AUTO, Scalar, Table, default_values, dotted, kebab
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import AGGREGATION_METHODS, RunKeys, home
@@ -17,7 +18,6 @@ from curvfed.strategies.base.shared_tables import (
     Images,
     MLflow,
     Points,
-    Privacy,
     Secure,
     WandB,
 )
@@ -69,7 +69,6 @@ class RunConfig(RunKeys):
     images: Images = Images()
     points: Points = Points()
     secure: Secure = Secure()
-    dp: Privacy = Privacy()
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
     wandb: WandB = WandB()
@@ -138,7 +137,7 @@ class RunConfig(RunKeys):
                 kind = AffineForm
         if kind is None:
             return None
-        return kind(self.own_keys, self, self.dp)
+        return kind(self.own_keys, self, self.guard)
 
     @property
     def num_public_classes(self) -> int | None:
@@ -146,11 +145,14 @@ class RunConfig(RunKeys):
         return self.table("hull").num_classes
 
     @property
-    def update_clip(self) -> float:
-        """Maximum norm of a client's update in a secure sum."""
-        if self.dp.unit == "client":
-            return self.dp.clip
-        return self.secure.clip
+    def guards(self) -> list[Guard]:
+        """All guards with their keys; at most one hides something."""
+        return [kind(self) for kind in guards().values()]
+
+    @property
+    def guard(self) -> Guard:
+        """The guard that hides something in this run, or one that hides nothing."""
+        return next((guard for guard in self.guards if guard.is_private), Guard(self))
 
     @property
     def is_masked(self) -> bool:
@@ -167,7 +169,7 @@ class RunConfig(RunKeys):
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
         """Numbers that depend on the number of rounds already in earlier rounds. A resumed run must
         not change them."""
-        is_fixed = self.schedule == "cosine" or self.dp.unit != "none"
+        is_fixed = self.schedule == "cosine" or self.guard.is_private
         of_schedule = self.num_rounds if is_fixed else 0
         return of_schedule, self.own_keys.rounds_set(self.num_rounds)
 
@@ -185,8 +187,9 @@ def config_class(
 ) -> type[RunConfig]:
     """The class of configuration for a method.
 
-    It has the method's tables, that of the aggregation, FlatLand's for a Lorentz network, and those
-    of the kinds of data if one of their keys is in `keys`, the keys with changed values.
+    It has the tables of all guards, the method's tables, that of the aggregation, FlatLand's for a
+    Lorentz network, and those of the kinds of data if one of their keys is in `keys`, the keys with
+    changed values.
     """
     base_row = aggregation_row(aggregation)
     base = {} if base_row is None else base_row.keys
@@ -198,7 +201,13 @@ def config_class(
     shared_tables = {table: table_of(table) for table in tables if table not in method.keys}
     # `base` is first for the order of the tables, and last because a chosen aggregation's table has
     # all keys of that of a method without it.
-    return _with_tables(tuple({**base, **shared_tables, **method.keys, **base}.items()))
+    own = {**base, **shared_tables, **method.keys, **base}
+    return _with_tables(tuple({**guard_tables(), **own}.items()))
+
+
+def base_class() -> type[RunConfig]:
+    """The class of configuration with the keys that every run has."""
+    return _with_tables(tuple(guard_tables().items()))
 
 
 @cache
@@ -233,10 +242,7 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     if "users" in KINDS[task].partitions and has_users(config.dataset, config.data_path):
         choices["partition"] = "users"
     choices |= method.settings.get(task, {})
-    if config.dp.unit != "none":
-        choices["fine_tune_epochs"] = 0
-    if config.dp.unit == "client":
-        choices["weights"] = "uniform"
+    choices |= config.guard.settings
     optimizer = config.optimizer or choices["optimizer"]
     choices.setdefault("optimizer_state", "fresh" if optimizer == "sgd" else "kept")
     if not kind.has_validation:
@@ -322,7 +328,7 @@ def key_hint(key: str, keys: Collection[str]) -> str:
 def defaults() -> dict[str, Scalar]:
     """The default of every dotted key; keys of other packages' methods come last."""
     values: dict[str, Any] = default_values(RunKeys)
-    values |= {name: default_values(keys) for name, keys in SHARED.items()}
+    values |= {name: default_values(keys) for name, keys in (SHARED | guard_tables()).items()}
     values |= default_tables()
     values |= {name: default_values(keys) for name, keys in foreign_tables().items()}
     return dotted(values)

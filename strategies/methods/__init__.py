@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
 
 from curvfed.strategies.base import method as constants
+from curvfed.strategies.base.guard import guard_tables
 from curvfed.strategies.base.keys import Scalar, Table, default_values, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
@@ -225,7 +226,8 @@ def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
     rows accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
-    reserved = {*SHARED, *_aggregation_tables(), *map(kebab, (*files(), *RunKeys.model_fields))}
+    own = map(kebab, (*files(), *RunKeys.model_fields))
+    reserved = {*SHARED, *guard_tables(), *_aggregation_tables(), *own}
     for table, keys in row.keys.items():
         if table in reserved or tables.get(table, keys) is not keys:
             return f'its keys have the table "{table}", whose name is taken; it needs another one'

@@ -13,10 +13,10 @@ from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.client_app import masked_replies
 from curvfed.server_app.directory import frame_csv, from_text_cell, text_cell
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.config import secure_phases
 from curvfed.strategies.config.secure_phases import check_mean
 from curvfed.strategies.errors import SecureSumError
 
@@ -27,7 +27,7 @@ MASKED: dict[str, Any] = {"method": "fedavg", "secure_sum": True}
 def test_a_huge_vector_of_one_member_ends_the_run_before_it_is_averaged(
     factor, tmp_path, monkeypatch
 ):
-    honest = masked_replies.weighted_update
+    honest = secure_phases.weighted_update
     calls = []
 
     def false(*arguments: Any) -> Any:
@@ -36,10 +36,10 @@ def test_a_huge_vector_of_one_member_ends_the_run_before_it_is_averaged(
         is_false = len(calls) == 5  # the second of three members, in the second round
         return (vector + factor * np.ones_like(vector) if is_false else vector), norm
 
-    monkeypatch.setattr(masked_replies, "weighted_update", false)
+    monkeypatch.setattr(secure_phases, "weighted_update", false)
     with refuses("no-sum", "round 2", "secure.clip", error=RoundError):
         run(tmp_path, "false", secure__clip=0.5, num_rounds=3, **MASKED)
-    monkeypatch.setattr(masked_replies, "weighted_update", honest)
+    monkeypatch.setattr(secure_phases, "weighted_update", honest)
     result = run(tmp_path, "honest", secure__clip=0.5, num_rounds=3, **MASKED)
     assert result.summary["status"] == "completed"
 

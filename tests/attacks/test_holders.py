@@ -157,11 +157,6 @@ COUNTED: dict[str, tuple[str, dict[str, Any], bool]] = {
     "no cells of classes": ("images", {"method": "fedavg", "secure-sum": True}, False),
     "calibration": ("images", {"method": "spherefed", "secure-sum": True}, True),
     "prototypes": ("images", {"method": "fedproto", "secure-sum": True}, True),
-    "noise": (
-        "images",
-        {"method": "spherefed", "secure-sum": True, "dp.unit": "record", "dp.epsilon": 1.0},
-        False,
-    ),
     "nameless hulls": ("points", {"method": "hull", "hull.num-classes": 2}, False),
     "hulls": ("points", {"method": "hull"}, True),
 }

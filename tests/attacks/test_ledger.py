@@ -25,7 +25,6 @@ from policies import with_policy
 from secure_sums import BASIS, other_basis
 from tiers import examples
 
-from curvfed.client_app import masked_replies
 from curvfed.client_app.node import Node, ledger_file
 from curvfed.client_app.node import ledger as ledger_module
 from curvfed.client_app.node.ledger import Ledger, ledger_of
@@ -34,6 +33,7 @@ from curvfed.client_app.one_shot import _hashes
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import complete_groups, masked_cohort
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
+from curvfed.strategies.config import secure_phases
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.hull.codec import PublicParameters
@@ -52,7 +52,7 @@ class Observer:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sums: list[dict[str, np.ndarray]] = []
         self.parts: list[tuple[list[str], np.ndarray]] = []
-        decode, weigh = masked_cohort.decoded, masked_replies.weighted_update
+        decode, weigh = masked_cohort.decoded, secure_phases.weighted_update
 
         def watched_decoding(residues: Any, encoding: Any, like: Any) -> Any:
             total, means = decode(residues, encoding, like)
@@ -66,7 +66,7 @@ class Observer:
             return vector, norm
 
         patch.setattr(masked_cohort, "decoded", watched_decoding)
-        patch.setattr(masked_replies, "weighted_update", watched_weighing)
+        patch.setattr(secure_phases, "weighted_update", watched_weighing)
 
     def error(self, estimate: Mapping[str, np.ndarray], client: int) -> float:
         """Relative error of an estimate of what a client contributed to the first sum."""

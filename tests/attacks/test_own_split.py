@@ -12,6 +12,7 @@ import torch
 from app_runs import run
 from errors import refuses
 from graph_fixtures import user_fields
+from guards import needs_privacy
 from hull_nodes import decoded
 from hypothesis import given
 from hypothesis import strategies as st
@@ -237,7 +238,7 @@ def parts(data: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("make", KINDS)
-@pytest.mark.parametrize("is_private", [False, True])
+@pytest.mark.parametrize("is_private", [False, pytest.param(True, marks=needs_privacy)])
 @given(
     records=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30),
     place=st.integers(0, 29),

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from guards import hiding
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from curvfed.strategies.base.calibration import GRID, on_grid
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
 
 CLASSES = 3
 NUMBERS = st.one_of(
@@ -24,7 +24,7 @@ Variances = Callable[[int], np.ndarray]
 """For a size of features the variances of the noise, over that of a sum of length 1."""
 
 
-PRIVATE = Privacy(unit="record", epsilon=1.0, clip=2.0)
+PRIVATE = hiding(clip=2.0)
 
 
 def private_sums(calibration: type, keys: Any) -> tuple[Sums, Variances]:
@@ -57,7 +57,7 @@ def check_bound(sums: Sums, variances: Variances, num: int, size: int, data: Any
 def check_records_that_are_not_finite(calibration: type, keys: Any) -> None:
     """The sums are finite. A vector with a number that is not was refused, and the error left
     without noise."""
-    half = calibration(keys, RunKeys(), Privacy(unit="record", epsilon=1.0))
+    half = calibration(keys, RunKeys(), hiding())
     features = np.array([[0.5, 0.25], [np.nan, np.inf], [-np.inf, np.nan], [3e38, 1e-45]])
     total = half.sums.zeros(2, 3)
     total.add(on_grid(features, half.reach), np.array([0, 1, 2, 0]))

@@ -24,6 +24,7 @@ TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
 CODE = """
 import json, sys, tomllib
 import curvfed
+from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.commands.command import app
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
@@ -57,6 +58,12 @@ for name in programs.keys() - set(additions("programs")):
         programs[name]()
     except DataError as error:
         refusals[name] = str(error)
+if "dp" not in additions("guards"):
+    policy = Policy.model_validate({"privacy": {"max-epsilon": 3.0}})
+    try:
+        policy.check_run(parse({}), owns_data=False)
+    except ConfigError as error:
+        refusals["max-epsilon=3"] = str(error)
 commands = get_command(app).list_commands(None)
 card = run.path / "model-card.md"
 if card.exists():
@@ -144,7 +151,9 @@ def test_the_rest_runs(deleted, tmp_path):
     assert set(lost_of("commands")).isdisjoint(commands)
     assert {"simulate", "run", "predict", "check"} <= set(commands)
     assert ("robust.share=changed" in lost_keys) == ("robust" in deleted)
-    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs")}
+    assert ("dp.unit=changed" in lost_keys) == ("privacy" in deleted)
+    over_budget = ["max-epsilon=3"] * ("privacy" in deleted)
+    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs"), *over_budget}
     for setting, refusal in refusals.items():
         key, _, value = setting.partition("=")
         assert value not in methods

@@ -2,6 +2,7 @@
 
 import pytest
 from errors import refuses
+from guards import needs_privacy
 from torch import nn
 
 from curvfed.strategies.config.parse import parse
@@ -31,6 +32,7 @@ def test_a_network_without_batch_normalisation_is_refused_by_name():
         METHODS["fedbn"].personal_names(["body.0.0.weight", "head.weight"])
 
 
+@needs_privacy
 def test_examples_cannot_be_hidden_by_private_steps():
     keys = {"dp.unit": "record", "dp.epsilon": 8.0, "dataset": "digits"}
     with refuses("dp-unit-with-method", "fedbn", "batch normalisation", error=ConfigError):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from app_runs import Handle, Recorder, phase_of, run
 from flwr.app import Message
+from guards import needs_privacy
 from hull_nodes import blobs, nodes_of, nodes_with_a_single_cell
 from policies import costs, with_policy
 
@@ -109,6 +110,7 @@ def test_one_state_of_the_data_has_one_set_of_settings(tmp_path, sums):
     run(tmp_path, "more", nodes=nodes, seed=3, **moments)
 
 
+@needs_privacy
 def test_a_noisy_sum_is_paid_once_and_the_budget_ends_the_next(tmp_path):
     nodes = [
         {

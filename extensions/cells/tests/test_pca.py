@@ -8,6 +8,7 @@ import pytest
 from app_runs import run
 from cell_files import SITES, write_parts
 from errors import refuses
+from guards import needs_privacy
 from policies import with_policy
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
@@ -143,6 +144,7 @@ def test_nodes_without_the_genes_or_without_expression_are_refused(pca_run, tmp_
         run(tmp_path, method="pca", dataset="uniform", points__num=100, pca__genes="a,b,c")
 
 
+@needs_privacy
 def test_no_noise_hides_a_record():
     private = {"dp.unit": "record", "dp.epsilon": 1.0, "secure-sum": True}
     with pytest.raises(ConfigError, match="whose sums a single record changes little"):

@@ -10,10 +10,10 @@ from app_runs import Recorder, partition_of, real_nodes, run
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, descend, learner, state
 
-import curvfed.strategies.base.private_steps
+import curvfed.strategies.base.noise
 from curvfed.extensions.graph_baselines.methods.fedgnn import FedGnnServer, Keys
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.private_steps import Noise
+from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.codec import decode_arrays
 
@@ -203,6 +203,6 @@ def test_noised_updates_can_be_summed_in_secret(tmp_path):
 @pytest.mark.parametrize(("byte", "size"), [(b"\x00", 53 * math.log(2)), (b"\xff", 0.0)])
 def test_the_rarest_bytes_make_finite_noise(byte, size, monkeypatch):
     monkeypatch.setattr(
-        curvfed.strategies.base.private_steps.secrets, "token_bytes", lambda count: byte * count
+        curvfed.strategies.base.noise.secrets, "token_bytes", lambda count: byte * count
     )
     np.testing.assert_allclose(np.abs(Noise().laplace((3,))), size, rtol=1e-15, atol=0)

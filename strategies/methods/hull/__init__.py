@@ -132,8 +132,6 @@ METHODS = {
         control={"method": "hull", "hull.classifier": "multinomial"},
         client="curvfed.strategies.methods.hull.client:HullClient",
         server="curvfed.strategies.methods.hull.server:HullServer",
-        private_client="curvfed.strategies.methods.hull.histogram:HistogramClient",
-        private_server="curvfed.strategies.methods.hull.histogram:HistogramServer",
         tasks=POINTS,
         keys={"hull": Keys},
     ),

@@ -228,7 +228,6 @@ def test_any_method_with_a_linear_classifier_is_calibrated_on_demand(tmp_path):
         ({"method": "fedetf"}, "classifier is linear"),
         ({"method": "fedbn"}, "one model for all clients"),
         ({"method": "fedavg", "dataset": "cora"}, "of images alone"),
-        ({"method": "fedavg", "dp.unit": "client", "dp.epsilon": 8.0}, "secure-sum"),
     ],
 )
 def test_a_calibration_without_a_shared_linear_classifier_is_refused(settings, allowed):

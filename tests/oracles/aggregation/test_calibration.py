@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.strategies.base.calibration import CalibrationError
+from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.methods.spherefed import (
     AffineForm,
     AffineSums,
@@ -71,7 +71,7 @@ def test_with_a_bias_it_is_the_least_squares_fit_of_pooled_features_and_a_one():
     rng = np.random.default_rng(3)
     features, labels = data(rng, 200, 6, 3, np.float64)
     features *= rng.uniform(0.5, 4, (200, 1))
-    form = AffineForm(None, RunKeys(), Privacy())
+    form = AffineForm(None, RunKeys(), Guard(None))
     vectors = []
     for rows in (slice(0, 0), slice(0, 50), slice(50, 200)):
         sums = AffineSums.zeros(6, 4)

@@ -14,8 +14,8 @@ from record_changes import (
 )
 from tiers import examples
 
+from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.methods import spherefed
 
 KINDS = {
@@ -43,7 +43,7 @@ def test_without_noise_the_classifier_is_that_of_plain_sums():
     total = spherefed.Sums.zeros(4, CLASSES)
     total.add(features, labels)
     head = {"weight": np.zeros((CLASSES, 4), np.float32)}
-    plain = spherefed.ClosedForm(keys, RunKeys(), Privacy())
+    plain = spherefed.ClosedForm(keys, RunKeys(), Guard(None))
     private = spherefed.ClosedForm(keys, RunKeys(), PRIVATE)
     np.testing.assert_array_equal(
         private.private_classifier(total.pack(), head, 0.0)["weight"],

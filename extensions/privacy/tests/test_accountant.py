@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from curvfed.strategies.base.privacy_accountant import Release, epsilon_of, noise_multiplier
+from curvfed.extensions.privacy.accountant import Release, epsilon_of, noise_multiplier
 from curvfed.strategies.errors import ConfigError
 
 dp_accounting = pytest.importorskip("dp_accounting")

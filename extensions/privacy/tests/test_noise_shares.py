@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from curvfed.client_app import masked_replies
-from curvfed.strategies.base.privacy_noise import (
+from curvfed.extensions.privacy.client import PrivateClient
+from curvfed.extensions.privacy.private_steps import Noise
+from curvfed.extensions.privacy.sum_noise import (
     add_exact,
     add_rounded,
     discrete_gaussian,
     honest_shares,
 )
-from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint, add
+from curvfed.strategies.wire.messages import TRAIN, Header
 
 DRAWS = 4000
 
@@ -85,8 +86,8 @@ def test_enough_clients_are_the_members_of_the_sum_whatever_a_message_states(mem
     """A message once stated 100 clients, and five shared noise that outweighs their mean."""
     keys = {"method": "fedavg", "secure-sum": True, "dp.unit": "client", "dp.epsilon": 1.0}
     session = SimpleNamespace(clients=tuple(range(members)))
-    client = SimpleNamespace(config=parse(keys))
+    others = dict.fromkeys(("run", "node", "data", "ledger", "replies", "source"))
+    client = PrivateClient(config=parse(keys), **others)
+    hide = client.hide(Header("run", TRAIN, 1), {"weight": np.ones(1)}, None, 1.0)
     with pytest.raises(ConfigError, match=f"{members} clients in a sum: .* 100 or more"):
-        masked_replies._with_noise(
-            client, None, np.ones(1), np.zeros(1, np.uint64), FixedPoint(1.0, 1, SUM_PRIME), session
-        )
+        hide(np.zeros(1, np.uint64), FixedPoint(1.0, 1, SUM_PRIME), session)

@@ -11,11 +11,13 @@ from hull_nodes import nodes_of
 from policies import costs, with_policy
 
 from curvfed.deployments.arguments import read_request
+from curvfed.extensions.privacy.accountant import noise_multiplier
+from curvfed.extensions.privacy.adaptive_clip import SHARE
+from curvfed.extensions.privacy.sum_noise import honest_shares
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.privacy_accountant import noise_multiplier
-from curvfed.strategies.base.privacy_noise import SHARE, honest_shares
+from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import MESSAGE_TYPES
@@ -212,3 +214,11 @@ def test_a_resumed_sum_is_not_made_anew(tmp_path):
     (made.path / "summary.json").unlink()
     run(tmp_path, nodes=nodes, clients=3, resume=True, **SUMS)
     assert len(costs(tmp_path)) == 1
+
+
+def test_noise_hides_cells_of_classes_that_few_members_have():
+    keys = {"method": "spherefed", "secure-sum": True, "dp.unit": "record", "dp.epsilon": 1.0}
+    assert not sums_by_name(resolve_defaults(parse(keys), "images"))
+    assert sums_by_name(
+        resolve_defaults(parse({"method": "spherefed", "secure-sum": True}), "images")
+    )

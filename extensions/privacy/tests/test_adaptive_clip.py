@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.privacy_noise import (
+from curvfed.extensions.privacy.adaptive_clip import (
     CLIP,
     WITHIN,
     AdaptiveClip,
@@ -12,7 +11,8 @@ from curvfed.strategies.base.privacy_noise import (
     variances,
     within,
 )
-from curvfed.strategies.base.shared_tables import Privacy
+from curvfed.extensions.privacy.keys import Privacy
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.secure_phases import weighted_update
 from curvfed.strategies.wire.checks import MessageError

@@ -2,74 +2,17 @@
 noise."""
 
 import math
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from curvfed.geometry.arrays import Floats
+from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.training import GradientTerm, Loss, Stepper, seed_dropout
 from curvfed.tasks.task import Batch, IndependentExamples
-
-
-class Noise:
-    """Noise from the operating system's generator, or after a call of `seed` from a seeded one.
-
-    A simulation seeds it, so that equal runs give equal bits. A real client never does, because the
-    server knows the run's seed. A secret seed would not help either: where a weight did not change,
-    the server sees the bare noise, and the state of a simulation's generator can be computed from
-    enough of its output.
-    """
-
-    def __init__(self) -> None:
-        self._seeded: np.random.Generator | None = None
-
-    def seed(self, entropy: Sequence[int]) -> None:
-        """Draw from a generator with this seed from now on."""
-        self._seeded = np.random.default_rng(list(entropy))
-
-    def laplace(self, shape: tuple[int, ...]) -> Floats:
-        """Independent numbers with density exp(-|x|)/2 by the inverse distribution function; at
-        most 37 in absolute value.
-
-        They have the weakness of all Laplace noise in floating point: the last digits of a sum
-        reveal something about the value that the noise was added to (Mironov, CCS 2012).
-        """
-        bits = self._bits(int(np.prod(shape, dtype=np.int64)))
-        sizes = -np.log(_uniform(bits))  # another bit gives the sign
-        return np.where(bits & np.uint64(1), -sizes, sizes).reshape(shape)
-
-    def number(self) -> int:
-        """A whole number below 2^63, for the seed of other draws."""
-        return int(self._bits(1)[0]) >> 1
-
-    def uniform(self, num: int) -> Floats:
-        """Independent numbers (num,), uniform in (0, 1], on a grid of 2^-53."""
-        return _uniform(self._bits(num))
-
-    def gaussian(self, num: int) -> Floats:
-        """Independent standard normal numbers (num,) by Box and Muller (1958); at most 8.6 in
-        absolute value, which a number exceeds with a probability of 1e-17."""
-        lengths = np.sqrt(-2 * np.log(self.uniform(num - num // 2)))
-        angles = 2 * np.pi * self.uniform(num - num // 2)
-        return np.concatenate([lengths * np.cos(angles), lengths * np.sin(angles)])[:num]
-
-    def _bits(self, num: int) -> NDArray[np.uint64]:
-        if self._seeded is None:
-            return np.frombuffer(secrets.token_bytes(8 * num), "<u8")
-        return np.frombuffer(self._seeded.bytes(8 * num), "<u8")
-
-
-def _uniform(bits: NDArray[np.uint64]) -> Floats:
-    """Numbers in (0, 1] from the upper 53 bits."""
-    return np.asarray(((bits >> np.uint64(11)) + np.uint64(1)) * 2.0**-53)
-
 
 MAX_NUMBERS = 2**23
 """Numbers in the gradients that are in memory at a time: 32 MB."""
@@ -118,8 +61,7 @@ class PrivateSteps:
         clip_norm: float,
         loss: Loss,
     ) -> None:
-        """This number of steps; the arguments are those of `curvfed.strategies.base.training.train`
-        except that terms must not depend on the data.
+        """See `curvfed.strategies.base.training.Steps`.
 
         A step divides by the expected number of examples. Without an example it adds noise alone.
         """

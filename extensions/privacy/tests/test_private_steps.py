@@ -6,8 +6,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from curvfed.strategies.base import private_steps
-from curvfed.strategies.base.private_steps import (
+from curvfed.extensions.privacy import private_steps
+from curvfed.extensions.privacy.private_steps import (
     ExampleGradients,
     Noise,
     PrivateSteps,

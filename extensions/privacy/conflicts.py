@@ -1,17 +1,11 @@
-"""Which runs can be differentially private; others are refused with the reason."""
+"""Refuses runs that cannot be differentially private, with the reason."""
 
 from collections.abc import Collection, Iterator
 from itertools import chain
 
+from curvfed.extensions.privacy.keys import Privacy, keys_of
+from curvfed.extensions.privacy.plan import sums_once
 from curvfed.strategies.base.calibration import MAX_REACH
-from curvfed.strategies.base.privacy_accountant import (
-    Release,
-    epsilon_of,
-    epsilon_spent,
-    noise_multiplier,
-    promise,
-    round_release,
-)
 from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
@@ -19,11 +13,6 @@ from curvfed.tasks import plugins
 
 MIN_CLIENTS = 100
 """Minimum number of members of a sum that hides each of them."""
-
-CALIBRATION_SHARE = 0.5
-"""The epsilon that a calibration after private rounds would cost alone, as a share of the run's;
-the rounds' noise is such that both cost the run's together. A half leaves them most of it, because
-costs add up like squares."""
 
 SHARES = "secure-sum = true: each client adds a share of the noise inside the sum"
 
@@ -47,7 +36,7 @@ def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, st
     tasks : collection of str
         The possible tasks of the data.
     """
-    privacy = config.dp
+    privacy = keys_of(config)
     if privacy.clip_quantile is not None and privacy.unit != "client":
         return "dp.clip-quantile dp.unit", "dp.unit = client, whose updates have the lengths"
     if privacy.unit == "none":
@@ -63,99 +52,14 @@ def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, st
     return next(chain(conflicts, _conflicts_of_figures(config)), ("", ""))
 
 
-def sums_once(config: RunConfig) -> bool:
-    """Whether one secure sum over the records is all that leaves the clients of a run."""
-    is_calibration = config.calibrator is not None and config.num_rounds == 0
-    return config.row.is_one_shot or is_calibration
-
-
-def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
-    """A differentially private secure sum of a run by phase, and the number of such sums.
-
-    A client's absence from rounds saves no cost: the server draws who trains, and sees it.
-    """
-    from curvfed.strategies.wire.messages import HULLS, TRAIN
-
-    privacy = config.dp
-    if privacy.unit == "none":
-        return {}
-    assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
-    if privacy.unit == "client":
-        times = max(config.num_rounds, 1)
-        noise = noise_multiplier(privacy.epsilon, privacy.delta, times=times)
-        return {TRAIN: (Release(noise), times)}
-    phase = HULLS if config.row.is_one_shot else config.calibrator and config.calibrator.phase
-    if not phase:
-        return {}
-    share = 1.0 if sums_once(config) else CALIBRATION_SHARE
-    return {phase: (Release(noise_multiplier(share * privacy.epsilon, privacy.delta)), 1)}
-
-
-def planned_releases(config: RunConfig, num_examples: int) -> dict[str, tuple[Release, int]]:
-    """The release in a reply of a client with this number of training examples, by phase, and the
-    number of its replies. All of them together cost `dp.epsilon`."""
-    from curvfed.strategies.wire.messages import TRAIN
-
-    plan = sum_releases(config)
-    if config.dp.unit == "record" and not sums_once(config):
-        release = round_release(config, config.dp, num_examples, _sums(plan))
-        plan[TRAIN] = (release, config.num_rounds)
-    return plan
-
-
-def _sums(plan: dict[str, tuple[Release, int]]) -> tuple[Release, ...]:
-    return tuple(release._replace(times=number) for release, number in plan.values())
-
-
-def sum_noise(config: RunConfig, phase: str) -> float:
-    """The noise multiplier of the secure sums of a phase; 0 without noise."""
-    release, _ = sum_releases(config).get(phase, (Release(0.0), 0))
-    return release.noise
-
-
-def epsilon_after(config: RunConfig, sizes: Collection[int], rounds: int) -> float:
-    """Epsilon of a run after some of its rounds, as `epsilon_spent`."""
-    sums = _sums(sum_releases(config))
-    if sums_once(config):
-        return epsilon_of(sums, config.dp.delta)
-    if config.dp.unit == "record":
-        return epsilon_spent(config, config.dp, sizes, rounds, sums)
-    return epsilon_of([release._replace(times=rounds) for release in sums], config.dp.delta)
-
-
-def privacy_cost(config: RunConfig, num_examples: int) -> str:
-    """The noise of a client with this number of training examples, in a sentence.
-
-    Raises
-    ------
-    ConfigError
-        If the accountant's package is missing.
-    """
-    from curvfed.strategies.wire.messages import TRAIN
-
-    texts = [
-        f"secure sums: {number}, each with noise of {release.noise:.3g} x the most that one"
-        f" {config.dp.unit} adds"
-        for release, number in sum_releases(config).values()
-    ]
-    if config.dp.unit == "record" and not sums_once(config):
-        release, rounds = planned_releases(config, num_examples)[TRAIN]
-        texts.append(
-            f"a client of {num_examples} training examples adds noise of {release.noise:.3g} x"
-            f" dp.clip to each of {rounds * release.times} steps; an example takes part in a step"
-            f" with probability {release.rate:.3g}"
-        )
-    return f"differential privacy: {promise(config.dp)}; {'; '.join(texts)}"
-
-
-def check_enough_clients(config: RunConfig, number: int) -> None:
+def check_enough_clients(privacy: Privacy, number: int) -> None:
     """Refuse to hide single clients in a sum of fewer than `MIN_CLIENTS` members.
 
     Raises
     ------
     ConfigError
     """
-    if config.dp.unit == "client" and number < MIN_CLIENTS and not config.dp.force:
+    if privacy.unit == "client" and number < MIN_CLIENTS and not privacy.force:
         raise ConfigError(
             f"dp.unit = client with {number} clients in a sum: the noise that hides one of them"
             f" is larger than the mean of so few; allowed are {MIN_CLIENTS} or more, of which 1,000"
@@ -230,7 +134,7 @@ def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:
                 " spherefed and ccvr",
             )
         yield from half.conflicts(config.own_keys)
-    if config.dp.clip > MAX_REACH:
+    if keys_of(config).clip > MAX_REACH:
         yield "dp.unit dp.clip", f"dp.clip <= {MAX_REACH:g}, the length of features in the sums"
 
 
@@ -261,7 +165,13 @@ def _shares_parameters_alone(config: RunConfig) -> bool:
 
 
 def _conflicts_of_figures(config: RunConfig) -> Iterator[tuple[str, str]]:
-    """Conflicts with every `dp.unit`: figures that would leave the clients."""
+    """Conflicts with every `dp.unit`: figures that would leave the clients, and sums that would
+    cost anew."""
+    if config.calibration_every and config.calibrator is not None:
+        yield (
+            "calibration-every dp.unit",
+            "calibration-every = 0: of private sums a run has one calibration",
+        )
     if config.fine_tunes:
         yield (
             "dp.unit fine-tune-epochs fine-tune",

@@ -10,8 +10,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from curvfed.strategies.base.privacy_accountant import noise_multiplier
-from curvfed.strategies.base.private_steps import Noise, PrivateSteps
+from curvfed.extensions.privacy.accountant import noise_multiplier
+from curvfed.extensions.privacy.private_steps import Noise, PrivateSteps
 from curvfed.tasks.task import Batch
 
 pytestmark = pytest.mark.long

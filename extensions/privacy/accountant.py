@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from curvfed.extensions.privacy.keys import Privacy
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.errors import ConfigError
 
 TOLERANCE = 1e-3

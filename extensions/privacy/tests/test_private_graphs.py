@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from curvfed.strategies.base.private_steps import ExampleGradients, clipped_sum
+from curvfed.extensions.privacy.private_steps import ExampleGradients, clipped_sum
 from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant

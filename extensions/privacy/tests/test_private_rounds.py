@@ -8,12 +8,12 @@ from policies import costs, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
-from curvfed.strategies.base.privacy_accountant import Release, epsilon_of, whole_epsilon
-from curvfed.strategies.config.build_method import learner_class
+from curvfed.extensions.privacy.accountant import Release, epsilon_of, whole_epsilon
+from curvfed.extensions.privacy.budget import check_budget, pay
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods.fednova import FedNovaClient
 from curvfed.strategies.wire.exchange import FederationError
 
 pytest.importorskip("dp_accounting")
@@ -141,11 +141,11 @@ def test_a_release_that_hides_clients_hides_records_half_as_well(units, tmp_path
     for unit in units:
         release = Release(noises[unit])
         plan = {"train": (release, 1)}
-        ledger.check_budget(unit, plan, Privacy(max_epsilon=budget + 1e-6), unit)
+        check_budget(ledger, unit, plan, Privacy(max_epsilon=budget + 1e-6), unit)
         if ledger.memory.costs:
             with pytest.raises(ConfigError, match="max-epsilon"):
-                ledger.check_budget(unit, plan, Privacy(max_epsilon=budget - 1e-3), unit)
-        ledger.pay(unit, release, 1, Privacy(), phase="train", reply=unit, unit=unit)
+                check_budget(ledger, unit, plan, Privacy(max_epsilon=budget - 1e-3), unit)
+        pay(ledger, unit, release, 1, Privacy(), phase="train", reply=unit, unit=unit)
 
 
 def test_a_policy_ends_what_goes_beyond_its_budget(tmp_path):
@@ -183,14 +183,14 @@ def test_rounds_do_not_pay_for_a_second_calibration(tmp_path):
     ledger = Ledger(tmp_path / "ledger.jsonl")
     plan = {"train": (Release(9.0), 3), "calibrate": (Release(6.0), 1)}
     epsilon = epsilon_of([Release(9.0, times=3), Release(6.0)], 1e-5)
-    ledger.check_budget("run", plan, Privacy(max_epsilon=epsilon + 1e-6), "record")
+    check_budget(ledger, "run", plan, Privacy(max_epsilon=epsilon + 1e-6), "record")
     with pytest.raises(ConfigError, match="max-epsilon"):
-        ledger.check_budget("run", plan, Privacy(max_epsilon=epsilon - 1e-3), "record")
+        check_budget(ledger, "run", plan, Privacy(max_epsilon=epsilon - 1e-3), "record")
     paid = {"phase": "calibrate", "unit": "record"}
-    ledger.pay("run", Release(6.0), 1, Privacy(), reply="one", **paid)
+    pay(ledger, "run", Release(6.0), 1, Privacy(), reply="one", **paid)
     with pytest.raises(ConfigError, match="calibrate"):
-        ledger.pay("run", Release(6.0), 1, Privacy(), reply="two", **paid)
-    ledger.check_budget("run", plan, Privacy(max_epsilon=epsilon + 1e-6), "record")
+        pay(ledger, "run", Release(6.0), 1, Privacy(), reply="two", **paid)
+    check_budget(ledger, "run", plan, Privacy(max_epsilon=epsilon + 1e-6), "record")
 
 
 PRIVATE = {"method": "fedavg", "dataset": "digits", "dp.unit": "record", "dp.epsilon": 1.0}
@@ -210,6 +210,7 @@ REFUSED = [
     ({"fine-tune-epochs": 1}, "fine-tune-epochs = 0"),
     ({"early-stopping": 3}, "early-stopping = 0"),
     ({"share-statistics": True}, "share-statistics = false"),
+    ({"dp.unit": "client", "calibration": "ffc"}, "secure-sum"),
 ]
 
 
@@ -221,6 +222,6 @@ def test_what_is_not_private_is_refused_with_the_reason(keys, reason):
 
 def test_a_learner_that_says_it_hides_no_records_is_refused(monkeypatch):
     parse(defaults() | PRIVATE | {"method": "fednova"})
-    monkeypatch.setattr(learner_class(METHODS["fednova"]), "hides_records", False)
+    monkeypatch.setattr(FedNovaClient, "hides_records", False)
     with pytest.raises(ConfigError, match="mean over examples"):
         parse(defaults() | PRIVATE | {"method": "fednova"})

@@ -2,25 +2,24 @@
 
 import numpy as np
 import pytest
+from guards import hiding
 from scipy.stats import binomtest
 
-from curvfed.strategies.base.one_shot import Setting, Site
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Points, Privacy
-from curvfed.strategies.base.statistics import Leaving, Statistics
-from curvfed.strategies.errors import HullError
-from curvfed.strategies.methods.hull import Keys
-from curvfed.strategies.methods.hull.histogram import (
+from curvfed.extensions.privacy.histogram import (
     NOISE_PASSES,
     HistogramClient,
     HistogramServer,
     least_count,
 )
+from curvfed.strategies.base.one_shot import Setting, Site
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Points
+from curvfed.strategies.base.statistics import Leaving, Statistics
+from curvfed.strategies.errors import HullError
+from curvfed.strategies.methods.hull import Keys
 from curvfed.tasks.points import ClientPoints
 
-SETTING = Setting(
-    Keys(cell=1.0), RunKeys(), Points(), Privacy(unit="record", epsilon=1.0), ("a", "b", "c")
-)
+SETTING = Setting(Keys(cell=1.0), RunKeys(), Points(), hiding(), ("a", "b", "c"))
 
 
 def counts(points, labels):

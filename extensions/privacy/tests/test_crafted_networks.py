@@ -10,8 +10,9 @@ from one_client import a_client
 from record_changes import check_records_that_are_not_finite
 from torch import nn
 
+from curvfed.extensions.privacy.private_steps import ExampleGradients, PrivateSteps, clipped_sum
 from curvfed.strategies.base.calibration import BATCH
-from curvfed.strategies.base.private_steps import ExampleGradients, Noise, PrivateSteps, clipped_sum
+from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.methods import spherefed
 from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch, filled_up
