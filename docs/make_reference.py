@@ -23,7 +23,7 @@ Every key of the run configuration. This page is made by `make reference` from `
 The same keys work everywhere:
 
 ```sh
-flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
+flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # strings in quotes, no space at the =
 flwr run . --run-config presets/flatland.toml                                    # or a file, alone
 curvfed simulate method=fedavg num-rounds=20 flatland.gate=false    # strings need no quotes here
 curvfed simulate flatland num-rounds=20                             # a preset, and keys that differ from it
