@@ -184,8 +184,8 @@ def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
     summed = "the server sees only sums over the clients, always"
     if not row.sums_only:
         summed = "possible: the server needs only the sum of the updates"
-        if row.summed_clients == "none":
-            summed = f"refused: {row.aggregation} needs single updates"
+        if row.summed_clients() == "none":
+            summed = f"refused: its aggregation, {row.aggregation}, needs single updates"
     return [
         ("source", source),
         ("tasks", ", ".join(row.tasks)),

@@ -102,7 +102,7 @@ class CheckpointCallback(Callback):
     def stored(self, completed: Round) -> None:
         """Store model and state; sinks receive only rounds that are stored."""
         run = self.run
-        arrays = checkpoints.Checkpoint(run.model.state(), run.fixed, run.calibrated)
+        arrays = checkpoints.Checkpoint(run.model.whole_state(), run.fixed, run.calibrated)
         # The system writes the files of a simulation within seconds, which take many short rounds.
         durable = nodes_can_join(run.grid)
         checkpoints.save(run.directory.checkpoints, run.state, arrays, run.federation, durable)

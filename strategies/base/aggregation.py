@@ -7,6 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from curvfed.geometry.arrays import Array
+from curvfed.strategies.base.further_state import (
+    FURTHER,
+    further_attributes,
+    packed,
+    unpacked,
+)
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
@@ -143,12 +149,13 @@ class Aggregation(ABC):
         Its name in the key `aggregation`; by default that of the class.
     summed_clients : str
         The clients from which it needs only the mean of the updates, so that a secure sum is
-        enough: "any", "own" for those of its method, or "none".
+        enough: "any", "own" for those of its method, "none", or "tried", which leaves the answer to
+        `needs_only_mean`.
     bound : float
         The key `update-bound` without a value.
 
-    A subclass inherits neither `name` nor `summed_clients`: a half that changes the average is not
-    an average.
+    A subclass does not inherit `name`. It inherits `summed_clients` unless it has an `aggregate` of
+    its own: then the value is "tried", or the class states another one.
 
     Examples
     --------
@@ -186,8 +193,10 @@ class Aggregation(ABC):
     keys: Any
 
     def __init_subclass__(cls) -> None:
-        cls.name = vars(cls).get("name", cls.__name__.lower().removesuffix("server"))
-        cls.summed_clients = vars(cls).get("summed_clients", "none")
+        own = vars(cls)
+        cls.name = own.get("name") or cls.__name__.lower().removesuffix("server") or "server"
+        inherited = "tried" if "aggregate" in own else cls.summed_clients
+        cls.summed_clients = own.get("summed_clients", inherited)
 
     def __init__(
         self,
@@ -248,11 +257,34 @@ class Aggregation(ABC):
     @abstractmethod
     def state(self) -> Arrays:
         """Everything that the next round depends on, as named arrays; stored in checkpoints and in
-        `model.safetensors`."""
+        `model.safetensors`. A checkpoint also has the attributes of a subclass that inherits it."""
 
     @abstractmethod
     def load(self, state: Arrays) -> None:
         """Inverse of `state`."""
+
+    def whole_state(self) -> Arrays:
+        """`state`, and the attributes of a subclass that inherits `state`; for checkpoints."""
+        return self.state() | packed(further_attributes(self))
+
+    def resume(self, stored: Arrays) -> None:
+        """Inverse of `whole_state`.
+
+        Raises
+        ------
+        AggregationError
+            If an attribute could not be stored.
+        """
+        self.load({name: array for name, array in stored.items() if not name.startswith(FURTHER)})
+        attributes, missing = unpacked(stored)
+        if missing:
+            raise AggregationError(
+                f"{type(self).__name__} keeps {', '.join(missing)}, which its inherited state() does"
+                " not store; allowed are a state() and load() of its own, or attributes of arrays,"
+                " numbers, texts, and lists and dictionaries of these",
+                key="not-stored",
+            )
+        vars(self).update(attributes)
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary, by name."""
@@ -270,6 +302,60 @@ class Aggregation(ABC):
         """The weight in the last round of each client, by partition, if the weights differ from the
         shares of the examples."""
         return {}
+
+
+def needs_only_mean(kind: type[Aggregation], keys: Any, run: RunKeys | None = None) -> bool:
+    """Whether an aggregation needs only the mean of the updates: two rounds with the replies of
+    some clients, and two with their mean as a single reply, leave it in the same state.
+
+    Parameters
+    ----------
+    kind : type of Aggregation
+    keys : Table
+        The method's own keys.
+    run : RunKeys, optional
+        The keys of every run.
+
+    Examples
+    --------
+    >>> class Momentum(Average):
+    ...     def aggregate(self, replies):
+    ...         start = self._arrays
+    ...         super().aggregate(replies)
+    ...         self._arrays = {name: 2 * self._arrays[name] - start[name] for name in start}
+    >>> class Largest(Average):
+    ...     def aggregate(self, replies):
+    ...         self._arrays = dict(max(replies.values(), key=lambda reply: reply.weight).arrays)
+    >>> needs_only_mean(Momentum, None), needs_only_mean(Largest, None)
+    (True, False)
+    """
+    rng = np.random.default_rng(0)
+    start = {"weight": rng.normal(size=(4, 3)), "bias": rng.normal(size=4)}
+    replies = {
+        client: Statistics(
+            {name: array + rng.normal(size=array.shape) for name, array in start.items()},
+            client + 1,
+        )
+        for client in range(5)
+    }
+    total = sum(reply.weight for reply in replies.values())
+    mean = Statistics(split_average(start, list(replies.values())), total)
+    states = []
+    try:
+        for answers in (replies, {0: mean}):
+            server = kind(
+                {name: array.copy() for name, array in start.items()}, keys, run, [*replies]
+            )
+            server.aggregate(answers)
+            server.aggregate(answers)
+            states.append(server.state())
+    except Exception:  # it needs parameters or figures that only its own method has
+        return False
+    one_by_one, at_once = states
+    return one_by_one.keys() == at_once.keys() and all(
+        np.allclose(array, at_once[name], rtol=1e-6, atol=1e-9)
+        for name, array in one_by_one.items()
+    )
 
 
 class Average(Aggregation):

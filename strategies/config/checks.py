@@ -317,10 +317,11 @@ def _check_secure_sum(config: RunConfig) -> None:
             "fraction-train = 1, for sums over other clients in each round would show their"
             " differences",
         )
-    if config.aggregation == row.aggregation and row.summed_clients != "none":
+    is_own = config.aggregation == row.aggregation
+    if is_own and row.summed_clients(config.own_keys, config) != "none":
         return
     methods = AGGREGATION_METHODS.items()
-    allowed = [name for name, method in methods if METHODS[method].summed_clients == "any"]
+    allowed = [name for name, method in methods if METHODS[method].summed_clients() == "any"]
     allowed += NEED_ONLY_MEAN
     if aggregation_row(row.aggregation) is None:
         raise _conflict(
