@@ -150,7 +150,7 @@ class Aggregation(ABC):
     summed_clients : str
         The clients from which it needs only the mean of the updates, so that a secure sum is
         enough: "any", "own" for those of its method, "none", or "tried", which leaves the answer to
-        `needs_only_mean`.
+        `curvfed.strategies.base.mean_only.needs_only_mean`.
     bound : float
         The key `update-bound` without a value.
 
@@ -279,9 +279,9 @@ class Aggregation(ABC):
         attributes, missing = unpacked(stored)
         if missing:
             raise AggregationError(
-                f"{type(self).__name__} keeps {', '.join(missing)}, which its inherited state() does"
-                " not store; allowed are a state() and load() of its own, or attributes of arrays,"
-                " numbers, texts, and lists and dictionaries of these",
+                f"{type(self).__name__} keeps {', '.join(missing)}, which its inherited state()"
+                " does not store; allowed are a state() and load() of its own, or attributes of"
+                " arrays, numbers, texts, and lists and dictionaries of these",
                 key="not-stored",
             )
         vars(self).update(attributes)
@@ -302,60 +302,6 @@ class Aggregation(ABC):
         """The weight in the last round of each client, by partition, if the weights differ from the
         shares of the examples."""
         return {}
-
-
-def needs_only_mean(kind: type[Aggregation], keys: Any, run: RunKeys | None = None) -> bool:
-    """Whether an aggregation needs only the mean of the updates: two rounds with the replies of
-    some clients, and two with their mean as a single reply, leave it in the same state.
-
-    Parameters
-    ----------
-    kind : type of Aggregation
-    keys : Table
-        The method's own keys.
-    run : RunKeys, optional
-        The keys of every run.
-
-    Examples
-    --------
-    >>> class Momentum(Average):
-    ...     def aggregate(self, replies):
-    ...         start = self._arrays
-    ...         super().aggregate(replies)
-    ...         self._arrays = {name: 2 * self._arrays[name] - start[name] for name in start}
-    >>> class Largest(Average):
-    ...     def aggregate(self, replies):
-    ...         self._arrays = dict(max(replies.values(), key=lambda reply: reply.weight).arrays)
-    >>> needs_only_mean(Momentum, None), needs_only_mean(Largest, None)
-    (True, False)
-    """
-    rng = np.random.default_rng(0)
-    start = {"weight": rng.normal(size=(4, 3)), "bias": rng.normal(size=4)}
-    replies = {
-        client: Statistics(
-            {name: array + rng.normal(size=array.shape) for name, array in start.items()},
-            client + 1,
-        )
-        for client in range(5)
-    }
-    total = sum(reply.weight for reply in replies.values())
-    mean = Statistics(split_average(start, list(replies.values())), total)
-    states = []
-    try:
-        for answers in (replies, {0: mean}):
-            server = kind(
-                {name: array.copy() for name, array in start.items()}, keys, run, [*replies]
-            )
-            server.aggregate(answers)
-            server.aggregate(answers)
-            states.append(server.state())
-    except Exception:  # it needs parameters or figures that only its own method has
-        return False
-    one_by_one, at_once = states
-    return one_by_one.keys() == at_once.keys() and all(
-        np.allclose(array, at_once[name], rtol=1e-6, atol=1e-9)
-        for name, array in one_by_one.items()
-    )
 
 
 class Average(Aggregation):

@@ -182,7 +182,8 @@ class Method:
         if self.server is None:
             return "any"
         # Here, as lists of methods import this module.
-        from curvfed.strategies.base.aggregation import Aggregation, needs_only_mean
+        from curvfed.strategies.base.aggregation import Aggregation
+        from curvfed.strategies.base.mean_only import needs_only_mean
 
         half = half_class(self.server, "server", Aggregation, "not-an-aggregation")  # type: ignore[type-abstract]
         if half.summed_clients != "tried":
