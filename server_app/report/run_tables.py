@@ -12,11 +12,15 @@ from curvfed.server_app.report.page import Cell, Table, duration, number, percen
 from curvfed.strategies.base.figure import DETAIL
 from curvfed.strategies.base.figures import (
     BEST,
+    EXAMPLES,
     FIGURES,
     GLOBAL_ACCURACY,
     PERSONAL_ACCURACY,
+    STD,
     VALIDATION,
+    examples_text,
     find,
+    scored_text,
     words_of,
 )
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
@@ -26,9 +30,6 @@ from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 MOST_DROPPED = 100
 """Dropped replies that are listed."""
-
-STD = "_std"
-"""End of the name of the standard deviation of a figure, which shares the figure's cell."""
 
 SIZES = {
     "num_graphs": "graphs",
@@ -54,7 +55,8 @@ def headline(run: RunFiles) -> Table:
     if is_number(reached):
         count = 0 if tested is None else len(tested)
         interval = wilson(round(reached * count), count) if count else None
-        rows.append(_accuracy(words_of(GLOBAL_ACCURACY, figures), reached, interval))
+        words = f"{words_of(GLOBAL_ACCURACY, figures)}{_examples(GLOBAL_ACCURACY, figures)}"
+        rows.append(_accuracy(words, reached, interval))
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
     spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
@@ -62,8 +64,8 @@ def headline(run: RunFiles) -> Table:
     measured = clients - (figures.get("clients_left_out") or 0)
     if is_number(mean):
         interval = mean_interval(mean, spread, measured)
-        words = words_of(name, figures)
-        rows.append(_accuracy(f"{words}, mean of {measured} clients", mean, interval))
+        words = f"{words_of(name, figures)}, mean of {measured} clients{_examples(name, figures)}"
+        rows.append(_accuracy(words, mean, interval))
     if name in GUESSES:
         rows.append(_accuracy("a guess", GUESSES[name], None))
     trivial = TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
@@ -73,6 +75,12 @@ def headline(run: RunFiles) -> Table:
     if rows and is_number(score):
         rows.append(_accuracy(find(trivial).words, score, None))
     return Table("", [""], ["test score", "95% interval"], rows)
+
+
+def _examples(name: str, figures: Mapping[str, Any]) -> str:
+    """The number of test examples of a score, after a comma; "" if it is not known."""
+    number = figures.get(find(name).examples)
+    return f", {examples_text(number)}" if is_number(number) else ""
 
 
 def _accuracy(
@@ -99,7 +107,7 @@ def result_tables(run: RunFiles) -> list[Table]:
         heads = [f"{heads[0]}, fine-tuned"]
     heads += [f"Best validation: round {best.get('round')}"] if best else []
     skipped = {"status", "error", "error_key", "method", "dataset", "seed", "num_clients"}
-    skipped |= {"rounds", "round"}
+    skipped |= {"rounds", "round", *EXAMPLES}
     names = [name for name in columns[0] if name not in skipped and not name.endswith(STD)]
     order = list(FIGURES)
     names.sort(key=lambda name: order.index(name) if name in order else len(order))
@@ -123,12 +131,7 @@ def _figure_rows(
     """A row for each figure that any column has."""
     rows = []
     for name in names:
-        row = find(name)
-        spread = f"{name.removesuffix('_mean')}{STD}"
-        texts = [row.text(figures.get(name)) for figures in columns]
-        for place, figures in enumerate(columns):
-            if texts[place] and is_number(figures.get(spread)):
-                texts[place] += f" ± {row.text(figures[spread])}"
+        texts = [scored_text(name, figures, columns[0]) for figures in columns]
         if any(texts):
             rows.append(([words_of(name, columns[0])], [Cell(text or "–") for text in texts]))
     return rows

@@ -29,7 +29,15 @@ from curvfed.server_app.report.page import (
     markdown_page,
     number,
 )
-from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find
+from curvfed.strategies.base.figures import (
+    BEST,
+    FEW_TESTS,
+    GLOBAL_ACCURACY,
+    VALIDATION,
+    examples_text,
+    few_examples,
+    find,
+)
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 
@@ -111,6 +119,7 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         return row
     row["mean"] = float(np.mean(scores))  # type: ignore[arg-type]
     row["std"] = float(np.std(scores, ddof=1))  # type: ignore[arg-type]
+    row["examples"] = _examples(figure, runs)
     row["worst_decile"] = _mean([run.figure(WORST) for run in runs])
     row["start"] = _mean([run.first_of_rounds(START) for run in runs])
     trivial = TRIVIAL[figure]
@@ -126,6 +135,14 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         row["global_mean"] = float(np.mean(global_scores))  # type: ignore[arg-type]
         row["global_std"] = float(np.std(global_scores, ddof=1))  # type: ignore[arg-type]
     return row
+
+
+def _examples(figure: str, runs: Sequence[Run]) -> int | None:
+    """The smallest number of test examples of a score in a run; None if a run does not say it."""
+    name = find(figure.rpartition(".")[2]).examples
+    metrics = f"{BEST}.metrics" if figure.startswith(BEST) else "metrics"
+    numbers = [run.figure(f"{metrics}.{name}") for run in runs] if name else [None]
+    return None if None in numbers else int(min(numbers))  # type: ignore[type-var]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -190,6 +207,10 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
         names = _listed([row["method"] for row in below])
         level = f"{_trivial_words(rows)} ({100 * rows[0]['trivial']:.1f}%)"
         sentences.append(f"Below the trivial line, {level}: {names}.")
+    counts = [count for row in rows if (count := row.get("examples")) is not None]
+    number = min(counts, default=None)
+    if number is not None and number < FEW_TESTS:
+        sentences.append(f"The scores show little: {few_examples('score of a run', number)}.")
     return [*sentences, _about_the_best(rows, data)]
 
 
@@ -322,6 +343,9 @@ def _table(
     columns = [find(figure.rpartition(".")[2]).label]
     differences = [keys for keys in COLUMNS if any(keys[0] in row for row in scored)]
     columns += [COLUMNS[keys] for keys in differences]
+    counts = [row.get("examples") for row in scored]
+    if counts and None not in counts:
+        legend += f" A score is of {examples_text(min(counts))} in each run, or of more."
     shares = {"start": "start (%)"}
     if is_personal:
         shares["worst_decile"] = "worst tenth (%)"
