@@ -11,9 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from curvfed.strategies.base.figure import DETAIL
 from curvfed.strategies.base.figures import (
@@ -57,6 +55,12 @@ class _Output(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             return len(data)
+
+
+def open_console(**options: Any) -> Console:
+    """A console that prints texts as they are: labels, policies and paths may have brackets, which
+    rich takes for markup otherwise. Colours are those of `rich.text.Text`."""
+    return Console(markup=False, highlight=False, **options)
 
 
 @contextlib.contextmanager
@@ -137,8 +141,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
         if any(cells) and DETAIL not in find(name).levels and name not in EXAMPLES:
-            # Not as markup, which [data] and other brackets would be.
-            table.add_row(words_of(name, values[0]), *map(Text, cells))
+            table.add_row(words_of(name, values[0]), *cells)
     return table
 
 
@@ -163,5 +166,5 @@ def print_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     for column in table.columns:
         column.overflow = "fold"
     for row in rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)
+        table.add_row(*row)
+    open_console().print(table)

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.application import Pairs, completed_values
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.deployments.terminal import print_data, print_rows
+from curvfed.deployments.terminal import open_console, print_data, print_rows
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.checks import unread_keys
@@ -61,7 +59,7 @@ def check(
     secure sum it shows its groups, and for hull the size of a client's message.
     Exit status: 0 it can run, 2 it cannot.
     """
-    console = Console()
+    console = open_console()
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
@@ -79,7 +77,7 @@ def check(
     if unread := unread_keys(request.config):
         lines.append(f"{NOTE}{unread}")
     for line in lines:
-        console.print(escape(line), soft_wrap=True, highlight=False)
+        console.print(line, soft_wrap=True)
 
 
 def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
@@ -106,7 +104,7 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
             origin = "auto"
         # The type of a plain string says nothing, so its description is shown.
         values = allowed(field) if allowed(field) != "a string" else str(field.description)
-        cells = [key, escape(_toml(resolved[key])), origin, escape(values)]
+        cells = [key, _toml(resolved[key]), origin, values]
         table.add_row(*cells[: len(columns)], style="bold" if is_set else "")
     cells = ["num-supernodes", str(request.num_supernodes), "", "number of simulated clients"]
     table.add_row(*cells[: len(columns)])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as PrintedTable
 
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
@@ -307,7 +306,7 @@ def write_results(
         write_atomically(folder / f"comparison.{suffix}", text.encode())
     _print_table(table, console)
     for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", *sentences):
-        console.print(escape(line), highlight=False)
+        console.print(line)
     return int(len(scored) < len(rows))
 
 
@@ -372,11 +371,11 @@ def _print_table(table: Table, console: Console) -> None:
     printed = PrintedTable("method", *table.columns)
     printed.columns[0].no_wrap = True
     for (name, _), cells in table.rows:
-        printed.add_row(*map(escape, [name, *(cell.text for cell in cells)]))
+        printed.add_row(name, *(cell.text for cell in cells))
     console.print(printed)
     for (name, words), _ in table.rows:
         if words:
-            console.print(escape(f"{name}: {words}"), highlight=False)
+            console.print(f"{name}: {words}")
 
 
 def _line(
