@@ -20,6 +20,7 @@ from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
+from curvfed.strategies.client_failures import note_failure
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.holders import sums_by_name
@@ -279,13 +280,11 @@ def _answer(message: Message, context: Context) -> Message:
     except SafeError as error:
         reason = _note_error(error, header, partition, node_config)
     except Exception as error:
-        log.error(
-            "partition %d, %s of round %d failed\n%s",
-            partition,
-            header.phase,
-            header.round,
-            _places(error) if is_real(node_config) else "".join(traceback.format_exception(error)),
-        )
+        where = f"partition {partition}, {header.phase} of round {header.round}"
+        if is_real(node_config):
+            log.error("%s failed\n%s", where, _places(error))
+        else:
+            note_failure(error, where)
         if not is_real(node_config) and getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             # This disk is the server's: the run stops, and can be resumed once there is space.
             raise

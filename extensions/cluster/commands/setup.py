@@ -95,7 +95,7 @@ def init(
 
 
 INSTALL = """\
-each node's machine needs no repository: copy the two files that `make wheel` leaves in dist/, and there
+on each node's machine, beside the two files that `make wheel` leaves in dist/:
   python3 -m venv ~/curvfed-env
   ~/curvfed-env/bin/pip install --require-hashes -r requirements-node.txt
   . ~/curvfed-env/bin/activate"""
