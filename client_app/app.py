@@ -18,9 +18,9 @@ from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.data import class_names, has_small_class, statistics
+from curvfed.client_app.failures import note_failure
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_errors
-from curvfed.strategies.client_failures import note_failure
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.holders import sums_by_name

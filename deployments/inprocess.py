@@ -17,11 +17,11 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from curvfed.client_app.app import app as client_app
+from curvfed.client_app.failures import Failure, log_once, receive_failures
 from curvfed.client_app.node import SIMULATED
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.server_app.app import serve
 from curvfed.server_app.directory.run_directory import named
-from curvfed.strategies.client_failures import Failure, log_once, receive_failures
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.run_log import log_to_stdout

@@ -27,10 +27,10 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
+from curvfed.client_app.failures import Failure, receive_failures
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
 from curvfed.deployments.processes import SIGNALS, Line, Parcel, Worker, follow
 from curvfed.deployments.resources import usable_cores
-from curvfed.strategies.client_failures import Failure, receive_failures
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log, log_to_stdout
