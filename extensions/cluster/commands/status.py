@@ -57,8 +57,8 @@ def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
     Raises
     ------
     ClusterError
-        If for `limit` seconds no further node connects, nor takes a step of its start on this
-        machine, and none makes the checks of its start here.
+        If for `limit` seconds, or `CONNECT_TIME` with a node on this machine, no further node
+        connects nor takes a step of its start, and none makes the checks of its start here.
     """
     begin = time.monotonic()
     changed = begin
@@ -77,13 +77,19 @@ def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
         texts = [f"{name} {step or NOT_HERE}" for name, step in missing.items()]
         words = reason or "; ".join(texts) or "no other is registered"
         news = f"{connected} of {number} nodes are connected after {now - begin:.0f} s; {words}"
-        if now - changed >= limit and not is_starting:
+        is_here = any(missing.values())
+        if now - changed >= (max(limit, CONNECT_TIME) if is_here else limit) and not is_starting:
             raise ClusterError(news, key="not-connected")
         if now >= due:
             print(news, flush=True)
             due = now + NEWS
-        time.sleep(PAUSE if is_starting else max(0.0, min(PAUSE, limit - (now - changed))))
+        left = limit - (now - changed)
+        time.sleep(min(PAUSE, left) if left > 0 else PAUSE)
 
+
+CONNECT_TIME = 600.0
+"""Seconds that a SuperNode on this machine has to connect: its imports take minutes on a busy
+one."""
 
 NOT_HERE = "has not connected (its log has the reason)"
 """What is known of a node on another machine, or without a process on this one."""
