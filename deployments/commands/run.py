@@ -236,6 +236,7 @@ def environment(home: Path, address: str = "") -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_enable_metrics_collection": "0",  # nobody reads them, and workers crash in them
         "RAY_ADDRESS": address or "local",  # not a cluster that TMPDIR names
     }
     if not address:
