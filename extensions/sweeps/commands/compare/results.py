@@ -49,7 +49,8 @@ PRINTED = 200
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
-    " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival. Differences"
+    " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival: learning"
+    " rates, decays, and at most {budget} other configurations (budget). Differences"
     " have intervals of the paired t-test over the seeds, Bonferroni-corrected: with {level:.0%}"
     " those to the best method hold together, and with {level:.0%} the others."
     " Start: score of the model before the first round. Worst tenth: mean accuracy of the tenth of"
@@ -333,6 +334,7 @@ def _table(
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
+        budget=comparison.numbers["budget"],
         tried=f"{least}" if least == most else f"{least} to {most}",
         chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
         when="at the round of best validation" if is_personal else "after the last round",
