@@ -97,7 +97,8 @@ class OneShotRun(Run):
             clients = able
             client_groups = self._groups(cohort, able)
         if text := half.describe(max(map(len, client_groups))):
-            log.info("%d sums; %s", len(client_groups), text)
+            number = len(client_groups)
+            log.info("%d secure sum%s; %s", number, "" if number == 1 else "s", text)
         if half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None

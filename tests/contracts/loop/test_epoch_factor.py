@@ -58,7 +58,10 @@ def test_flower_drops_pairs_with_spaces_and_the_run_says_how_to_write_them(monke
     assert (settings["method"], settings["dataset"]) == ("hyperfed", "digits")
 
 
-@pytest.mark.parametrize(("keys", "line"), [({"seed": 3}, "seed=3"), ({}, "none")])
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [({"seed": 3}, "seed=3"), ({}, "none"), ({"method": "discriminant"}, "method=discriminant")],
+)
 def test_a_run_says_which_keys_differ_from_the_defaults(keys, line, tmp_path, monkeypatch, caplog):
     def stop(config, grid, directory):
         raise ConfigError("stop here", key="stop")
