@@ -26,7 +26,15 @@ from curvfed.strategies.config.run_config import (
     plain,
     resolve_defaults,
 )
-from curvfed.strategies.methods import METHODS, Listed, file_of, files, foreign_methods, listed
+from curvfed.strategies.methods import (
+    METHODS,
+    Listed,
+    aggregation_rows,
+    file_of,
+    files,
+    foreign_methods,
+    listed,
+)
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.plugins import absent_hint
 from curvfed.tasks.registry import catalogue, source_of
@@ -159,6 +167,15 @@ def methods(
             ("method", "what it is", "tasks"),
             [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()],
         )
+        return
+    if name in aggregation_rows():
+        rule = aggregation_rows()[name]
+        print_rows(
+            (name, rule.summary),
+            [("what it is", f"an aggregation of the server: aggregation={name} with a method")],
+        )
+        if keys := list(keys_of(rule)):
+            print_rows(("key", "default", "allowed", "what it is"), keys)
         return
     if name not in METHODS:
         hint = did_you_mean(name, METHODS, "`curvfed methods`")

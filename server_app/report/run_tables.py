@@ -80,7 +80,7 @@ def headline(run: RunFiles) -> Table:
 
 def _examples(name: str, figures: Mapping[str, Any]) -> str:
     """The number of test examples of a score, after a comma; "" if it is not known."""
-    number = figures.get(find(name).examples)
+    number: Any = figures.get(find(name).examples)
     return f", {examples_text(number)}" if is_number(number) else ""
 
 

@@ -74,14 +74,17 @@ def _check_flower(config: RunConfig) -> None:
 def unread_keys(config: RunConfig) -> str:
     """The changed keys that the run does not read, with the methods that read them; "" for none."""
     texts = []
+    is_of_aggregations = True
     for key, value in config.unread.items():
         names = ", ".join(readers(key)) or "methods with rounds"
+        is_of_aggregations = is_of_aggregations and names.startswith("aggregation = ")
         texts.append(f"{key} = {json.dumps(value, ensure_ascii=False)} is a key of {names}")
     if not texts:
         return ""
+    part = "aggregation" if is_of_aggregations else "method"
     return (
-        f"{'; '.join(texts)}: method = {config.method} does not read it and trains as without it;"
-        " remove it, or choose a method that reads it"
+        f"{'; '.join(texts)}: {part} = {config[part]} does not read it and trains as without it;"
+        f" remove it, or choose {'an' if is_of_aggregations else 'a'} {part} that reads it"
     )
 
 

@@ -142,7 +142,8 @@ def _examples(figure: str, runs: Sequence[Run]) -> int | None:
     name = find(figure.rpartition(".")[2]).examples
     metrics = f"{BEST}.metrics" if figure.startswith(BEST) else "metrics"
     numbers = [run.figure(f"{metrics}.{name}") for run in runs] if name else [None]
-    return None if None in numbers else int(min(numbers))  # type: ignore[type-var]
+    known = [number for number in numbers if number is not None]
+    return int(min(known)) if len(known) == len(numbers) else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -344,8 +345,8 @@ def _table(
     columns = [find(figure.rpartition(".")[2]).label]
     differences = [keys for keys in COLUMNS if any(keys[0] in row for row in scored)]
     columns += [COLUMNS[keys] for keys in differences]
-    counts = [row.get("examples") for row in scored]
-    if counts and None not in counts:
+    counts = [count for row in scored if (count := row.get("examples")) is not None]
+    if counts:
         legend += f" A score is of {examples_text(min(counts))} in each run, or of more."
     shares = {"start": "start (%)"}
     if is_personal:
