@@ -31,6 +31,7 @@ import torch
 from benchmarks import TESTS
 from benchmarks.measure import Call, Pair, Place, Row
 from benchmarks.page import COLUMNS, cells, describe_machine, figures_of, machine, table_lines
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.config.device import devices
 from curvfed.tasks.stored_files import write_atomically
 
@@ -288,7 +289,7 @@ def _runs(place: Place) -> Cells:
         with tempfile.TemporaryDirectory() as folder:
             named = {"results-dir": folder, "run-name": "run", "device": device}
             run = simulate(settings | named, 10)
-            summary = json.loads((run / "summary.json").read_text())
+            summary = RunFiles(run).summary
             seconds = _later_seconds(rounds_of(run))
         scores = [summary["global_accuracy"], summary["personal_accuracy_mean"]]
         what = f"{settings['method']}, {settings['dataset']}, {settings['num-rounds']} rounds"

@@ -71,9 +71,8 @@ def adapt(
     is_part = is_own(run, data)
     num_partitions = next(iter(run.clients.values())).num_partitions
     _check_number(run, number, num_partitions if is_part else None, data)
-    config = parse(
-        flatten(run.config) | {"results-dir": str(out.absolute().parent), "run-name": out.name}
-    )
+    own_place = {"results-dir": str(out.absolute().parent), "run-name": out.name}
+    config = parse(flatten(run.config) | own_place)
     if is_part:
         node = Node(partition=number, num_partitions=num_partitions, device="auto")
     else:

@@ -95,7 +95,8 @@ def follow(parent: int) -> None:
 def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """The environment of Flower's programs: that of this process, and further variables."""
     # These programs find each other by PATH, and this Python environment may not be activated.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    programs = str(Path(sys.executable).parent)
+    path = os.pathsep.join([programs, os.environ.get("PATH", os.defpath)])
     # Otherwise they reach a SuperLink on this machine through the proxy. gRPC ignores the first
     # variable.
     hosts = [os.environ.get(name) for name in NO_PROXIES]
@@ -332,4 +333,6 @@ class Worker:
             code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
         except ChildProcessError:  # this program does not keep the status of its children
             return "status unknown"
-        return signal.Signals(-code).name if code < 0 else f"status {code}"
+        if code < 0:
+            return signal.Signals(-code).name
+        return f"status {code}"

@@ -201,8 +201,8 @@ def simulate(
     settings = read_keywords(keys | names | {"dataset": source})
     clients = None if data is None else client_list(data)
     default = NUM_SUPERNODES if clients is None else len(clients)
-    given = default if num_supernodes is None else num_supernodes
-    number = pop_supernodes({"num-supernodes": given}, default)
+    count = default if num_supernodes is None else num_supernodes
+    number = pop_supernodes({"num-supernodes": count}, default)
     if clients is not None and number != len(clients):
         raise UsageError(
             f"num-supernodes is {number}; data has {len(clients)} clients", key="num-supernodes"

@@ -105,7 +105,9 @@ def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
         if not (folder / "cpu.max").exists():
             folder = groups
         quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-        return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+        if quota == "max":
+            return cores
+        return max(1, min(cores, int(quota) // int(period)))
     except (OSError, ValueError):  # another system, or no limit
         return cores
 

@@ -1,6 +1,5 @@
 """The directory of a run by Flower: chosen before the run, and read at its end."""
 
-import contextlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -60,16 +59,19 @@ class ExpectedSummary:
     def __init__(self, config: Mapping[str, Value]) -> None:
         # The app writes to the default folder if it cannot write to results-dir.
         folders = [Path(str(config["results-dir"])), home() / "results"]
-        places = [folder / str(config["run-name"]) / "summary.json" for folder in folders]
-        self.directory = places[0].parent
-        self._before = {path: _file_state(path) for path in places}
+        runs = [folder / str(config["run-name"]) for folder in folders]
+        self.directory = runs[0]
+        self._before = {run: _file_state(run / "summary.json") for run in runs}
 
     def read(self) -> tuple[Path, dict[str, Any]]:
         """The run directory, and the summary of this run; empty without one."""
-        for path, before in self._before.items():
-            if _file_state(path) not in (None, before):
-                with contextlib.suppress(ValueError):  # incomplete
-                    return path.parent, json.loads(path.read_text(encoding="utf-8"))
+        from curvfed.server_app.directory.run_files import RunFiles  # its import takes a while
+
+        for run, before in self._before.items():
+            if _file_state(run / "summary.json") not in (None, before):
+                summary = RunFiles(run).summary
+                if summary:
+                    return run, summary
         return self.directory, {}
 
     def report(

@@ -5,7 +5,6 @@ Runs of one process take turns: they share torch's settings, Flower's identity a
 
 import contextlib
 import html
-import json
 import os
 import threading
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import torch
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.resources import check_working_folder
 from curvfed.server_app.directory import TABLES, TEXTS
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import read_settings
 from curvfed.tasks import plugins
@@ -124,8 +124,7 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The content of `summary.json`: status, figures and versions; empty before the end."""
-        path = self.path / "summary.json"
-        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+        return RunFiles(self.path).summary
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -105,8 +105,8 @@ class WorkerGrid(InProcessGrid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Let the nodes work, and return the replies that are there; without any, wait a while."""
-        wanted = list(message_ids)
-        for message_id in wanted:
+        awaited_ids = list(message_ids)
+        for message_id in awaited_ids:
             if message_id in self._waiting:
                 self._hand_out(message_id)
         lines = {worker.line.socket: worker for worker in self._workers if worker.sent}
@@ -114,7 +114,9 @@ class WorkerGrid(InProcessGrid):
         replies = [self._collect(lines[end]) for end in ready]
         # A reply that comes too late is no longer wanted.
         return [
-            reply for reply in replies if reply and reply.metadata.reply_to_message_id in wanted
+            reply
+            for reply in replies
+            if reply and reply.metadata.reply_to_message_id in awaited_ids
         ]
 
     def close(self) -> None:
@@ -170,8 +172,8 @@ class WorkerGrid(InProcessGrid):
             "worker process %d has ended (%s), usually for lack of memory", worker.process, cause
         )
         nodes = [node for node, home in self._homes.items() if home is worker]
-        others = itertools.cycle(self._workers)
-        self._homes |= {node: next(others) for node in nodes}
+        workers_in_turn = itertools.cycle(self._workers)
+        self._homes |= {node: next(workers_in_turn) for node in nodes}
         self._waiting = worker.sent | self._waiting
         log.warning("its %d clients are set up anew in the other workers", len(nodes))
 

@@ -1,4 +1,5 @@
-"""Write `docs/commands.md`: what `--help` says of every command, by Typer's own writer.
+"""Write `docs/commands.md` and a page for each command in `docs/commands`: what `--help` says, by
+Typer's own writer.
 
 make reference
 """
@@ -7,36 +8,56 @@ import html
 import re
 from pathlib import Path
 
+import click
 from typer.cli import get_docs_for_click
 from typer.main import get_command
 
-PAGE = Path(__file__).parent / "commands.md"
+from curvfed.deployments.commands.command import app
+
+LIST = Path(__file__).parent / "commands.md"
+PAGES = Path(__file__).parent / "commands"
 HEAD = """\
 # Commands
 
-Every command with its options, as `--help` shows them. `make reference` writes this page.
+`curvfed COMMAND --help` shows the same in the terminal. `make reference` writes these pages.
+
+| command | what it does |
+| --- | --- |
 """
 COMPLETION = re.compile(r"^\* `--(?:help|install-completion|show-completion)`.*\n", re.MULTILINE)
 PANEL = re.compile(r"<span[^>]*>([^<]*)</span>")
 EXAMPLES = re.compile(r"(?:^curvfed .*\n)+", re.MULTILINE)
 
 
-def page() -> str:
-    """The text of the page: a heading for each command, its examples in blocks."""
-    import click
+def text_of(name: str, command: click.Command, context: click.Context) -> str:
+    """The text of a command's page, its examples in blocks."""
+    text = get_docs_for_click(obj=command, ctx=context, name=name)
+    text = html.unescape(COMPLETION.sub("", PANEL.sub(r"**\1**", text)))
+    return EXAMPLES.sub(lambda match: f"```sh\n{match[0]}```\n", text).strip() + "\n"
 
-    from curvfed.deployments.commands.command import app
 
-    command = get_command(app)
-    text = get_docs_for_click(
-        obj=command, ctx=click.Context(command, info_name="curvfed"), name="curvfed"
-    )
-    text = PANEL.sub(r"**\1**", text)
-    body = html.unescape(COMPLETION.sub("", text.partition("**Commands**")[2]))
-    body = body[body.index("## `curvfed") :]
-    return HEAD + "\n" + EXAMPLES.sub(lambda match: f"```sh\n{match[0]}```\n", body).strip() + "\n"
+def pages() -> dict[Path, str]:
+    """The list of commands and the page of each, by path."""
+    group = get_command(app)
+    assert isinstance(group, click.Group)
+    context = click.Context(group, info_name="curvfed")
+    made: dict[Path, str] = {}
+    lines = []
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        made[PAGES / f"{name}.md"] = text_of(f"curvfed {name}", command, context)
+        summary = command.get_short_help_str(limit=200)
+        lines.append(f"| [`curvfed {name}`](commands/{name}.md) | {summary} |")
+    return {LIST: HEAD + "\n".join(lines) + "\n", **made}
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    print(PAGE)
+    made = pages()
+    for path in PAGES.glob("*.md"):
+        if path not in made:
+            path.unlink()
+    PAGES.mkdir(exist_ok=True)
+    for path, text in made.items():
+        path.write_text(text, encoding="utf-8")
+    print(LIST, PAGES)

@@ -5,10 +5,12 @@ JSON file of `docs/measured` without its ending, PATH the keys that lead to a va
 between, and FORM one of `FORMS`. In a list a key is the name of an entry. In {FILE#WORDS#quote},
 FILE is any text file of the repository, and the words must be in it. A form of `QUESTIONS` writes
 the difference of a method's scores to those of another, with an interval that is corrected for all
-rows of its column. `measured/claims.md` lists
-every sentence and row with a figure, the command that makes its result, and the result.
+rows of its column. `measured/claims.csv` lists every sentence and row with a figure, the command
+that makes its result, and the result.
 """
 
+import csv
+import io
 import json
 import re
 import sys
@@ -28,7 +30,7 @@ TEMPLATES = DOCS / "templates"
 PAGES = {"README.md.in": ROOT / "README.md", "findings.md.in": DOCS / "findings.md"}
 """By template, the page that is made from it."""
 
-CLAIMS = MEASURED / "claims.md"
+CLAIMS = MEASURED / "claims.csv"
 HIERARCHIES = "hierarchies"
 """The result with a table of hierarchies."""
 
@@ -40,14 +42,6 @@ SENTENCE_END = re.compile(r"(?<=[.?!:;])(?:\*\*)?\s+(?=[A-Z*`\[])")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 NAMES = ("method", "hierarchy", "name", "what")
 """Keys of the name of an entry of a list."""
-
-ABOUT = """\
-# What the figures rest on
-
-Every sentence and row of a table of [README](../../README.md) and [findings](../findings.md) that has a measured
-figure, the command that makes its result, and the committed result from which the figure is read.
-`python docs/make_pages.py` writes the three pages from `docs/templates`.
-"""
 
 
 def figure(file: str, path: str, form: str) -> str:
@@ -265,21 +259,19 @@ def command_of(file: str) -> str:
     return command.format(name=name)
 
 
-def claims_page() -> str:
-    """The page of all claims."""
-    lines = [ABOUT]
+def claims_table() -> str:
+    """The table of all claims, as CSV."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(["page", "sentence or row", "command", "result"])
     for name, page in PAGES.items():
-        heads = "| sentence or row | command | result |"
-        lines += [f"## {page.name}", "", heads, "| --- | --- | --- |"]
         template = (TEMPLATES / name).read_text(encoding="utf-8")
         number = compared(template)
         for claim in claims(template, page.name):
             words = LINK.sub(r"\1", rendered(claim.text, number)).strip("| ").replace("|", "·")
-            commands = dict.fromkeys(f"`{command_of(file)}`" for file in claim.files)
-            results = ", ".join(f"`{file}`" for file in claim.files)
-            lines.append(f"| {words} | {', '.join(commands)} | {results} |")
-        lines.append("")
-    return "\n".join(lines)
+            commands = dict.fromkeys(command_of(file) for file in claim.files)
+            writer.writerow([page.name, words, "; ".join(commands), "; ".join(claim.files)])
+    return table.getvalue()
 
 
 def pages() -> dict[Path, str]:
@@ -288,7 +280,7 @@ def pages() -> dict[Path, str]:
     for name, page in PAGES.items():
         template = (TEMPLATES / name).read_text(encoding="utf-8")
         texts[page] = rendered(template, compared(template))
-    return {**texts, CLAIMS: claims_page()}
+    return {**texts, CLAIMS: claims_table()}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Write what follows from the methods' files, the keys and the readers: `docs/configuration.md`,
-`docs/figures.md`, `docs/files.md`, and the defaults in `pyproject.toml`.
+"""Write what follows from the keys, the figures and the readers: `docs/configuration.md`, pages in
+`docs/reference`, and the defaults in `pyproject.toml`.
 
 make reference
 """
@@ -11,16 +11,17 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
-FIGURES_PAGE = ROOT / "docs" / "figures.md"
-FILES_PAGE = ROOT / "docs" / "files.md"
+REFERENCE = ROOT / "docs" / "reference"
+KEYS_PAGE = REFERENCE / "keys.md"
+TABLES_PAGE = REFERENCE / "tables.md"
+FIGURES_PAGE = REFERENCE / "figures.md"
+FILES_PAGE = REFERENCE / "files.md"
 SECTION = "tool.flwr.app.config"
 
 HEAD = """\
 # Configuration
 
-Every key of the run configuration. This page is made by `make reference` from `strategies/config/run_config.py`.
-
-The same keys work everywhere:
+A run is configured by keys, with the same names everywhere:
 
 ```sh
 flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # strings in quotes, no space at the =
@@ -58,25 +59,85 @@ def chosen(key: str) -> str:
     )
 
 
-TOLD = ("local-epochs", "fine-tune-epochs", "weights")
+ENDED = ("local-epochs", "fine-tune-epochs", "weights")
 """Keys whose meaning ends with what methods choose of them."""
 
 
-def page() -> str:
-    """The text of the page: one table for the keys of every run, one for each part with keys of its
-    own."""
+KEYS_HEAD = """\
+# Keys of every run
+
+`make reference` writes this page from the code. [Configuration](../configuration.md) has the other keys.
+"""
+
+TABLES_HEAD = """\
+# Keys by subject
+
+Keys of images, points, secure sums, privacy, aggregations and trackers. `make reference` writes this page from the code.
+"""
+
+
+def key_rows(table: str) -> list[str]:
+    """The rows of the keys in a table, "" for those outside any table."""
     from curvfed.strategies.config.parse import all_fields, allowed
 
-    sections: dict[str, list[str]] = {}
+    rows = []
     for key, field in all_fields():
-        shown = _default(field)
-        meaning = f"{field.description}: {chosen(key)}" if key in TOLD else field.description or ""
-        cells = (f"`{key}`", f"`{shown}`", allowed(field), meaning)
-        sections.setdefault(key.rpartition(".")[0], []).append(_row(*cells))
-    parts = [HEAD]
-    for name, rows in sections.items():
-        title = [f"## `{name}`", ""] if name else []
-        parts.append("\n".join([*title, *TABLE, *rows]) + "\n")
+        if key.rpartition(".")[0] != table:
+            continue
+        meaning = field.description or ""
+        if key in ENDED:
+            meaning = f"{meaning}: {chosen(key)}"
+        rows.append(_row(f"`{key}`", f"`{_default(field)}`", allowed(field), meaning))
+    return rows
+
+
+def tables_of_methods() -> dict[str, str]:
+    """The page of each table of keys that belongs to a method."""
+    from curvfed.strategies.base.keys import kebab
+    from curvfed.strategies.methods import METHODS, file_of, files
+
+    pages: dict[str, str] = {}
+    for name in METHODS:
+        file = file_of(name)
+        if file not in files():
+            continue
+        for table in METHODS[name].keys:
+            if table.startswith(kebab(file)) or kebab(file).startswith(table):
+                pages[table] = kebab(file)
+    return pages
+
+
+def tables_by_subject() -> list[str]:
+    """The tables of keys that belong to no method."""
+    from curvfed.strategies.config.parse import all_fields
+
+    tables = dict.fromkeys(key.rpartition(".")[0] for key, _ in all_fields())
+    return [table for table in tables if table and table not in tables_of_methods()]
+
+
+def page() -> str:
+    """The text of the page on configuration: how keys are given, and where each is explained."""
+    lines = ["| keys | explained in |", "| --- | --- |"]
+    lines.append(
+        "| `method`, `dataset`, `num-rounds`, … | [keys of every run](reference/keys.md) |"
+    )
+    for table in tables_by_subject():
+        lines.append(f"| `{table}.*` | [keys by subject](reference/tables.md#{table}) |")
+    for table, name in tables_of_methods().items():
+        lines.append(f"| `{table}.*` | [{name}](methods/{name}.md#keys) |")
+    return HEAD + "\n" + "\n".join(lines) + "\n"
+
+
+def keys_page() -> str:
+    """The text of the page with the keys of every run."""
+    return "\n".join([KEYS_HEAD, *TABLE, *key_rows("")]) + "\n"
+
+
+def tables_page() -> str:
+    """The text of the page with the tables of keys that belong to no method."""
+    parts = [TABLES_HEAD]
+    for table in tables_by_subject():
+        parts.append("\n".join([f"## `{table}`", "", *TABLE, *key_rows(table)]) + "\n")
     return "\n".join(parts)
 
 
@@ -84,7 +145,7 @@ FIGURES_HEAD = """\
 # Figures
 
 What a run measures. This page is made by `make reference` from `strategies/base/figures.py`. Files have fractions, bytes and seconds; the unit is
-that of tables and pages. A reply with a value out of the range is dropped. [The run directory](running.md#the-run-directory)
+that of tables and pages. A reply with a value out of the range is dropped. [The run directory](../running.md#the-run-directory)
 explains the scores.
 
 | figure | meaning | unit | range | better | where |
@@ -126,7 +187,7 @@ FILES_HEAD = """\
 # Files
 
 Which files and folders are data sets. This page is made by `make reference` from the readers; `curvfed check` says how a
-path is read. [Data](data.md) describes each kind.
+path is read. [Data](../data.md) describes each kind.
 
 ## Read
 
@@ -146,8 +207,8 @@ Such a file or folder is refused before a run is made, with these words. PATH is
 
 def files_page() -> str:
     """The text of the page of files: what the readers take, and what they refuse with advice."""
+    from curvfed.extensions.formats.foreign import FOREIGN, FOREIGN_FOLDERS, PFLLIB
     from curvfed.extensions.links.foreign import FILES, FOLDERS, NETWORKS
-    from curvfed.tasks.foreign import FOREIGN, FOREIGN_FOLDERS, PFLLIB
     from curvfed.tasks.registry import catalogue
 
     own = [(origin, task) for name, task, origin in catalogue() if name == "a path"]
@@ -197,7 +258,13 @@ def project() -> str:
 
 
 if __name__ == "__main__":
-    pages = {PAGE: page(), FIGURES_PAGE: figures_page(), FILES_PAGE: files_page()}
+    pages = {
+        PAGE: page(),
+        KEYS_PAGE: keys_page(),
+        TABLES_PAGE: tables_page(),
+        FIGURES_PAGE: figures_page(),
+        FILES_PAGE: files_page(),
+    }
     for path, content in {**pages, PROJECT: project()}.items():
         path.write_text(content, encoding="utf-8")
         print(path)

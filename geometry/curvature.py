@@ -77,8 +77,8 @@ def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.nda
     """Number of common neighbours of the ends of every edge."""
     from scipy.sparse import csr_array, vstack
 
-    ones = np.ones(source.size, dtype=np.int64)
-    adjacency = csr_array((ones, (source, target)), shape=(num_nodes, num_nodes))
+    entries = np.ones(source.size, dtype=np.int64)
+    adjacency = csr_array((entries, (source, target)), shape=(num_nodes, num_nodes))
     # By blocks of rows: A·A of a graph with hubs is nearly dense, with few entries on edges.
     blocks = []
     for start in range(0, num_nodes, _ROWS):
@@ -274,7 +274,8 @@ def _neighbourhoods(
         (np.ones(neighbours.size, dtype=bool), neighbours, first), shape=(num_nodes, num_nodes)
     )
     # By blocks: a sparse product for every node would take longer than all the transport.
-    cuts = np.flatnonzero(np.diff(degree[nodes].cumsum() * num_nodes // _ENTRIES)) + 1
+    block_numbers = degree[nodes].cumsum() * num_nodes // _ENTRIES
+    cuts = np.flatnonzero(np.diff(block_numbers)) + 1
     for block in np.split(nodes, cuts) if nodes.size else []:
         sources = np.concatenate([neighbours[first[x] : first[x + 1]] for x in block])
         rows = adjacency[sources]

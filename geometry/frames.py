@@ -99,8 +99,8 @@ class Hyperboloid:
         turned = ratio * unit_steps
         along = (space * turned).sum(-1, keepdim=True)
         moved = torch.addcmul(turned, cosh + along / (time + 1), space)
-        within = moved * (math.sinh(reach) / root(squared(moved))).clamp(max=1)
-        return self.of_unit_space(within).to(rows.dtype)
+        bounded = moved * (math.sinh(reach) / root(squared(moved))).clamp(max=1)
+        return self.of_unit_space(bounded).to(rows.dtype)
 
     def offset(self, rows: Tensor, ends: Tensor) -> Tensor:
         """Lorentz coordinates (..., d+1) of `ends` at curvature −1 where the frames of `rows` are
@@ -112,7 +112,8 @@ class Hyperboloid:
         along = (space * target).sum(-1, keepdim=True)
         back = torch.addcmul(target, along / (time + 1) - target_time, space)
         square = squared(back)
-        return torch.cat([square / ((square + 1).sqrt() + 1), back], dim=-1).to(rows.dtype)
+        above = square / ((square + 1).sqrt() + 1)
+        return torch.cat([above, back], dim=-1).to(rows.dtype)
 
     def log(self, rows: Tensor, ends: Tensor) -> Tensor:
         """The steps (..., d) in the frames of `rows` that lead to `ends`; the inverse of `move`."""

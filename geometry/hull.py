@@ -72,7 +72,10 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
         return np.arange(len(disc))
     klein = to_klein(disc)
     lower, upper = _chains(klein)
-    corners = np.concatenate([lower[:-1], upper[:-1]]) if lower.size > 1 else lower
+    if lower.size > 1:
+        corners = np.concatenate([lower[:-1], upper[:-1]])
+    else:
+        corners = lower
     if corners.size > 2:
         rounding = _ROUNDING * float(np.abs(klein[corners]).max())
 

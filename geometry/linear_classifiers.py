@@ -83,11 +83,10 @@ class LinearClassifier(ABC):
         """Labels (n,): by the sign of the score for two classes, else the most probable class, or
         the first of these."""
         scores = self._scores(checked_points(X, self.curvature))
-        winners = (
-            (scores[0] > 0).astype(np.intp)
-            if len(scores) == 1
-            else self._logs(scores).argmax(axis=0)
-        )
+        if len(scores) == 1:
+            winners = (scores[0] > 0).astype(np.intp)
+        else:
+            winners = self._logs(scores).argmax(axis=0)
         return self.classes_[winners]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -218,7 +217,9 @@ class Log0Logistic(LinearClassifier):
         return self.normals_ @ self._features(points).T + self.intercepts_[:, None]
 
     def _logs(self, scores: Floats) -> Floats:
-        return np.concatenate([np.zeros_like(scores), scores]) if len(scores) == 1 else scores
+        if len(scores) == 1:
+            return np.concatenate([np.zeros_like(scores), scores])
+        return scores
 
     def _features(self, points: Floats) -> Floats:
         return poincare.log0(torch.from_numpy(points), self.curvature).numpy()
@@ -251,7 +252,8 @@ class QuadraticLogistic(Log0Logistic):
     def _features(self, points: Floats) -> Floats:
         tangents = super()._features(points)
         u, v = tangents.T
-        return np.concatenate([tangents, np.stack([u * u, u * v, v * v], axis=1)], axis=1)
+        products = np.stack([u * u, u * v, v * v], axis=1)
+        return np.concatenate([tangents, products], axis=1)
 
 
 GRID = tuple(10.0**power for power in range(-2, 6))

@@ -59,7 +59,8 @@ def minimise(function: Function, start: Floats, tolerance: Floats) -> Floats:
 
         rise = np.einsum("bd,bd->b", ahead[1], direction)
         bend = np.einsum("bd,bde,be->b", direction, ahead[2], direction)
-        lower = ahead[0] <= value + _ARMIJO * length * slope + _NOISE * np.abs(value)
+        bound = value + _ARMIJO * length * slope + _NOISE * np.abs(value)
+        lower = ahead[0] <= bound
         better = going & lower & (rise <= -_SLOPE * slope)
         root = length - np.divide(rise, bend, out=np.full_like(rise, np.inf), where=bend > 0)
         shorter = np.where((root > 0) & (root < length), root, length / 2)
@@ -117,8 +118,10 @@ def fit_platt(scores: Floats, positive: Booleans) -> Floats:
         gradient = (rows @ residual[..., None])[..., 0]
         return entropy.sum(axis=1), gradient, (rows * curvature[:, None]) @ rows.mT
 
-    start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
-    minimum = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
+    log_odds = np.log((below + 1) / (above + 1))
+    start = np.concatenate([np.zeros(above.shape), log_odds], axis=1)
+    tolerances = np.full(len(scores), _TOLERANCE * scores.shape[1])
+    minimum = minimise(cross_entropy, start, tolerances)
     return minimum / np.concatenate([unit, np.ones_like(unit)], axis=1)
 
 
@@ -187,7 +190,8 @@ def soft_margin(products: Floats, cost: float) -> Floats:
 
     def squared_hinge(normals: Floats) -> tuple[Floats, Floats, Floats]:
         slack = np.maximum(1 - (normals[:, None] @ products)[:, 0], 0)
-        value = 0.5 * np.square(normals).sum(axis=1) + (cost * slack * slack).sum(axis=1)
+        penalty = (cost * slack * slack).sum(axis=1)
+        value = 0.5 * np.square(normals).sum(axis=1) + penalty
         gradient = normals - 2 * (products @ (cost * slack)[..., None])[..., 0]
         # The Hessian is discontinuous where a slack becomes 0; any value between its limits will
         # do.
@@ -226,7 +230,8 @@ def hard_margin(products: Floats) -> Floats:
     if longest == 0:
         raise NotSeparableError("the classes cannot be separated: a vector of length 0")
     vectors = products / longest
-    chosen = [int(np.argmin(np.square(vectors).sum(axis=1)))]
+    squared_lengths = np.square(vectors).sum(axis=1)
+    chosen = [int(np.argmin(squared_lengths))]
     weights = np.ones(1)
     nearest = vectors[chosen[0]]
     while True:
@@ -255,18 +260,16 @@ def _inside(vectors: Floats, chosen: list[int], weights: Floats) -> tuple[list[i
     while True:
         first, *remaining = vectors[chosen]
         # Least squares, because an added vector may be dependent up to rounding.
-        shares = (
-            np.linalg.lstsq((np.array(remaining) - first).T, -first, rcond=None)[0]
-            if remaining
-            else np.empty(0)
-        )
+        if remaining:
+            shares = np.linalg.lstsq((np.array(remaining) - first).T, -first, rcond=None)[0]
+        else:
+            shares = np.empty(0)
         affine = np.append(1 - shares.sum(), shares)
         if (affine > 0).all():
             return chosen, affine
         falling = affine <= 0
-        reach = weights[falling] / np.maximum(
-            weights[falling] - affine[falling], np.finfo(np.float64).tiny
-        )
+        drop = np.maximum(weights[falling] - affine[falling], np.finfo(np.float64).tiny)
+        reach = weights[falling] / drop
         weights = weights + reach.min() * (affine - weights)
         weights[np.flatnonzero(falling)[np.argmin(reach)]] = 0
         remain = weights > 0

@@ -279,9 +279,8 @@ class _ActiveSet:
             ahead = self._gradient(point)
             # pᵀGp − wᵀGw as a product, because the values may agree in all digits.
             change = float((point - weights) @ ((ahead - level) + (gradient - level)))
-            rounding = _EPS * float(
-                (np.abs(point - weights) @ self.length) * (weights @ self.length)
-            )
+            moved_length = np.abs(point - weights) @ self.length
+            rounding = _EPS * float(moved_length * (weights @ self.length))
             if change < min(best, -rounding):
                 best = change
                 accepted = (point, ahead)
@@ -316,12 +315,10 @@ class _ActiveSet:
         def clipped(t: float) -> Floats:
             return np.clip(point - t * ease, lower, upper)
 
-        knots: list[float] = np.sort(
-            np.concatenate([(point - upper) / ease, (point - lower) / ease])
-        ).tolist()
-        last = min(
-            bisect_left(knots, True, key=lambda t: bool(clipped(t).sum() <= 1)), len(knots) - 1
-        )
+        crossings = np.concatenate([(point - upper) / ease, (point - lower) / ease])
+        knots: list[float] = np.sort(crossings).tolist()
+        first_feasible = bisect_left(knots, True, key=lambda t: bool(clipped(t).sum() <= 1))
+        last = min(first_feasible, len(knots) - 1)
         # Between these two the sum falls from above 1 to at most 1, on a straight line, as do all
         # entries.
         above = clipped(knots[max(last - 1, 0)])
@@ -337,7 +334,8 @@ def _corner(gradient: Floats, lower: Floats, upper: Floats) -> Floats:
     order = np.argsort(gradient, kind="stable")
     room = (upper - lower)[order]
     corner = lower.copy()
-    corner[order] += np.clip(1 - lower.sum() - (np.cumsum(room) - room), 0, room)
+    room_before = np.cumsum(room) - room
+    corner[order] += np.clip(1 - lower.sum() - room_before, 0, room)
     return corner
 
 

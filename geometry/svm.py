@@ -98,9 +98,8 @@ class OneVsRest(Estimator, LinearClassifier):
         signed = np.where(sides, 1, -1)[:, None, None] * features
 
         def train() -> None:
-            normals = margins(signed.reshape(-1, *signed.shape[2:]), self.C).reshape(
-                features.shape[:-1]
-            )
+            problems = signed.reshape(-1, *signed.shape[2:])
+            normals = margins(problems, self.C).reshape(features.shape[:-1])
             scores = (normals[..., None, :] @ features)[..., 0, :]
             right = np.count_nonzero((scores > 0) == sides[:, None], axis=-1)
             best = np.arange(len(sides)), right.argmax(axis=-1)
@@ -115,7 +114,9 @@ class OneVsRest(Estimator, LinearClassifier):
 
     def _logs(self, scores: Floats) -> Floats:
         logs = log_platt(scores, self.platt_)
-        return np.concatenate([log_platt(scores, -self.platt_), logs]) if len(logs) == 1 else logs
+        if len(logs) == 1:
+            return np.concatenate([log_platt(scores, -self.platt_), logs])
+        return logs
 
     @abstractmethod
     def _candidates(self, points: Floats, sides: Booleans) -> Floats:
@@ -193,9 +194,8 @@ class PoincareSVM(OneVsRest):
             return np.broadcast_to(self.reference[:, None], (len(sides), 1, 2))
         ends = np.array([self._closest(points[side], points[~side]) for side in sides])
         start, end = torch.from_numpy(ends).unbind(dim=-2)
-        return poincare.exp(
-            start, poincare.log(start, end, self.curvature) / 2, self.curvature
-        ).numpy()
+        half_way = poincare.log(start, end, self.curvature) / 2
+        return poincare.exp(start, half_way, self.curvature).numpy()
 
     def _closest(self, first: Floats, second: Floats) -> Floats:
         """The closest pairs of extreme points, (3, 2, 2). If there are fewer pairs, the closest one
@@ -205,9 +205,8 @@ class PoincareSVM(OneVsRest):
         squares = np.square(start[:, None] - end).sum(axis=-1)
         apart = squares / (self._defect(start)[:, None] * self._defect(end))
         order = np.argsort(apart, axis=None, kind="stable")[:_PAIRS]
-        i, j = np.unravel_index(
-            np.append(order, np.full(_PAIRS - order.size, order[0])), apart.shape
-        )
+        padding = np.full(_PAIRS - order.size, order[0])
+        i, j = np.unravel_index(np.append(order, padding), apart.shape)
         return np.stack([start[i], end[j]], axis=1)
 
     def _defect(self, points: Floats) -> Floats:

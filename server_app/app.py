@@ -204,7 +204,9 @@ def reason(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return "ended by Flower, whose own log says why"
     name = type(error).__name__
-    return f"{name}: {error}" if str(error) and not _is_ours(error) else str(error) or name
+    if str(error) and not _is_ours(error):
+        return f"{name}: {error}"
+    return str(error) or name
 
 
 def error_key(error: BaseException) -> str:
@@ -219,12 +221,11 @@ def _is_ours(error: BaseException) -> bool:
 def _more(error: BaseException, config: RunConfig | None) -> str:
     """The text after the reason: with debug=true key and traceback, otherwise how to get them."""
     if config is not None and config.debug:
-        return f" [{error_key(error)}]\n" + "".join(traceback.format_exception(error)).rstrip()
-    return (
-        ""
-        if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit)
-        else "; --debug shows where"
-    )
+        frames = "".join(traceback.format_exception(error)).rstrip()
+        return f" [{error_key(error)}]\n{frames}"
+    if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit):
+        return ""
+    return "; --debug shows where"
 
 
 def _write_document(name: str, run: Run, figures: Mapping[str, Any]) -> None:

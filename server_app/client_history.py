@@ -41,7 +41,8 @@ def note_training(state: State, answer: Answer, federation: Federation) -> None:
     """
     name = "score" if federation.metric == "accuracy" else "accuracy"
     if answer.cohort is not None:  # a mean above one step needs a client with more than one
-        state.most_steps = max(state.most_steps, math.ceil(answer.cohort.get("steps", (0, 0))[0]))
+        mean_steps, _ = answer.cohort.get("steps", (0, 0))
+        state.most_steps = max(state.most_steps, math.ceil(mean_steps))
     losses = [scores["loss"] for scores in answer.scores.values() if "loss" in scores]
     state.largest_loss = max(losses, default=(answer.cohort or {}).get("loss", (0.0, 0))[0])
     for partition, scores in answer.scores.items():

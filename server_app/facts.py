@@ -35,7 +35,8 @@ def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
     partition."""
     if not descriptions:
         return {}
-    common_kind, partition_key = Counter(map(_kind, descriptions.values())).most_common(1)[0][0]
+    kind_counts = Counter(map(_kind, descriptions.values()))
+    common_kind, partition_key = kind_counts.most_common(1)[0][0]
     refused = {}
     for partition, description in list(descriptions.items()):
         kind, key = _kind(description)
@@ -111,8 +112,8 @@ def _facts(described: dict[int, Description]) -> Facts:
         name for description in described.values() for name in description.class_names
     )
     kind = KINDS[first.task]
-    most = kind.max_classes
-    if len(names) > most // 10:  # a mistake of one client would enlarge all heads
+    max_classes = kind.max_classes
+    if len(names) > max_classes // 10:  # a mistake of one client would enlarge all heads
         largest = max(described, key=lambda partition: len(described[partition].class_names))
         count = len(described[largest].class_names)
         log.warning(
@@ -122,9 +123,9 @@ def _facts(described: dict[int, Description]) -> Facts:
             largest,
             count,
         )
-    if len(names) > most:
+    if len(names) > max_classes:
         raise FederationError(
-            f"the clients name {len(names)} {kind.named} in total; allowed are up to {most}",
+            f"the clients name {len(names)} {kind.named} in total; allowed are up to {max_classes}",
             key="too-many-classes",
         )
     return Facts(first.task, first.num_features, tuple(names), first.shape)

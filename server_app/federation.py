@@ -101,11 +101,9 @@ class Federation:
         if len(counts) < 2:
             return None
         # One call, because a thousand clients have 499,500 pairs.
-        return float(
-            np.median(
-                pdist(np.array(counts[:: -(-len(counts) // MANY_CLIENTS)], float), "jensenshannon")
-            )
-        )
+        step = -(-len(counts) // MANY_CLIENTS)
+        sample = np.array(counts[::step], float)
+        return float(np.median(pdist(sample, "jensenshannon")))
 
 
 def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = ()) -> Federation:
@@ -123,9 +121,9 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         If too few nodes fit, two nodes have the same partition-id, or the method or the metric does
         not work on such data.
     """
-    nodes = _connected(
-        grid, max(config.min_replies, len(expected)), NODE_WAIT if nodes_can_join(grid) else 0.0
-    )
+    num_needed = max(config.min_replies, len(expected))
+    patience = NODE_WAIT if nodes_can_join(grid) else 0.0
+    nodes = _connected(grid, num_needed, patience)
     log.info("%d nodes are connected; asking what data they have", len(nodes))
     header = Header(run, DESCRIBE, 0)
     replies, failures, _ = exchange(
@@ -147,9 +145,10 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     _check_enough(descriptions, refused, len(nodes), config, expected)
     facts = facts_for(descriptions, config)
     if facts.own_ends:
+        shown = list(descriptions.items())[:20]
         spaces = ", ".join(
             f"{partition}: {description.space or description.num_features}"
-            for partition, description in list(descriptions.items())[:20]
+            for partition, description in shown
         )
         log.warning(
             "the clients' feature spaces differ (%s): %s stay at each client",
@@ -259,9 +258,9 @@ def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
     names_by_reason: dict[str, list[tuple[str, str]]] = {}
     for name, reason in refused.items():
         prefix = _SELF.match(reason)
-        names_by_reason.setdefault(reason[prefix.end() :] if prefix else reason, []).append(
-            (name, prefix[1] if prefix else "")
-        )
+        text = reason[prefix.end() :] if prefix else reason
+        tag = prefix[1] if prefix else ""
+        names_by_reason.setdefault(text, []).append((name, tag))
     groups = []
     for reason, members in names_by_reason.items():
         if len(members) == 1:

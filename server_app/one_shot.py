@@ -139,8 +139,8 @@ class OneShotRun(Run):
         parts: dict[int, Parts] = {}
         for group in client_groups:
             if values := self.half.question(len(group)):
-                asked: Parts = {"clients": len(group), **values}
-                parts |= dict.fromkeys(group, asked)
+                request: Parts = {"clients": len(group), **values}
+                parts |= dict.fromkeys(group, request)
         if not parts:
             return []
         question = Question(

@@ -90,11 +90,12 @@ class Sinks:
             else:
                 self._open[name] = sink
         try:
-            self._waiting = (
-                list(csv.DictReader(rounds.read_text(encoding="utf-8").splitlines()))
-                if rounds.exists()
-                else []
-            )
+            if rounds.exists():
+                self._waiting = list(
+                    csv.DictReader(rounds.read_text(encoding="utf-8").splitlines())
+                )
+            else:
+                self._waiting = []
         except (OSError, csv.Error) as error:
             log.warning(
                 "rounds.csv cannot be read, the sinks get no earlier rounds: %s",
@@ -127,7 +128,8 @@ class Sinks:
             for name, value in values.items()
             if isinstance(value, str) or name.startswith("settled.")
         }
-        figures = _figures({name: value for name, value in values.items() if name not in texts})
+        numbers = {name: value for name, value in values.items() if name not in texts}
+        figures = _figures(numbers)
         self._each(lambda sink: sink.end(summary["rounds"], figures, texts))
         self._open = {}
 
@@ -161,11 +163,11 @@ def sink_class(sinks: str, name: str) -> type[Sink]:
     ConfigError
         If no package has the name, or its object cannot be imported or is not a Sink.
     """
-    known = plugins.additions(KIND)
-    if name not in known:
+    classes = plugins.additions(KIND)
+    if name not in classes:
         raise ConfigError(
             f'sinks = "{sinks}": there is no sink {name}; allowed is a list of'
-            f' {", ".join(known)} with commas and without spaces, or ""'
+            f' {", ".join(classes)} with commas and without spaces, or ""'
             f"{plugins.absent_hint()}",
             key="no-such-sink",
         )

@@ -9,11 +9,11 @@ found is copied to `docs/measured/comparisons/`, from which the page is written.
 
 import argparse
 import json
-import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from curvfed.tasks.stored_files import write_atomically
 
@@ -28,9 +28,9 @@ below make the same runs one by one. [Findings](../findings.md) says what the ta
 
 Scores are those of the clients' own models in percent at the round of best validation, mean ±
 standard deviation over five seeds that played no part in the tuning. "Worst tenth" is the mean over
-the tenth of the clients with the lowest scores, "global" the accuracy of the one model for all on
-the server's test images after the last round. kB are of a client per round. The last row is the
-trivial answer.
+the tenth of the clients with the lowest scores; kB are of a client per round, sent and received.
+Differences have the intervals of the comparison, at its level of 95%; those of README are corrected
+for the rows of its table. The JSON files beside this page have configurations, seeds and times.
 """
 NODES = "num-supernodes=10 seed=1100 seeds=5 methods=fedavg,fedavg-mean,flatland"
 IMAGES = (
@@ -64,8 +64,10 @@ COMPARISONS = {
 STORED = Path(__file__).parents[1] / "docs" / "measured" / "comparisons"
 """The folder of the results of comparisons that have been made."""
 
-PICTURE = re.compile(r"^!\[.*\n+\*.*\n+", re.MULTILINE)
-"""The picture of a comparison's page and its caption, which are not stored."""
+TABLE = [
+    "| method | score (%) | − itself at 0, or its control | − best rival | worst tenth (%) | kB |",
+    "| --- | ---: | ---: | ---: | ---: | ---: |",
+]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,8 +86,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = max(status, subprocess.run(command, check=False).returncode)
         if (folder / "comparison.json").exists():
             STORED.mkdir(exist_ok=True)
-            page = (folder / "comparison.md").read_text(encoding="utf-8")
-            write_atomically(STORED / f"{name}.md", PICTURE.sub("", page).encode())
             write_atomically(STORED / f"{name}.json", (folder / "comparison.json").read_bytes())
     write_page(STORED.with_suffix(".md"), STORED)
     return min(status, 1)
@@ -96,14 +96,34 @@ def write_page(page: Path, stored: Path) -> None:
     lines = [ABOUT]
     for name, (title, words) in COMPARISONS.items():
         lines += [f"## {title}", "", f"    curvfed compare {words} --data folder", ""]
-        if not (stored / f"{name}.json").exists():
+        result = stored / f"{name}.json"
+        if result.exists():
+            lines += [*_table(json.loads(result.read_text(encoding="utf-8"))["methods"]), ""]
+        else:
             lines += ["Not made yet.", ""]
-            continue
-        answers = json.loads((stored / f"{name}.json").read_text(encoding="utf-8"))["answers"]
-        text = (stored / f"{name}.md").read_text(encoding="utf-8")
-        table = [line for line in text.splitlines() if line.startswith("|")]
-        lines += [" ".join(answers), "", *table, ""]
     write_atomically(page, ("\n".join(lines).rstrip("\n") + "\n").encode())
+
+
+def _table(methods: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A row for each method, and the trivial answer."""
+    lines = list(TABLE)
+    for method in methods:
+        score = f"{100 * method['mean']:.1f} ± {100 * method['std']:.1f}"
+        differences = f"{_difference(method, 'curvature')} | {_difference(method, 'use')}"
+        worst = f"{100 * method['worst_decile']:.1f}"
+        kilobytes = f"{method['bytes'] / 1000:,.0f}"
+        lines.append(f"| {method['method']} | {score} | {differences} | {worst} | {kilobytes} |")
+    lines.append(f"| the trivial answer | {100 * methods[0]['trivial']:.1f} | | | | |")
+    return lines
+
+
+def _difference(method: Mapping[str, Any], name: str) -> str:
+    """A difference in points with its interval, or ""."""
+    if method.get(name) is None:
+        return ""
+    low = f"{100 * method[f'{name}_low']:+.1f}"
+    high = f"{100 * method[f'{name}_high']:+.1f}"
+    return f"{100 * method[name]:+.1f} ({low} to {high})".replace("-", "−")
 
 
 if __name__ == "__main__":

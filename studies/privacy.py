@@ -8,12 +8,12 @@ repeated.
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.tasks.stored_files import write_atomically
 
 COMMON: dict[str, Any] = {
@@ -118,8 +118,7 @@ def accuracy(name: str, settings: dict[str, Any]) -> float | None:
 
 def made_accuracy(name: str, settings: dict[str, Any]) -> float | None:
     """The accuracy of a completed run; None without one."""
-    path = Path(settings["results-dir"]) / name / "summary.json"
-    summary = json.loads(path.read_text()) if path.exists() else {}
+    summary = RunFiles(Path(settings["results-dir"]) / name).summary
     score: float | None = summary.get("global_accuracy")
     return score if summary.get("status") == "completed" else None
 

@@ -68,7 +68,7 @@ def _package(value: Any) -> str:
     return str(getattr(value, "__module__", "")).partition(".")[0]
 
 
-def _text(value: Any, package: str, names: dict[str, Any], seen: set[Any]) -> str:
+def _text(value: Any, package: str, names: dict[str, Any], listed: set[Any]) -> str:
     """The text of a value; `names` are the globals of its code. The parts of each class and
     function of the package are listed once."""
     if isinstance(value, SCALARS):
@@ -77,11 +77,11 @@ def _text(value: Any, package: str, names: dict[str, Any], seen: set[Any]) -> st
         return str(sorted(map(repr, value)))
     text = str(getattr(value, "__qualname__", type(value).__qualname__))
     if isinstance(value, type | FunctionType):
-        if value in seen or _package(value) != package:
+        if value in listed or _package(value) != package:
             return text
-        seen.add(value)
+        listed.add(value)
     names = getattr(value, "__globals__", names)
-    parts = [_text(part, package, names, seen) for part in _parts(value, names)]
+    parts = [_text(item, package, names, listed) for item in _parts(value, names)]
     return f"{text}({', '.join(parts)})"
 
 
@@ -95,10 +95,12 @@ def _parts(value: Any, names: dict[str, Any]) -> Iterable[Any]:
     if isinstance(value, FunctionType):
         code = value.__code__
         constants = code.co_consts
-        kept = tuple(None if part == value.__doc__ else part for part in constants)
+        used_constants = tuple(
+            None if constant == value.__doc__ else constant for constant in constants
+        )
         keywords = tuple((value.__kwdefaults__ or {}).items())
         cells = [cell.cell_contents for cell in value.__closure__ or ()]
-        return code.replace(co_consts=kept), value.__defaults__, keywords, *cells
+        return code.replace(co_consts=used_constants), value.__defaults__, keywords, *cells
     if isinstance(value, CodeType):
         steps = {(step.opname, step.argval) for step in dis.get_instructions(value)}
         read = {name for step, name in steps if step == "LOAD_GLOBAL"}

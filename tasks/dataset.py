@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import decide
+from curvfed.tasks.formats import UNKNOWN, decide
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData, find_path
 from curvfed.tasks.record_split import RecordSplit
@@ -125,9 +125,9 @@ class Dataset(ABC):
         """This data set with another split of the records, if there is one."""
         if record_split is None:
             return self
-        other = copy.copy(self)
-        other.record_split = record_split
-        return other
+        dataset = copy.copy(self)
+        dataset.record_split = record_split
+        return dataset
 
     @abstractmethod
     def find(self, source: PublicData) -> Located[Any] | None:
@@ -218,10 +218,14 @@ class Dataset(ABC):
         """
         decision = decide(path)
         form = decision.form
+        if form is UNKNOWN and plugins.absent_hint():
+            raise DataError(
+                f"{path}: {decision.reason}{plugins.absent_hint()}", key="unknown-format"
+            )
         if not {*form.tasks} & {*self.tasks}:
             raise DataError(
                 f"{path} is {form.title}, with {' or '.join(form.tasks)} ({decision.reason}); the"
-                f" run needs {' or '.join(self.tasks)}",
+                f" run needs {' or '.join(self.tasks)}{plugins.absent_hint()}",
                 key="other-data",
             )
         located = decision.locate() if form.reader else self.locate_files(path)

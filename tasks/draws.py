@@ -131,5 +131,5 @@ class Dropout(nn.Dropout):
         draws = generator(input.device)
         if draws is None or not self.training or not 0 < self.p < 1:
             return super().forward(input)
-        kept = torch.empty_like(input).bernoulli_(1 - self.p, generator=draws)
-        return input * kept.div_(1 - self.p)
+        mask = torch.empty_like(input).bernoulli_(1 - self.p, generator=draws)
+        return input * mask.div_(1 - self.p)

@@ -113,10 +113,12 @@ def _words(labels: Integers, seed: int, rng: np.random.Generator) -> NDArray[np.
     )
     frequency = 1 / np.arange(1, NUM_WORDS + 1)
     shape = (len(labels), WORDS_PER_NODE)
-    common = rng.choice(NUM_WORDS, size=shape, p=shared.permutation(frequency / frequency.sum()))
+    chances = shared.permutation(frequency / frequency.sum())
+    common = rng.choice(NUM_WORDS, size=shape, p=chances)
     topical = vocabulary[labels[:, None], rng.integers(TOPIC_WORDS, size=shape)]
     features = np.zeros((len(labels), NUM_WORDS), dtype=np.float32)
-    np.put_along_axis(features, np.where(rng.random(shape) < ON_TOPIC, topical, common), 1, axis=1)
+    words = np.where(rng.random(shape) < ON_TOPIC, topical, common)
+    np.put_along_axis(features, words, 1, axis=1)
     return features
 
 

@@ -228,14 +228,17 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
         weight = _directions(spec, seed)
     if spec.kind == "means":
         return {"weight": weight, "bias": bias, "means": torch.zeros_like(weight)}
-    return {"weight": weight, "bias": bias} if spec.kind == "linear" else {"weight": weight}
+    if spec.kind == "linear":
+        return {"weight": weight, "bias": bias}
+    return {"weight": weight}
 
 
 def unit(features: Tensor) -> Tensor:
     """z/‖z‖ (..., d), and 0 with a gradient of 0 where ‖z‖ is below √(smallest normal number),
     1e-19 in float32."""
     norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
-    return torch.div(features, norm.where(norm > torch.finfo(features.dtype).tiny ** 0.5, math.inf))
+    smallest = torch.finfo(features.dtype).tiny ** 0.5
+    return torch.div(features, norm.where(norm > smallest, math.inf))
 
 
 def _directions(spec: HeadSpec, seed: int) -> Tensor:

@@ -165,7 +165,9 @@ class Kind:
         DataError
             If it cannot be imported.
         """
-        return plugins.imported(self.parts[role]) if role in self.parts else None
+        if role in self.parts:
+            return plugins.imported(self.parts[role])
+        return None
 
     def sizes_of(self, num_features: int, shape: str, names: Sequence[str]) -> str:
         """The sizes that all clients share, in words, from those of a client and its names."""

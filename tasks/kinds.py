@@ -1,15 +1,11 @@
 """The kinds of data, by name: those of the core, and those that extensions and other packages add
 by entry points of the group `curvfed.tasks`."""
 
-import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.kind import Kind
-
-log = logging.getLogger("curvfed")
 
 GLOBAL_TRIVIAL = "global_majority_accuracy"
 """The name of the score of the most frequent class of the server's test data."""
@@ -109,26 +105,7 @@ CORE = {"nodes": NODES, "graphs": GRAPHS, "images": IMAGES, "points": POINTS}
 plugins.leave_out("tasks", CORE)
 
 
-def _added() -> Iterator[tuple[str, Kind]]:
-    """The kinds of the group `curvfed.tasks`, by name, without those that cannot be used."""
-    for name in plugins.additions("tasks"):
-        try:
-            kind = plugins.addition("tasks", name)
-        except DataError as error:
-            log.warning("curvfed.tasks: %s is left out: %s", name, error)
-            continue
-        if isinstance(kind, Kind):
-            yield name, kind
-        else:
-            log.warning(
-                "curvfed.tasks: %s is left out: it is %r; allowed is a %s.Kind",
-                name,
-                kind,
-                Kind.__module__,
-            )
-
-
-ADDED = dict(_added())
+ADDED: dict[str, Kind] = dict(plugins.usable("tasks", Kind))
 """The kinds that extensions and other packages add."""
 
 KINDS = CORE | ADDED
@@ -161,5 +138,5 @@ def tasks_as(tasks: Sequence[str], allowed: Sequence[str]) -> Sequence[str]:
     common = tuple(task for task in tasks if task in allowed)
     if common:
         return common
-    made = tuple(name for name in allowed if set(KINDS[name].made_of) & set(tasks))
-    return made or tasks
+    derived = tuple(name for name in allowed if set(KINDS[name].made_of) & set(tasks))
+    return derived or tasks

@@ -5,7 +5,7 @@ import ast
 import inspect
 import logging
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
@@ -23,6 +23,7 @@ SHIPPED = (
     "cluster",
     "curvature",
     "exports",
+    "formats",
     "graph_baselines",
     "links",
     "reports",
@@ -138,6 +139,28 @@ def addition(kind: str, name: str) -> Any:
             key="absent-package",
         )
     return load(kind, name)
+
+
+def usable(kind: str, allowed: type) -> Iterator[tuple[str, Any]]:
+    """The objects of `additions` by name. One that cannot be imported or is no `allowed` is left
+    out, with a warning."""
+    for name in additions(kind):
+        try:
+            value = addition(kind, name)
+        except DataError as error:
+            log.warning("curvfed.%s: %s is left out: %s", kind, name, error)
+            continue
+        if isinstance(value, allowed):
+            yield name, value
+        else:
+            log.warning(
+                "curvfed.%s: %s is left out: it is %r; allowed is a %s.%s",
+                kind,
+                name,
+                value,
+                allowed.__module__,
+                allowed.__name__,
+            )
 
 
 @cache

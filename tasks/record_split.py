@@ -92,7 +92,7 @@ class RecordSplit:
         False
         """
         pairs = zip(records, parts.tolist(), strict=True)
-        lines = sorted(record + bytes([part]) for record, part in pairs)
+        lines = sorted(record + bytes([role]) for record, role in pairs)
         hasher = blake2b(self.name.encode(), key=self.key, digest_size=32)
         for line in [*lines, context]:
             hasher.update(len(line).to_bytes(8) + line)
@@ -121,9 +121,8 @@ def record_of(content: bytes, class_name: str) -> bytes:
     The class has its name, as its number depends on the classes of other records; "" if it is
     unknown.
     """
-    return blake2b(
-        len(content).to_bytes(8) + content + class_name.encode(), digest_size=32
-    ).digest()
+    record = len(content).to_bytes(8) + content + class_name.encode()
+    return blake2b(record, digest_size=32).digest()
 
 
 def records_of(

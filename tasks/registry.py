@@ -8,8 +8,15 @@ from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, did_you_mean
-from curvfed.tasks.foreign import BY_PATH
-from curvfed.tasks.formats import FILE_ENDINGS, FORMATS, PATHS, UNKNOWN, Decision, decide
+from curvfed.tasks.formats import (
+    BY_PATH,
+    FILE_ENDINGS,
+    FORMATS,
+    PATHS,
+    UNKNOWN,
+    Decision,
+    decide,
+)
 from curvfed.tasks.graphs.data import (
     GROUPS,
     LISTED,
@@ -29,8 +36,8 @@ from curvfed.tasks.sources import (
 )
 
 OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES}
-for _kind in ADDED.values():
-    OTHERS |= _kind.sources
+for _adding in (*FORMATS, *ADDED.values()):
+    OTHERS |= _adding.sources
 
 SOURCES = NODES | {name.lower(): tu_collection_set(name) for name in NAMES} | OTHERS
 """The public and generated data sets, by name in small letters."""
@@ -125,7 +132,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     if ending := Path(dataset).suffix:
         raise ValueError(
             f'files that end in "{ending}" are not supported; allowed is {PATHS}, or a name:'
-            f" `curvfed datasets` lists all; {explain_reading(dataset)}"
+            f" `curvfed datasets` lists all; {explain_reading(dataset)}{plugins.absent_hint()}"
         )
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
@@ -192,7 +199,9 @@ def has_users(dataset: str, data_dir: Path) -> bool:
 def path_text(path: os.PathLike[str]) -> str:
     """A path as a run-config's `dataset`: with a separator, unlike a name."""
     text = os.fspath(path)
-    return text if os.path.dirname(text) else os.path.join(os.curdir, text)
+    if os.path.dirname(text):
+        return text
+    return os.path.join(os.curdir, text)
 
 
 def is_named(dataset: str) -> bool:

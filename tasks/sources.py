@@ -138,8 +138,8 @@ IMAGE_SOURCES = {
 
 ALIASES = {"fashion-mnist": "fmnist"}
 
-ENDINGS = (".npz", ".csv", ".tsv", ".h5ad")
-"""Ends of the names of files of points."""
+ENDINGS = (".npz", ".csv", ".tsv")
+"""Ends of the names of the core's files of points."""
 
 _FETCH = (
     "import hashlib, pathlib, sys, urllib.request as web; "

@@ -290,6 +290,7 @@ class Task(ABC):
         labels = self.labels[self.parts["test"]]
         if not len(labels):
             return []
-        pairs = torch.stack([labels, predictions(self.scored_logits(model)["test"])], dim=1)
+        test_logits = self.scored_logits(model)["test"]
+        pairs = torch.stack([labels, predictions(test_logits)], dim=1)
         distinct, counts = torch.unique(pairs, dim=0, return_counts=True)
         return [int(number) for number in torch.cat([distinct, counts[:, None]], dim=1).flatten()]

@@ -163,10 +163,8 @@ def methods(
     if name is None:
         plugins = foreign_methods()[0]
         rows = listed() | {name: Listed(row.summary, row.tasks) for name, row in plugins.items()}
-        print_rows(
-            ("method", "what it is", "tasks"),
-            [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()],
-        )
+        cells = [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()]
+        print_rows(("method", "what it is", "tasks"), cells)
         return
     if name in aggregation_rows():
         rule = aggregation_rows()[name]
@@ -226,7 +224,9 @@ def _place(half: type | str | None) -> str:
     """Where a half is written."""
     if half is None:
         return "that of fedavg"
-    return half if isinstance(half, str) else f"{half.__module__}:{half.__name__}"
+    if isinstance(half, str):
+        return half
+    return f"{half.__module__}:{half.__name__}"
 
 
 def datasets() -> None:
@@ -258,10 +258,8 @@ def presets(
     names: dict[str, list[str]] = {}
     for preset, path in files.items():
         names.setdefault(_first_sentence(path), []).append(preset)
-    print_rows(
-        ("preset", "what it is"),
-        [("\n".join(group), sentence) for sentence, group in names.items()],
-    )
+    cells = [("\n".join(group), sentence) for sentence, group in names.items()]
+    print_rows(("preset", "what it is"), cells)
 
 
 def _first_sentence(path: Path) -> str:

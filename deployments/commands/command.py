@@ -112,7 +112,9 @@ def _status(arguments: Sequence[str]) -> int:
     try:
         app(arguments, prog_name="curvfed")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        if isinstance(end.code, int):
+            return end.code
+        return int(end.code is not None)
     except Failure as failure:
         _print_error(failure.__cause__, is_debug)
         return failure.status

@@ -60,6 +60,7 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
     from curvfed.deployments.preflight import preflight
     from curvfed.deployments.workers import run_simulation
     from curvfed.server_app.app import reason
+    from curvfed.server_app.directory.run_files import RunFiles
 
     preflight(request)
     try:
@@ -76,7 +77,7 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
             Text.assemble(("The run failed:", "red"), f" {reason(error)}"), soft_wrap=True
         )
         raise typer.Exit(1) from None
-    console.print(summary_table(json.loads((folder / "summary.json").read_text())))
+    console.print(summary_table(RunFiles(folder).summary))
     page = folder / "report.html"
     print("report:", page if page.exists() else f"none; {folder} has the figures")
 

@@ -129,7 +129,7 @@ def _in_shape_of_run(
     """All images in the run's shape, normalised as in the run. Those of classes that the run lacks
     are not scored."""
     class_names = tuple(name for name in raw.class_names if name in run.facts.class_names)
-    others = [name for name in raw.class_names if name not in class_names]
+    absent = [name for name in raw.class_names if name not in class_names]
     places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
     labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
     pixels, notes = _converted(raw, names, run)
@@ -149,7 +149,7 @@ def _in_shape_of_run(
     is_other = scored & (labels < 0)
     if is_other.any():
         notes["classes"] = (
-            f"{int(is_other.sum())} images are not scored, of {names_listed(others)}, which the run"
+            f"{int(is_other.sum())} images are not scored, of {names_listed(absent)}, which the run"
             " lacks"
         )
     return _examples(images, scored & (labels >= 0), scored_words, names=names, notes=notes)

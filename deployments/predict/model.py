@@ -71,14 +71,12 @@ def model_of(
     names = method.personal_names(tensors, facts.own_ends)
     personal = {name: tensor for name, tensor in tensors.items() if name in names}
     if client is None or not learner.own_model:
-        check_arrays(
-            sent,
-            {
-                name: tensor.numpy(force=True)
-                for name, tensor in tensors.items()
-                if name not in personal
-            },
-        )
+        shared = {
+            name: tensor.numpy(force=True)
+            for name, tensor in tensors.items()
+            if name not in personal
+        }
+        check_arrays(sent, shared)
     load_arrays(sent, tensors)
     if client is not None and (personal or learner.own_model):
         arrays, stamp = personal_state(run, client, state_path)
@@ -103,9 +101,8 @@ def model_of(
         )
     elif calibrated and run.checkpoint.calibrated:
         head = run.checkpoint.calibrated
-        check_arrays(
-            head, {name: tensors[name].numpy(force=True) for name in head.keys() & tensors}
-        )
+        expected_head = {name: tensors[name].numpy(force=True) for name in head.keys() & tensors}
+        check_arrays(head, expected_head)
         load_arrays(head, tensors)
         description = "global, with the calibrated classifier"
     return model.eval(), description

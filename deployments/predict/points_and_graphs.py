@@ -28,10 +28,10 @@ from curvfed.strategies.config.run_config import open_dataset
 from curvfed.strategies.hull.classifier import cost_words
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import decide
+from curvfed.tasks.formats import POINT_ENDINGS, decide
 from curvfed.tasks.graphs.data import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.ogb import ATOMS
+from curvfed.tasks.graphs.data.raw import ATOMS
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import Raw
@@ -168,7 +168,7 @@ def _new_points(
         if has_partition:
             allowed = f'"{run.config.dataset}", the run\'s own, or {allowed}'
         raise RequestError(
-            f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}', key="data"
+            f'DATA is "{path}"; allowed is {allowed}: {", ".join(POINT_ENDINGS)}', key="data"
         )
     dataset = PointDataset.of_run(run.config)
     examples = _read(path, dataset.spec)

@@ -1,4 +1,4 @@
-"""Examples for a model, and its prediction: in tables, and as CSV or in a copy of an `.h5ad`."""
+"""Examples for a model, and its prediction: in tables, and as CSV or in a copy of the data."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -10,20 +10,24 @@ import numpy as np
 from torch import Tensor
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.trained_run import RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
 from curvfed.deployments.terminal import print_data
 from curvfed.geometry.arrays import Booleans
 from curvfed.server_app.directory import frame_csv
+from curvfed.tasks import plugins
+from curvfed.tasks.formats import FORMATS
 from curvfed.tasks.registry import OWN, is_named, is_own_data
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
 
-SUFFIXES = (".csv", ".tsv", ".json", ".h5ad")
-COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
-"""The new columns in `obs` of an `.h5ad`."""
+COPIES = {ending: form.writer for form in FORMATS if form.writer for ending in form.endings}
+"""The place of the function that writes a copy of the data with predictions, by the end of their
+name."""
+
+SUFFIXES = (".csv", ".tsv", ".json", *COPIES)
 
 
 class Options(NamedTuple):
@@ -163,7 +167,9 @@ def most_likely(logits: Tensor, class_names: Sequence[str]) -> tuple[list[str], 
 def own_name(run: TrainedRun) -> str:
     """The run's data set as the first entry of a list of allowed data; "" if every node had data of
     its own."""
-    return "" if run.config.dataset == OWN else f'"{run.config.dataset}", the run\'s own, '
+    if run.config.dataset == OWN:
+        return ""
+    return f'"{run.config.dataset}", the run\'s own, '
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
@@ -204,7 +210,8 @@ def check_out(out: Path | None, data: str) -> None:
     if out is None:
         return
     check_output(out, SUFFIXES, Path(data).expanduser())
-    if out.suffix.lower() == ".h5ad" and Path(data).suffix.lower() != ".h5ad":
+    suffix = out.suffix.lower()
+    if suffix in COPIES and Path(data).suffix.lower() != suffix:
         raise UsageError(
             f'out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed are'
             " .csv, .tsv and .json",
@@ -215,19 +222,18 @@ def check_out(out: Path | None, data: str) -> None:
 def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
     """Write the table of a prediction to a file of `SUFFIXES`, or as CSV to the standard output.
 
-    An `.h5ad` is a copy of the data with three more columns in `obs`: the class, its probability,
-    and whether the cell belongs to none of the classes.
+    In a format of `COPIES` it is a copy of the data with the predictions.
 
     Raises
     ------
-    PredictError
-        If the data have other cells than the prediction.
+    DataError
+        If the data have other examples than the prediction.
     OSError
         If the output cannot be written.
     """
     suffix = ".csv" if out is None else out.suffix.lower()
-    if out is not None and suffix == ".h5ad":
-        _with_columns(Path(data).expanduser(), table, out)
+    if out is not None and suffix in COPIES:
+        plugins.imported(COPIES[suffix])(Path(data).expanduser(), table, out)
         return
     if suffix == ".json":
         text = table.to_json(orient="records", double_precision=6) + "\n"
@@ -238,21 +244,3 @@ def write_prediction(table: "DataFrame", data: str, out: Path | None) -> None:
         print_data(text)
     else:
         write_atomically(out, text.encode())
-
-
-def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
-    from curvfed.tasks.points.cell_files import add_to_copy, num_cells
-
-    count = num_cells(path)
-    if count != len(table):
-        raise PredictError(
-            f"DATA has {count} cells, and {len(table)} were predicted, its test part alone; allowed"
-            " for an .h5ad is a file that is predicted whole, and not the data set of the run",
-            key="other-cells",
-        )
-    columns = zip(COLUMNS, ("class", "probability", "unknown"), strict=False)
-    add_to_copy(
-        path,
-        out,
-        {f"obs/{name}": table[column].to_numpy() for name, column in columns if column in table},
-    )

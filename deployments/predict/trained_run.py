@@ -254,9 +254,11 @@ class TrainedRun:
         places = [path.resolve(), (home() / "results" / path).resolve()]
         runs = [place for place in places if (place / "config.toml").exists()]
         if not runs:
-            others = "".join(f" nor in {place}" for place in places[1:] if place != places[0])
+            further_places = "".join(
+                f" nor in {place}" for place in places[1:] if place != places[0]
+            )
             raise RequestError(
-                f"{places[0]} is not the directory of a run: no config.toml in it{others}",
+                f"{places[0]} is not the directory of a run: no config.toml in it{further_places}",
                 key="not-a-run",
             )
         path = runs[0]
@@ -289,7 +291,9 @@ class TrainedRun:
 
 def _in_words(clients: Iterable[int]) -> str:
     numbers = sorted(clients)
-    return f"{numbers[0]}..{numbers[-1]}" if len(numbers) > 3 else ", ".join(map(str, numbers))
+    if len(numbers) > 3:
+        return f"{numbers[0]}..{numbers[-1]}"
+    return ", ".join(map(str, numbers))
 
 
 def _description(entry: Mapping[str, Any]) -> Description:

@@ -4,7 +4,6 @@ docs/images/make_hull.py DATA
 DATA is the folder of the public data sets. Runs that are in results-dir already are not repeated.
 """
 
-import json
 import sys
 import tomllib
 from importlib.resources import files
@@ -18,6 +17,7 @@ from matplotlib.patches import Circle, Polygon
 from curvfed.deployments.inprocess import simulate
 from curvfed.extensions.reports.hull_figures import outline
 from curvfed.geometry.hull import convex_hull
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import RunConfig
 from studies.papers.hull_baselines import accuracies
@@ -63,7 +63,7 @@ def draw(folders: list[Path]) -> Figure:
         left.scatter(*corners.T, s=5, color=[colour])
     left.set(xlim=(-1.02, 1.02), ylim=(-1.02, 1.02), aspect="equal")
     left.set_axis_off()
-    summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+    summaries = [RunFiles(folder).summary for folder in folders]
     hyperbolic = [100 * summary["global_accuracy"] for summary in summaries]
     flat = [100 * (accuracies(folder, ["accuracy_fle"])["accuracy_fle"] or 0) for folder in folders]
     shared = [100 * summary["metrics"]["hull_share_revealed"] for summary in summaries]

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.extensions.cells.cell_files import entry, opened, row_names
 from curvfed.geometry.arrays import Floats
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points import ClientPoints, client_points
-from curvfed.tasks.points.cell_files import entry, opened, row_names
 
 MAX_LOGARITHM = 30.0
 """Logarithms of normalised counts are far smaller."""

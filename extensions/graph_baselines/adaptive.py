@@ -127,7 +127,8 @@ class AdaptiveNet(nn.Module):
         code.
         """
         logits = self.branches(inputs)
-        supervised = torch.stack([F.cross_entropy(branch[rows], labels) for branch in logits]).sum()
+        losses = [F.cross_entropy(branch[rows], labels) for branch in logits]
+        supervised = torch.stack(losses).sum()
         return supervised + F.mse_loss(logits[0], self._constants_of(inputs).predictions)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
@@ -240,7 +241,8 @@ def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
     """
     rows = F.normalize(logits.softmax(dim=1), dim=1)
     loops = torch.eye(rows.shape[0], dtype=torch.bool, device=rows.device)
-    similar = (beta * alike + (1 - beta) * (rows @ rows.t())).masked_fill(loops, 0)
+    mixed = beta * alike + (1 - beta) * (rows @ rows.t())
+    similar = mixed.masked_fill(loops, 0)
     mean = similar.mean()
     tiny = torch.finfo(similar.dtype).tiny
     above = (similar.max() - mean).clamp_min(tiny)
@@ -296,4 +298,5 @@ def homophily_confidence(
     soft_labels[rows[labelled], labels[labelled]] = 1
     propagated = propagate(soft_labels, inputs.adjacency, LABEL_STEPS, LABEL_SHARE)
     largest = propagated[rows[masked]].max(dim=1)
-    return float(((largest.indices == labels[masked]) & (largest.values > 0)).double().mean())
+    is_right = (largest.indices == labels[masked]) & (largest.values > 0)
+    return float(is_right.double().mean())

@@ -296,7 +296,8 @@ def hide_nodes(
         free[trained_on.cpu()] = False
     numbers = free.nonzero()[:, 0].numpy()
     count = min(len(numbers), round(share * inputs.num_nodes))
-    hidden = np.sort(np.random.default_rng(list(seed)).permutation(numbers)[:count])
+    shuffled = np.random.default_rng(list(seed)).permutation(numbers)
+    hidden = np.sort(shuffled[:count])
     return torch.from_numpy(hidden).to(inputs.dense.device)
 
 
@@ -322,4 +323,5 @@ def feature_gradients(
     loss = feature_loss(
         generator(representations + normal_like(representations)), missing, candidates
     )
-    return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))
+    gradients = torch.autograd.grad(loss, list(parameters.values()))
+    return dict(zip(parameters, gradients, strict=True))

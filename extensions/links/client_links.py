@@ -40,10 +40,10 @@ class ClientLinks(Examples):
 
     def describe(self) -> str:
         """The number of links, of relations if there are several, and of entities."""
-        held = len(torch.unique(torch.cat([self.heads, self.labels])))
+        num_entities = len(torch.unique(torch.cat([self.heads, self.labels])))
         number = len(torch.unique(self.relations))
         kinds = f" of {number} relations" if number > 1 else ""
-        return f"{len(self.labels)} links{kinds} between {held} entities"
+        return f"{len(self.labels)} links{kinds} between {num_entities} entities"
 
     @property
     def notes(self) -> list[str]:
@@ -65,7 +65,9 @@ class ClientLinks(Examples):
     def statistics(self, triangles: bool = True) -> dict[str, Any]:
         """The numbers of links, and the score of the most frequent tails; names of entities lack
         counts."""
-        sizes = {f"num_{part}": int(getattr(self, part).sum()) for part in ("train", "val", "test")}
+        sizes = {
+            f"num_{split}": int(getattr(self, split).sum()) for split in ("train", "val", "test")
+        }
         return {**sizes, **self._unfit_tests(), **self.trivial_scores()}
 
     def _unfit_tests(self) -> dict[str, int]:
@@ -75,7 +77,9 @@ class ClientLinks(Examples):
         test = ends[self.test]
         factors = torch.tensor([1, len(self.class_names)])
         is_ranked = torch.isin(test, train).all(dim=1)
-        is_reverse = torch.isin((test * factors).sum(1), (train.flip(1) * factors).sum(1))
+        test_numbers = (test * factors).sum(1)
+        reversed_numbers = (train.flip(1) * factors).sum(1)
+        is_reverse = torch.isin(test_numbers, reversed_numbers)
         counts = [int((~is_ranked).sum()), int(is_reverse.sum())]
         return dict(zip(UNFIT, counts, strict=True))
 
@@ -124,9 +128,9 @@ class ClientLinks(Examples):
         entities, relations = split_names(self.class_names)
         ends = torch.unique(torch.cat([self.heads[self.train], self.labels[self.train]]))
         numbers = torch.unique(self.relations[self.train])
-        return {entities[row] for row in ends.tolist()} | {
-            f"{RELATION}{relations[row]}" for row in numbers.tolist()
-        }
+        entity_names = {entities[row] for row in ends.tolist()}
+        relation_names = {f"{RELATION}{relations[row]}" for row in numbers.tolist()}
+        return entity_names | relation_names
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the numbers."""

@@ -46,10 +46,9 @@ def average_precision(model: Scorer, triples: Tensor, num_entities: int) -> floa
         begin = rows.stop
         is_right = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
         is_right[places[is_here] - rows.start, triples[is_here, 2]] = True
-        own = queries[rows, :1]
-        order = (
-            scores.float().scatter(1, own, -torch.inf).argsort(dim=1, descending=True, stable=True)
-        )
+        heads = queries[rows, :1]
+        of_others = scores.float().scatter(1, heads, -torch.inf)
+        order = of_others.argsort(dim=1, descending=True, stable=True)
         hits = is_right.gather(1, order).double()
         precision = hits.cumsum(1) / torch.arange(1, num_entities + 1, device=hits.device)
         values.append((precision * hits).sum(1) / hits.sum(1))
@@ -168,11 +167,11 @@ class LinkTask(Task):
         """
         assert isinstance(model, Embedding)
         figures: dict[str, float] = {}
-        for part, name in SCORED.items():
-            scores = self._scores_of(model, part)
+        for split, name in SCORED.items():
+            scores = self._scores_of(model, split)
             if scores:
                 figures[name] = scores["mrr"]
-            if part == "test" and scores:
+            if split == "test" and scores:
                 figures["accuracy"] = scores["hits_1"]
                 figures |= {key: scores[key] for key in ("hits_10", "link_auc")}
         return figures
@@ -194,17 +193,18 @@ class LinkTask(Task):
         number = len(self.counts["entities"])
         heads = torch.unique(triples[:, 0])
         if len(heads) > HEADS:
-            triples = triples[torch.isin(triples[:, 0], heads[:: -(-len(heads) // HEADS)])]
+            step = -(-len(heads) // HEADS)
+            triples = triples[torch.isin(triples[:, 0], heads[::step])]
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
-    def _scores_of(self, model: Scorer, part: str) -> dict[str, float]:
-        return link_scores(model, self._queries_of(part))
+    def _scores_of(self, model: Scorer, split: str) -> dict[str, float]:
+        return link_scores(model, self._queries_of(split))
 
-    def _queries_of(self, part: str) -> Queries | None:
-        if part not in self._queries:
-            triples = self.triples[part]
-            self._queries[part] = make_queries(triples, self.entities, self._known, self._seed)
-        return self._queries[part]
+    def _queries_of(self, split: str) -> Queries | None:
+        if split not in self._queries:
+            triples = self.triples[split]
+            self._queries[split] = make_queries(triples, self.entities, self._known, self._seed)
+        return self._queries[split]
 
     def logits(self, model: nn.Module) -> Tensor:
         """Scores (n, N) of all entities as the tail of each link."""

@@ -132,7 +132,7 @@ class LinkDataset(Dataset):
         return tuple(file_stamps(self.locate().files))
 
     def _read(self) -> RawLinks:
-        return _whole(self.spec, self._stamps())
+        return _read_links(self.spec, self._stamps())
 
     def _links(
         self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
@@ -246,7 +246,7 @@ DATASET = LinkDataset
 
 
 @lru_cache(maxsize=2)
-def _whole(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
+def _read_links(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
     raw: RawLinks = LinkDataset(spec).locate().read()
     return raw
 
@@ -254,14 +254,14 @@ def _whole(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
 @lru_cache(maxsize=2)
 def _owners(spec: LinkSpec, num_partitions: int, stamps: tuple[Any, ...]) -> tuple[Integers, str]:
     """The client of each link, and a hash of these numbers."""
-    triples = _whole(spec, stamps).triples
+    triples = _read_links(spec, stamps).triples
     rng = np.random.default_rng([spec.seed, PARTITION_STREAM])
     order = rng.permutation(len(triples))
     if spec.partition == "branches":
         order = order[np.argsort(branch_order(triples, rng)[triples[order, 0]], kind="stable")]
     owners = np.empty(len(triples), np.int64)
-    for client, held in enumerate(np.array_split(order, num_partitions)):
-        owners[held] = client
+    for client, links in enumerate(np.array_split(order, num_partitions)):
+        owners[links] = client
     return owners, membership_digest(owners)
 
 
@@ -287,8 +287,8 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
     parents[below] = tails[order[first]]
     shape = (number + 1, number + 1)
     graph = coo_array((np.ones(number), (parents, np.arange(number))), shape=shape)
-    _, part = csgraph.connected_components(graph, connection="strong")
-    in_cycles = (np.bincount(part) > 1)[part[:number]]
+    _, component = csgraph.connected_components(graph, connection="strong")
+    in_cycles = (np.bincount(component) > 1)[component[:number]]
     # The walk enters a cycle at each of its entities, in the order of those below them.
     sources = np.where(in_cycles, number, parents)
     targets = np.where(in_cycles, parents, np.arange(number))
@@ -324,7 +324,8 @@ def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None 
     if raw.parts is not None:
         return np.asarray(raw.parts)
     low, high = np.sort(raw.triples[:, ::2], axis=1).T
-    keys = (low * len(raw.entities) + high) * len(raw.relations) + raw.triples[:, 1]
+    pair_numbers = low * len(raw.entities) + high
+    keys = pair_numbers * len(raw.relations) + raw.triples[:, 1]
     _, first, pairs = np.unique(keys, return_index=True, return_inverse=True)
     number = len(first)
     order = np.random.default_rng([spec.seed, SPLIT_STREAM]).permutation(number)

@@ -37,8 +37,8 @@ def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page, of a run on links with the picture of its entities first."""
     if "links" not in run.added:
         return parts
-    others = [draw for draw in parts.pictures if draw not in CURVES]
-    return replace(parts, pictures=[disc, score, loss, *others], main=[disc, *parts.main])
+    pictures = [draw for draw in parts.pictures if draw not in CURVES]
+    return replace(parts, pictures=[disc, score, loss, *pictures], main=[disc, *parts.main])
 
 
 def disc(run: RunFiles) -> Picture | None:
@@ -92,7 +92,8 @@ def in_disc(points: Floats, is_curved: bool) -> Floats:
     two main components; flat points are scaled."""
     if not is_curved:
         points = points - points.mean(axis=0)
-        points = points / max(np.linalg.norm(points, axis=1).max(), 1e-30)
+        radius = np.linalg.norm(points, axis=1).max()
+        points = points / max(radius, 1e-30)
     if points.shape[1] == 2:
         return points
     length = np.linalg.norm(points, axis=1, keepdims=True)

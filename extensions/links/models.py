@@ -96,7 +96,9 @@ class Embedding(nn.Module, ABC):
 
     def table(self, entities: Tensor | None = None) -> Tensor:
         """The numbers of entities (m,), or of all, from which scores are computed, (m, k)."""
-        return self.entities if entities is None else F.embedding(entities, self.entities)
+        if entities is None:
+            return self.entities
+        return F.embedding(entities, self.entities)
 
     @abstractmethod
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
@@ -115,9 +117,9 @@ class Embedding(nn.Module, ABC):
         rows = F.embedding(tails, table)
         return self.compare(F.embedding(heads, table).unsqueeze(1), relations, rows)
 
-    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+    def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
-        return root((rows - others).square().sum(-1))
+        return root((rows - targets).square().sum(-1))
 
     @property
     def num_columns(self) -> int:
@@ -188,7 +190,9 @@ class Rows(Embedding):
         """The sectional curvature."""
         if self.k is not None:
             return -math.exp(-2 * self.k.item())
-        return 0.0 if self.chart is None else -(self.chart.scale**2)
+        if self.chart is None:
+            return 0.0
+        return -(self.chart.scale**2)
 
     @property
     def num_coordinates(self) -> int:
@@ -204,10 +208,15 @@ class Rows(Embedding):
         """Points of the unit ball and 1/(1 − |x|²), or flat rows times the length of a unit; then
         biases."""
         rows = super().table(entities)
-        columns = [self.unit * rows] if self.chart is None else [*self.chart.ball(rows)]
+        if self.chart is None:
+            columns = [self.unit * rows]
+        else:
+            columns = [*self.chart.ball(rows)]
         if self.bias is not None:
             columns.append(self.bias if entities is None else F.embedding(entities, self.bias))
-        return torch.cat(columns, dim=-1) if len(columns) > 1 else columns[0]
+        if len(columns) > 1:
+            return torch.cat(columns, dim=-1)
+        return columns[0]
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
@@ -218,23 +227,27 @@ class Rows(Embedding):
             scores = -self.squared_distance(heads, tails)
         else:
             scores = -self.distance(heads, tails)
-        return scores if self.bias is None else scores + tails[..., -1]
+        if self.bias is None:
+            return scores
+        return scores + tails[..., -1]
 
-    def distance(self, rows: Tensor, others: Tensor) -> Tensor:
+    def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """See `Embedding`."""
-        apart = self._apart(rows, others)
+        apart = self._apart(rows, targets)
         if self.chart is None:
             return root(apart)
         weight = self.num_coordinates
-        distance = self.chart.distance(apart, rows[..., weight] * others[..., weight])
-        return distance if self.k is None else distance * (self.k.exp() * self.chart.scale)
+        distance = self.chart.distance(apart, rows[..., weight] * targets[..., weight])
+        if self.k is None:
+            return distance
+        return distance * (self.k.exp() * self.chart.scale)
 
-    def squared_distance(self, rows: Tensor, others: Tensor) -> Tensor:
+    def squared_distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Squares of the distances; flat ones are taken without a root, which has gradient 0 at
         equal rows."""
         if self.chart is None:
-            return self._apart(rows, others)
-        return self.distance(rows, others).square()
+            return self._apart(rows, targets)
+        return self.distance(rows, targets).square()
 
     def depths(self) -> Tensor:
         """See `Embedding`."""
@@ -245,10 +258,10 @@ class Rows(Embedding):
         origin[..., self.num_coordinates] = 1
         return self.distance(table[:, None], origin).squeeze(1)
 
-    def _apart(self, rows: Tensor, others: Tensor) -> Tensor:
+    def _apart(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Squares of the Euclidean distances of the coordinates."""
         end = self.num_coordinates
-        return (rows[..., :end] - others[..., :end]).square().sum(-1)
+        return (rows[..., :end] - targets[..., :end]).square().sum(-1)
 
 
 class ComplEx(Embedding):

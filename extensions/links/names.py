@@ -13,8 +13,8 @@ not depend on the relation."""
 def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:
     """The names that a client states: entities, then relations, unless no link has a name of its
     relation."""
-    named = relations if any(relations) else ()
-    return (*entities, *(f"{RELATION}{name}" for name in named))
+    stated = relations if any(relations) else ()
+    return (*entities, *(f"{RELATION}{name}" for name in stated))
 
 
 def split_names(names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -93,10 +93,10 @@ class FrequentTails:
         size = max(1, QUERIES**2 // max(len(tails), 1))
         counts = {}
         for relation in torch.unique(relations).tolist():
-            own = self._triples[self._triples[:, 1] == relation, 2]
-            counts[relation] = torch.bincount(own, minlength=self._num_entities)[tails]
-        for part in torch.split(relations, size):
-            yield torch.stack([counts[relation] for relation in part.tolist()])
+            relation_tails = self._triples[self._triples[:, 1] == relation, 2]
+            counts[relation] = torch.bincount(relation_tails, minlength=self._num_entities)[tails]
+        for block in torch.split(relations, size):
+            yield torch.stack([counts[relation] for relation in block.tolist()])
 
 
 Scorer = Embedding | FrequentTails
@@ -111,17 +111,18 @@ class Queries:
     triples : Tensor (n, 3), int64
     candidates : Tensor (m,), int64
         Entities that the tails are ranked among, ascending, the tails included.
-    known : KnownLinks
+    right_links : KnownLinks
         Right links, which are left out.
     """
 
-    def __init__(self, triples: Tensor, candidates: Tensor, known: KnownLinks) -> None:
+    def __init__(self, triples: Tensor, candidates: Tensor, right_links: KnownLinks) -> None:
         self._heads, self._relations, tails = triples.T.contiguous()
         self._candidates = candidates
         links = torch.arange(len(triples), device=triples.device)
-        known_tails, known_links = known.tails(self._heads, self._relations)
+        known_tails, known_links = right_links.tails(self._heads, self._relations)
         not_wrong = torch.cat([known_tails, self._heads, tails])
-        columns = torch.searchsorted(candidates, not_wrong).clamp(max=max(len(candidates) - 1, 0))
+        last_column = max(len(candidates) - 1, 0)
+        columns = torch.searchsorted(candidates, not_wrong).clamp(max=last_column)
         self._right = columns[len(columns) - len(links) :, None]
         rows = torch.cat([known_links, links, links])
         is_candidate = candidates[columns] == not_wrong
@@ -178,7 +179,9 @@ def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
     return {name: float(values.double().mean()) for name, values in figures.items()}
 
 
-def make_queries(triples: Tensor, entities: Tensor, known: KnownLinks, seed: int) -> Queries | None:
+def make_queries(
+    triples: Tensor, entities: Tensor, right_links: KnownLinks, seed: int
+) -> Queries | None:
     """The links of a part that are scored; None if missing.
 
     Parameters
@@ -187,7 +190,7 @@ def make_queries(triples: Tensor, entities: Tensor, known: KnownLinks, seed: int
         Head, relation and tail of the part's links; of more than `QUERIES` the seed draws some.
     entities : Tensor (m,), int64
         The rows of the client's training links, ascending, among which tails are ranked.
-    known : KnownLinks
+    right_links : KnownLinks
         All right links.
     seed : int
     """
@@ -197,7 +200,7 @@ def make_queries(triples: Tensor, entities: Tensor, known: KnownLinks, seed: int
     if len(triples) > QUERIES:
         drawn = np.random.default_rng([seed, SCORE_STREAM]).permutation(len(triples))
         triples = triples[np.sort(drawn[:QUERIES])]
-    return Queries(triples, entities, known) if len(triples) else None
+    return Queries(triples, entities, right_links) if len(triples) else None
 
 
 def frequent_mrr(
@@ -214,7 +217,7 @@ def frequent_mrr(
     1.0
     """
     train = triples[is_train]
-    known = KnownLinks(triples, num_entities, num_relations)
+    right_links = KnownLinks(triples, num_entities, num_relations)
     entities = torch.unique(train[:, [0, 2]])
-    queries = make_queries(triples[is_test], entities, known, seed=0)
+    queries = make_queries(triples[is_test], entities, right_links, seed=0)
     return link_scores(FrequentTails(train, num_entities), queries).get("mrr")

@@ -80,7 +80,7 @@ def raw_links(
     first: dict[tuple[str, str, str], int] = {}
     left_out: Counter[str] = Counter()
     for position, row in enumerate(rows):
-        head, *between, tail = map(normalised, row)
+        head, *middle, tail = map(normalised, row)
         if not head or not tail or head.startswith(RELATION) or tail.startswith(RELATION):
             raise DataError(
                 f'{where}, link {position + 1}: a name is empty or begins with "{RELATION}";'
@@ -90,7 +90,7 @@ def raw_links(
         if head == tail:
             left_out["of an entity to itself"] += 1
             continue
-        earlier = first.setdefault((head, "".join(between), tail), position)
+        earlier = first.setdefault((head, "".join(middle), tail), position)
         if parts is not None and parts[earlier] != parts[position]:
             left_out["that an earlier part of the split has"] += 1
         elif earlier != position:
@@ -106,7 +106,10 @@ def raw_links(
     if left_out:
         counts = ", ".join(f"{count:,} {words}" for words, count in left_out.items())
         steps.append(f"{len(rows):,} links, of which {counts} are left out")
-    kept_parts = None if parts is None else np.array([parts[place] for place in first.values()])
+    if parts is None:
+        kept_parts = None
+    else:
+        kept_parts = np.array([parts[place] for place in first.values()])
     return RawLinks(triples, entities, relations, kept_parts, tuple(steps))
 
 

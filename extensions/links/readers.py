@@ -65,10 +65,10 @@ def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:
     parts: list[Any] = []
     history: list[str] = []
     first_rows: list[list[str]] = []
-    for file, part in files.items():
+    for file, split in files.items():
         links, columns = table(str(file), table_lines(file))
         rows += links
-        parts += [part] * len(links)
+        parts += [split] * len(links)
         history += [f"{file.name}, {text}" for text in columns]
         first_rows += [] if columns else links[:1]
     raw = raw_links(str(path), rows, None if path in files else parts, history)
@@ -109,10 +109,12 @@ def edge_links(where: str, fields: Mapping[str, Any]) -> RawLinks:
     shapes = [array.shape for array in tables]
     is_whole = all(array.dtype.kind in "iu" and array.min(initial=0) >= 0 for array in tables)
     if not is_whole or shapes not in ([(2, *count)], [(2, *count), count]):
-        held = ", ".join(f"{name} {arrays[name].dtype}{list(arrays[name].shape)}" for name in names)
+        description = ", ".join(
+            f"{name} {arrays[name].dtype}{list(arrays[name].shape)}" for name in names
+        )
         raise DataError(
-            f"{where} has {held or 'no edge_index'}; allowed are edge_index [2, E] and edge_type"
-            " [E], or none, of whole numbers from 0 on",
+            f"{where} has {description or 'no edge_index'}; allowed are edge_index [2, E] and"
+            " edge_type [E], or none, of whole numbers from 0 on",
             key="edges",
         )
     order = [0, 2, 1] if len(tables) == 2 else [0, 1]

@@ -29,10 +29,10 @@ _ONTOLOGY = "https://purl.obolibrary.org/obo/go"
 links_at = partial(files_at, task="links")
 
 
-def _wordnet(part: str) -> PublicData:
+def _wordnet(subset: str) -> PublicData:
     archive = "WordNet-3.0.tar.bz2"
     names = {archive: archive}
-    return links_at(f"WordNet's {part}", "wordnet", _WORDNET, names, [_WORDNET_SHA256])
+    return links_at(f"WordNet's {subset}", "wordnet", _WORDNET, names, [_WORDNET_SHA256])
 
 
 def _tree(title: str) -> PublicData:

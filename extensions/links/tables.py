@@ -75,8 +75,10 @@ def table(where: str, lines: Sequence[Line]) -> tuple[list[list[str]], list[str]
                 " their names, such as source, target",
                 key="columns",
             )
-    named = [places["relation"]] if "relation" in places else list(places.values())
-    occurs = {row[place] for row in below for place in named} & {first[place] for place in named}
+    evident = [places["relation"]] if "relation" in places else list(places.values())
+    occurs = {row[place] for row in below for place in evident} & {
+        first[place] for place in evident
+    }
     if not places or (width < 4 and occurs):
         return [row for _, row in lines], []
     columns = ", ".join(f"{role} = {first[place]}" for role, place in places.items())
@@ -96,8 +98,8 @@ def is_unclear(lines: Sequence[Line]) -> bool:
 def columns_of(lines: Sequence[Line]) -> str:
     """The columns of a table of links by its first lines, in words: names, or whole numbers alone;
     "" for coordinates, and for names with a number as their class."""
-    seen = lines[:SEEN]
-    lines = [line for line in seen if len(line[1]) == len(seen[-1][1])]
+    sample = lines[:SEEN]
+    lines = [line for line in sample if len(line[1]) == len(sample[-1][1])]
     try:
         rows, names = table("", lines)
     except DataError:
@@ -116,8 +118,8 @@ def split_files(folder: Path) -> dict[Path, int]:
     """The files of a folder of links, and the part of each: 0 training, 1 validation, 2 test; {}
     for other folders."""
     for end in ENDINGS:
-        files = {folder / f"{name}{end}": part for name, part in PARTS.items()}
-        files = {path: part for path, part in files.items() if path.is_file()}
+        files = {folder / f"{name}{end}": split for name, split in PARTS.items()}
+        files = {path: split for path, split in files.items() if path.is_file()}
         if 0 in files.values() and len({*files.values()}) > 1:
             return files
     return {}

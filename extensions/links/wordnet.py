@@ -59,7 +59,8 @@ def _name(offset: str, senses: dict[str, list[str]], synsets: dict[str, list[str
     """The first word of a synset, and its place among the senses of this word."""
     word = synsets[offset][4].lower()
     number = int(senses[word][2])
-    return f"{word}.n.{senses[word][-number:].index(offset) + 1:02}"
+    sense = senses[word][-number:].index(offset) + 1
+    return f"{word}.n.{sense:02}"
 
 
 def _parents(fields: list[str], names: dict[str, str]) -> list[str]:

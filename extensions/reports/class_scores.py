@@ -119,8 +119,9 @@ def recalls(counts: Counts, names: Sequence[str], no_class: str = NOT_FINITE) ->
         right = row.pop(number, 0)
         note = ""
         if row:
-            most = max(sorted(row), key=row.__getitem__)
-            note = f"{names[most] if most >= 0 else no_class} ({row[most]})"
+            mistake = max(sorted(row), key=row.__getitem__)
+            mistaken_name = names[mistake] if mistake >= 0 else no_class
+            note = f"{mistaken_name} ({row[mistake]})"
         shares.append(share(names[number], right, total, note))
     return sorted(shares, key=lambda recall: recall.share)
 
@@ -138,11 +139,12 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
     for (true, _), count in counts.items():
         totals[true] += count
     classes = charts.largest(totals, charts.MOST_CELLS).tolist()
-    table = np.array([[counts[true, other] for other in classes] for true in classes], np.float64)
-    axes = style.page_axes(4.6)
-    _draw_confusion(
-        axes, table / np.maximum(totals[classes], 1)[:, None], [names[label] for label in classes]
+    table = np.array(
+        [[counts[true, predicted] for predicted in classes] for true in classes], np.float64
     )
+    axes = style.page_axes(4.6)
+    shares = table / np.maximum(totals[classes], 1)[:, None]
+    _draw_confusion(axes, shares, [names[label] for label in classes])
     shade = "in percent" if len(classes) <= MOST_NUMBERED else "deeper the more"
     caption = (
         f"Of the test {examples} of a class, a row, the share predicted as each class, {shade}:"
@@ -179,7 +181,9 @@ def short_share(share: float) -> str:
     percent = 100 * share
     if percent < 0.05:
         return "<.1"
-    return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")
+    if percent >= 9.95:
+        return f"{percent:.0f}"
+    return f"{percent:.1f}".lstrip("0")
 
 
 def bands(file: "HullFile") -> list[Share]:
@@ -194,7 +198,8 @@ def bands(file: "HullFile") -> list[Share]:
         inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
         if count := int(inside.sum()):
             mean = f"{100 * chances[inside].mean():.1f}%"
-            shares.append(share(f"{low:.0%} to {high:.0%}", int(right[inside].sum()), count, mean))
+            band = f"{low:.0%} to {high:.0%}"
+            shares.append(share(band, int(right[inside].sum()), count, mean))
     return shares
 
 

@@ -19,14 +19,14 @@ def classes(run: RunFiles) -> Picture | None:
     )
     rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
     shown = counts[np.ix_(rows, columns)]
-    axes = style.page_axes(0.9 + min(max(0.22 * len(rows), 0.6), 4.0))
+    height = min(max(0.22 * len(rows), 0.6), 4.0)
+    axes = style.page_axes(0.9 + height)
     names = (
         [str(list(by_client)[column]) for column in columns],
         [run.class_names[row] for row in rows],
     )
-    charts.cells(
-        axes, np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan), names, most=20
-    )
+    shares = shown / max(shown.max(), 1)
+    charts.cells(axes, np.where(shown > 0, -np.sqrt(shares), np.nan), names, max_names=20)
     axes.set(xlabel="client", ylabel="class")
     caption = (
         f"The colour deepens with the square root of the number of {run.examples}, up to"

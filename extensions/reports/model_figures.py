@@ -39,7 +39,7 @@ class View:
 
     Attributes
     ----------
-    kept : int array (m,)
+    finite : int array (m,)
         The features that are drawn: those that are finite.
     points : array (m, 2)
     prototypes : array (C, 2), or (0, 2) for none
@@ -49,7 +49,7 @@ class View:
         How they were brought to the plane, in a sentence or two.
     """
 
-    kept: Indices
+    finite: Indices
     points: Floats
     prototypes: Floats
     disc: bool
@@ -74,10 +74,10 @@ def project(test: GlobalTest) -> View | None:
         None if there are not two finite features.
     """
     features = test.features[:MOST_FEATURES]
-    kept = np.flatnonzero(np.isfinite(features).all(axis=1))
-    if len(kept) < 2 or not features.shape[1]:
+    finite = np.flatnonzero(np.isfinite(features).all(axis=1))
+    if len(finite) < 2 or not features.shape[1]:
         return None
-    features = features[kept]
+    features = features[finite]
     dimensions = features.shape[1]
     prototypes = test.prototypes
     if prototypes is None or test.space == "flat" or not np.isfinite(prototypes).all():
@@ -91,25 +91,25 @@ def project(test: GlobalTest) -> View | None:
         prototypes = np.asarray(poincare.log0(torch.from_numpy(prototypes), -1.0))
         if dimensions <= 2:
             how = "This is the Poincaré disc itself, whose rim is infinitely far"
-            return _in_disc(kept, _two_columns(features), _two_columns(prototypes), how)
+            return _in_disc(finite, _two_columns(features), _two_columns(prototypes), how)
     what = {
         "flat": "features",
         "sphere": "features on the unit sphere",
         "poincare": "tangent vectors at the origin",
         "prototypes": "features",
     }
-    whole = f"{what[test.space]} ({dimensions} dimensions)"
+    subject = f"{what[test.space]} ({dimensions} dimensions)"
     centre = 0.0 if test.space == "poincare" else features.mean(axis=0)
     basis, share = _plane(features - centre)
     points = (features - centre) @ basis
     stars = (prototypes - centre) @ basis
-    how = f"The two principal components of the {whole}, with {percent(share)} of their squares"
+    how = f"The two principal components of the {subject}, with {percent(share)} of their squares"
     if test.space == "poincare":
-        return _in_disc(kept, points, stars, f"{how}, brought to the disc by exp0")
-    return View(kept, points, stars, False, how)
+        return _in_disc(finite, points, stars, f"{how}, brought to the disc by exp0")
+    return View(finite, points, stars, False, how)
 
 
-def _in_disc(kept: Indices, points: Floats, stars: Floats, how: str) -> View:
+def _in_disc(finite: Indices, points: Floats, stars: Floats, how: str) -> View:
     """The view of tangent vectors (m, 2) and (C, 2); the former are shortened if they would all lie
     on the rim."""
     median = float(np.median(np.linalg.norm(points, axis=1)))
@@ -123,15 +123,17 @@ def _in_disc(kept: Indices, points: Floats, stars: Floats, how: str) -> View:
     points, stars = (
         np.asarray(poincare.exp0(torch.from_numpy(rows), -1.0)) for rows in (points / nearer, stars)
     )
-    return View(kept, points, stars, True, how)
+    return View(finite, points, stars, True, how)
 
 
 def _plane(rows: Floats) -> tuple[Floats, float]:
     """The plane (d, 2) of the two principal components of rows (m, d), with positive largest
     entries, and its share of the sum of squares."""
     basis = _two_columns(np.linalg.eigh(rows.T @ rows)[1][:, ::-1])
-    basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    share = np.square(rows @ basis).sum() / max(np.square(rows).sum(), 1e-300)
+    largest_entries = basis[np.abs(basis).argmax(axis=0), [0, 1]]
+    basis = basis * np.where(largest_entries < 0, -1.0, 1.0)
+    total = max(np.square(rows).sum(), 1e-300)
+    share = np.square(rows @ basis).sum() / total
     return basis, float(share)
 
 
@@ -145,7 +147,7 @@ def accuracy(run: RunFiles) -> Picture | None:
     measured."""
     rounds, scores = run.by_client("score")
     trained = "personal, after local training"
-    means = charts.row_means(charts.known(scores))
+    means = charts.row_means(charts.carried_forward(scores))
     courses = {
         "global": (*run.by_round(GLOBAL_ACCURACY, TRAIN), style.MEAN, "-"),
         trained: (rounds, means, style.OTHER, "-"),
@@ -204,7 +206,7 @@ def features(run: RunFiles) -> Picture | None:
     view = project(test)
     if view is None:
         return None
-    dot_labels = test.labels[view.kept]
+    dot_labels = test.labels[view.finite]
     names = class_scores.class_labels(run.class_names, int(dot_labels.max()) + 1)
     is_few = len(names) <= len(style.HUES)
     colours = style.hues(len(names))
@@ -274,12 +276,13 @@ def weights(run: RunFiles) -> Picture | None:
     low = float(np.nanmin(ratios[clients]))
     high = float(np.nanmax(ratios[clients]))
     limit = min(max(high - 1, 1 - low, 0.01), 1.0)  # beyond it from 1 the colours do not change
-    axes = style.page_axes(1.3 + min(max(0.16 * len(clients), 0.6), 3.6))
+    height = min(max(0.16 * len(clients), 0.6), 3.6)
+    axes = style.page_axes(1.3 + height)
     names = (
         [f"{number:.0f}" for number in rounds[shown]],
         [str(run.partitions[number]) for number in clients],
     )
-    image = charts.cells(axes, (ratios[clients] - 1) / limit, names, most=15)
+    image = charts.cells(axes, (ratios[clients] - 1) / limit, names, max_names=15)
     axes.set(xlabel="round", ylabel="client")
     bar = axes.figure.colorbar(
         image, ax=axes, location="top", shrink=0.5, anchor=(0, 0), aspect=30, ticks=[-1, 0, 1]

@@ -17,9 +17,9 @@ def add(run: RunFiles, parts: Parts) -> Parts:
     tables = _tables(run, parts.tables)
     if run.added:  # the pictures of its extension
         return replace(parts, tables=tables)
-    others = [draw for draw in parts.pictures if draw not in CURVES]
+    pictures = [draw for draw in parts.pictures if draw not in CURVES]
     main = _main(run, parts.main)
-    return replace(parts, pictures=[*_pictures(run), *others], tables=tables, main=main)
+    return replace(parts, pictures=[*_pictures(run), *pictures], tables=tables, main=main)
 
 
 def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:

@@ -63,8 +63,9 @@ class TrimmedMean(RobustAggregation):
 
     def combine(self, updates: Replies, weights: Floats) -> None:
         """Trim."""
+        trimmed_weight = self.keys.share * weights.sum()
         self._arrays = trimmed_average(
-            self._arrays, list(updates.values()), weights, self.keys.share * weights.sum()
+            self._arrays, list(updates.values()), weights, trimmed_weight
         )
 
 

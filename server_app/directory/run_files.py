@@ -3,8 +3,7 @@ time."""
 
 import csv
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -28,92 +27,130 @@ IN_ROUNDS = (TRAIN, EVALUATE)
 CALIBRATIONS = (CALIBRATE, CCVR)
 """Phases after the last round that replace the global model's classifier."""
 
+TRIED = (
+    "_clients",
+    "summary",
+    "config",
+    "rounds",
+    "scores",
+    "confusion",
+    "hulls",
+    "global_test",
+    "added",
+)
+"""Properties of `RunFiles` that read files."""
 
-@dataclass(frozen=True)
+
 class RunFiles:
-    """The files of one run.
+    """The files of one run, each read when it is first asked for.
+
+    Parameters
+    ----------
+    folder : Path
+        The run directory.
 
     Attributes
     ----------
+    folder : Path
     name : str
-    summary : dict
-    config : dict
-        By dotted key.
-    clients : list of dict
-        Their descriptions, by partition.
-    refused : dict of name to reason
-    class_names : list of str
-        If every client has its own classes, each with the name of its data set.
-    own_ends : bool
-        Whether the first and last layers are personal because the clients' features or classes
-        differ.
-    rounds, scores : columns
-        `rounds.csv` and `clients.csv`: cells by column and row, "" for missing values.
-    confusion : columns
-        `confusion.csv`; empty where no client tells it.
-    absent : list of str
-        Files that are missing or cannot be read.
-    added : mapping of str to mapping of str to array
-        The arrays of a run on data of an added kind, by its name.
-    global_test : GlobalTest or None
-        `global_test.npz`; None for runs without a test set at the server.
-    hulls : HullFile or None
-        `hulls.npz`, or `classifier.npz` of a one-shot run without hulls.
     """
 
-    name: str
-    summary: dict[str, Any] = field(default_factory=dict)
-    config: dict[str, Any] = field(default_factory=dict)
-    clients: list[dict[str, Any]] = field(default_factory=list)
-    refused: dict[str, str] = field(default_factory=dict)
-    class_names: list[str] = field(default_factory=list)
-    own_ends: bool = False
-    rounds: Columns = field(default_factory=dict)
-    scores: Columns = field(default_factory=dict)
-    confusion: Columns = field(default_factory=dict)
-    absent: list[str] = field(default_factory=list)
-    global_test: GlobalTest | None = None
-    added: Mapping[str, Mapping[str, Array]] = field(default_factory=dict)
-    hulls: HullFile | None = None
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.name = folder.resolve().name
+        self._unreadable: list[str] = []
 
-    @classmethod
-    def read(cls, folder: Path) -> "RunFiles":
-        """Read the files of a run directory."""
-        absent: list[str] = []
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """`summary.json`; empty before the end of the run."""
+        return self._load("summary.json", _json)
 
-        def load(name: str, parse: Any) -> Any:
-            try:
-                return parse(folder / name)
-            except (OSError, ValueError, csv.Error):
-                absent.append(name)
-                return {}
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """`config.toml`, by dotted key."""
+        return self._load("config.toml", partial(read_settings, written_by_run=True))
 
-        def load_optional(name: str, parse: Any) -> Any:
-            return load(name, parse) if (folder / name).exists() else {}
+    @cached_property
+    def clients(self) -> list[dict[str, Any]]:
+        """The clients' descriptions, by partition."""
+        descriptions = self._clients.get("clients", [])
+        return sorted(descriptions, key=lambda description: description["partition"])
 
-        clients = load("clients.json", _json)
-        descriptions = clients.get("clients", [])
-        hulls = load_optional("hulls.npz", HullFile.read)
-        return cls(
-            name=folder.resolve().name,
-            summary=load("summary.json", _json),
-            config=load("config.toml", partial(read_settings, written_by_run=True)),
-            clients=sorted(descriptions, key=lambda description: description["partition"]),
-            refused=clients.get("refused", {}),
-            class_names=_all_classes(clients),
-            own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
-            rounds=load("rounds.csv", _columns),
-            scores=load("clients.csv", _columns),
-            confusion=load_optional("confusion.csv", _columns),
-            absent=absent,
-            global_test=load_optional("global_test.npz", GlobalTest.read) or None,
-            added={
-                name: arrays
-                for name, kind in ADDED.items()
-                if kind.arrays_file and (arrays := load_optional(kind.arrays_file, read_npz))
-            },
-            hulls=hulls or load_optional("classifier.npz", HullFile.read) or None,
-        )
+    @property
+    def refused(self) -> dict[str, str]:
+        """The reasons for refused nodes, by name."""
+        return self._clients.get("refused", {})
+
+    @property
+    def class_names(self) -> list[str]:
+        """The classes; if every client has its own, each with the name of its data set."""
+        return _all_classes(self._clients)
+
+    @property
+    def own_ends(self) -> bool:
+        """Whether the first and last layers are personal because the clients' features or classes
+        differ."""
+        return bool(self._clients.get("facts", {}).get("own_ends", False))
+
+    @cached_property
+    def rounds(self) -> Columns:
+        """`rounds.csv`: cells by column and row, "" for missing values."""
+        return self._load("rounds.csv", _columns)
+
+    @cached_property
+    def scores(self) -> Columns:
+        """`clients.csv`, as `rounds`."""
+        return self._load("clients.csv", _columns)
+
+    @cached_property
+    def confusion(self) -> Columns:
+        """`confusion.csv`; empty unless clients send their confusion counts."""
+        return self._load_optional("confusion.csv", _columns)
+
+    @cached_property
+    def global_test(self) -> GlobalTest | None:
+        """`global_test.npz`; None for runs without a test set at the server."""
+        return self._load_optional("global_test.npz", GlobalTest.read) or None
+
+    @cached_property
+    def hulls(self) -> HullFile | None:
+        """`hulls.npz`, or `classifier.npz` of a one-shot run without hulls."""
+        hulls = self._load_optional("hulls.npz", HullFile.read)
+        return hulls or self._load_optional("classifier.npz", HullFile.read) or None
+
+    @cached_property
+    def added(self) -> Mapping[str, Mapping[str, Array]]:
+        """The arrays of a run on data of an added kind, by its name."""
+        arrays = {
+            name: self._load_optional(kind.arrays_file, read_npz)
+            for name, kind in ADDED.items()
+            if kind.arrays_file
+        }
+        return {name: values for name, values in arrays.items() if values}
+
+    @property
+    def absent(self) -> list[str]:
+        """The files that are missing or cannot be read; all are tried."""
+        for name in TRIED:
+            getattr(self, name)
+        return self._unreadable
+
+    @cached_property
+    def _clients(self) -> dict[str, Any]:
+        """`clients.json`."""
+        return self._load("clients.json", _json)
+
+    def _load(self, name: str, parse: Callable[[Path], Any]) -> Any:
+        """A file's content; {} for one that is missing or cannot be read."""
+        try:
+            return parse(self.folder / name)
+        except (OSError, ValueError, csv.Error):
+            self._unreadable.append(name)
+            return {}
+
+    def _load_optional(self, name: str, parse: Callable[[Path], Any]) -> Any:
+        """The same for a file that not every run has."""
+        return self._load(name, parse) if (self.folder / name).exists() else {}
 
     def by_client(self, name: str, *phases: str) -> tuple[Floats, Floats]:
         """A column of `clients.csv` by round and client, for some phases, by default `IN_ROUNDS`.

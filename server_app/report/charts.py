@@ -71,7 +71,8 @@ def page_legend(
 
 def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:
     """Put a legend of short names in small type above the axes of a picture of a page."""
-    columns = max(80 // (max(len(text) for _, text in keys) + 6), 1)
+    longest = max(len(text) for _, text in keys)
+    columns = max(80 // (longest + 6), 1)
     page_legend(axes, keys, columns, handlelength=1.0, fontsize=8, handletextpad=0.6)
 
 
@@ -111,12 +112,14 @@ def categories(axes: Any, words: Sequence[str]) -> None:
             axes.figure.set_figheight(axes.figure.get_figheight() + higher)
 
 
-def steps(set_ticks: Callable[..., Any], words: Sequence[str], most: int, **style: Any) -> None:
-    """Name every position, or every second, fifth, tenth …, so that there are at most `most`
+def steps(
+    set_ticks: Callable[..., Any], words: Sequence[str], max_names: int, **style: Any
+) -> None:
+    """Name every position, or every second, fifth, tenth …, so that there are at most `max_names`
     names.
     """
     sizes = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-    step = next(size for size in sizes if len(words) <= size * max(most, 1))
+    step = next(size for size in sizes if len(words) <= size * max(max_names, 1))
     set_ticks(range(0, len(words), step), words[::step], **style)
 
 
@@ -125,26 +128,27 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool)
     room."""
     if log:
         axes.set_xscale("log")
-    at = np.log(values) if log else np.asarray(values, float)
-    at = 0.9 * _width(axes) * (at - at[0]) / max(at[-1] - at[0], 1e-300)
-    kept: list[int] = []
+    positions = np.log(values) if log else np.asarray(values, float)
+    extent = max(positions[-1] - positions[0], 1e-300)
+    positions = 0.9 * _width(axes) * (positions - positions[0]) / extent
+    marked: list[int] = []
     for place in dict.fromkeys((0, len(values) - 1, *range(len(values)))):
         if all(
-            abs(at[place] - at[other]) >= (inches(words[place]) + inches(words[other])) / 2 + 0.1
-            for other in kept
+            abs(positions[place] - positions[neighbour])
+            >= (inches(words[place]) + inches(words[neighbour])) / 2 + 0.1
+            for neighbour in marked
         ):
-            kept.append(place)
-    kept.sort()
-    axes.set_xticks([values[place] for place in kept], [words[place] for place in kept])
+            marked.append(place)
+    marked.sort()
+    axes.set_xticks([values[place] for place in marked], [words[place] for place in marked])
     axes.set_xticks([], minor=True)
 
 
 def fitted(text: str, room: float, size: float = SMALL) -> str:
     """Break a text into lines of at most so many inches, first before a bracket; words are cut
     short last."""
-    parts = "\n".join(
-        wrapped(part, len(part) + 1) for part in text.replace(" (", "\n(", 1).split("\n")
-    )
+    pieces = text.replace(" (", "\n(", 1).split("\n")
+    parts = "\n".join(wrapped(piece, len(piece) + 1) for piece in pieces)
     tries = chain(
         [wrapped(text, len(text) + 1), parts],
         (wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
@@ -178,7 +182,7 @@ def _width(axes: Any) -> float:
     return float(axes.figure.get_figwidth() / axes.get_gridspec().ncols - 0.95)
 
 
-def known(values: Floats) -> Floats:
+def carried_forward(values: Floats) -> Floats:
     """Fill every gap with the client's last measured value, as the means of a run do; NaN before
     its first one.
 
@@ -187,9 +191,9 @@ def known(values: Floats) -> Floats:
     values : array (R, C)
         A row per round, NaN where a client was not measured.
     """
-    latest = np.maximum.accumulate(
-        np.where(np.isfinite(values), np.arange(len(values))[:, None], 0), axis=0
-    )
+    rounds = np.arange(len(values))[:, None]
+    measured = np.where(np.isfinite(values), rounds, 0)
+    latest = np.maximum.accumulate(measured, axis=0)
     return np.take_along_axis(values, latest, axis=0)
 
 
@@ -201,16 +205,15 @@ def row_means(values: Floats) -> Floats:
 def evenly(count: int) -> Indices:
     """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last
     included."""
-    return (
-        np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp))
-        if count
-        else np.empty(0, np.intp)
-    )
+    if count:
+        spaced = np.linspace(0, count - 1, MOST_POINTS)
+        return np.unique(spaced.round().astype(np.intp))
+    return np.empty(0, np.intp)
 
 
-def largest(sizes: Floats, most: int) -> Indices:
-    """Choose the indices of the `most` largest of (N,), ascending; of equal ones the first."""
-    return np.sort(np.argsort(-sizes, kind="stable")[:most])
+def largest(sizes: Floats, count: int) -> Indices:
+    """Choose the indices of the `count` largest of (N,), ascending; of equal ones the first."""
+    return np.sort(np.argsort(-sizes, kind="stable")[:count])
 
 
 def left_out(drawn: Sequence[Any] | Indices, total: int, nouns: str) -> str:
@@ -269,28 +272,28 @@ def unit_circle(axes: Any, centre: Any = (0.0, 0.0), half: float = 1.02) -> None
 
 
 def moved(
-    axes: Any, at: Sequence[float], first: Sequence[float], last: Sequence[float]
+    axes: Any, positions: Sequence[float], first: Sequence[float], last: Sequence[float]
 ) -> list[tuple[Any, str]]:
     """Draw the first and last value of each client as a hollow and a full mark; returns the entries
     of the legend."""
-    axes.vlines(at, first, last, color=SOFT, linewidth=1.0)
+    axes.vlines(positions, first, last, color=SOFT, linewidth=1.0)
     hollow = {
         "marker": "s",
         "markerfacecolor": "none",
         "markeredgecolor": SOFT,
         "markeredgewidth": 1.2,
     }
-    (before,) = axes.plot(at, first, linestyle="none", **hollow)
-    (after,) = axes.plot(at, last, "o", color=PALETTE[0], zorder=3)
+    (before,) = axes.plot(positions, first, linestyle="none", **hollow)
+    (after,) = axes.plot(positions, last, "o", color=PALETTE[0], zorder=3)
     return [(before, "after the first round"), (after, "after the last round")]
 
 
 def bar(
-    axes: Any, at: Any, heights: Sequence[float], width: float, look: Look, **style: Any
+    axes: Any, positions: Any, heights: Sequence[float], width: float, look: Look, **style: Any
 ) -> None:
     """Draw bars in a look."""
     face = {"color": look.tint, "hatch": look.hatch, "edgecolor": look.colour, "linewidth": 1.0}
-    axes.bar(at, heights, width, **face, **style)
+    axes.bar(positions, heights, width, **face, **style)
 
 
 @cache
@@ -315,7 +318,7 @@ def cells(
     axes: Any,
     values: Floats,
     names: tuple[Sequence[str], Sequence[str]],
-    most: int = 30,
+    max_names: int = 30,
     aspect: str = "auto",
 ) -> Any:
     """Draw a cell for each entry in [-1, 1] of an array (rows, columns), none for NaN, and name
@@ -324,7 +327,7 @@ def cells(
     Parameters
     ----------
     names : (columns, rows)
-    most : int, optional
+    max_names : int, optional
         Names of either that there is room for.
     """
     shown = np.ma.masked_invalid(values)
@@ -335,6 +338,6 @@ def cells(
     axes.spines[:].set_visible(False)
     columns, rows = ([printable(name) for name in axis_names] for axis_names in names)
     upright = max(map(len, columns)) > 3
-    steps(axes.set_xticks, columns, most, fontsize=8, rotation=90 if upright else 0)
-    steps(axes.set_yticks, rows, most, fontsize=8)
+    steps(axes.set_xticks, columns, max_names, fontsize=8, rotation=90 if upright else 0)
+    steps(axes.set_yticks, rows, max_names, fontsize=8)
     return image

@@ -18,7 +18,9 @@ from curvfed.strategies.methods import METHODS
 
 def percent(fraction: Any) -> str:
     """A fraction as percent with one decimal."""
-    return f"{100 * fraction:.1f}%" if is_number(fraction) else "–"
+    if is_number(fraction):
+        return f"{100 * fraction:.1f}%"
+    return "–"
 
 
 def size(count: Any) -> str:
@@ -29,7 +31,9 @@ def size(count: Any) -> str:
     while larger and abs(count) >= 999.95:
         count = count / 1000
         unit = larger.pop(0)
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+    if unit == "B":
+        return f"{count:.0f} {unit}"
+    return f"{count:.1f} {unit}"
 
 
 def duration(seconds: Any) -> str:
@@ -37,20 +41,23 @@ def duration(seconds: Any) -> str:
     if not is_number(seconds):
         return "–"
     if seconds < 60:
-        return f"{seconds:.4f} s" if seconds < 0.1 else f"{seconds:.2f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return (
-        f"{minutes} min {rest:02d} s"
-        if minutes < 60
-        else f"{minutes // 60} h {minutes % 60:02d} min"
-    )
+        if seconds < 0.1:
+            return f"{seconds:.4f} s"
+        return f"{seconds:.2f} s"
+    minutes, remainder = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {remainder:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def number(value: Any, digits: int = 4) -> str:
     """A number without a unit: an int with separated thousands, a float with `digits` decimals."""
     if not is_number(value):
         return "–"
-    text = f"{value:,d}" if isinstance(value, int) else f"{value:,.{digits}f}"
+    if isinstance(value, int):
+        text = f"{value:,d}"
+    else:
+        text = f"{value:,.{digits}f}"
     return text.replace("-", "−")
 
 
@@ -62,8 +69,11 @@ def amount(count: int, noun: str) -> str:
 def printable(text: str, longest: int = 18) -> str:
     """A text on one line, cut short, with ? for letters that cannot be printed: names come from
     other machines."""
-    plain = " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
-    return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"
+    letters = [letter if letter.isprintable() else "?" for letter in text]
+    plain = " ".join("".join(letters).split())
+    if len(plain) <= longest:
+        return plain
+    return f"{plain[: longest - 1]}…"
 
 
 def render(template: str, **context: Any) -> str:

@@ -70,7 +70,7 @@ def run_figure(folder: Path) -> Any:
     ValueError
         If the run has neither: a run of rounds needs scores of two rounds.
     """
-    run = RunFiles.read(folder)
+    run = RunFiles(folder)
     with style.applied(style.PAGE_SIZE):
         for draw in parts_of(run).main:
             picture = draw(run)

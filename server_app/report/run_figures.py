@@ -45,7 +45,7 @@ def score(run: RunFiles) -> Picture | None:
     if axes is None:
         return None
     mean = axes.lines[-1]
-    validation = charts.row_means(charts.known(run.by_client(VALIDATION)[1]))
+    validation = charts.row_means(charts.carried_forward(run.by_client(VALIDATION)[1]))
     rounds = run.by_client("score")[0]
     if np.isfinite(validation).any():
         dashed = {"color": style.OTHER, "linewidth": 1.3, "label": "mean on validation data"}
@@ -101,7 +101,7 @@ def _by_round(run: RunFiles, column: str, label: str, factor: float = 1.0) -> An
     rounds, values = run.by_client(column)
     if np.isfinite(values).any(axis=1).sum() < 2:
         return None
-    latest = factor * charts.known(values)
+    latest = factor * charts.carried_forward(values)
     mean = charts.row_means(latest)
     scored = np.flatnonzero(np.isfinite(mean))
     shown = scored[charts.evenly(len(scored))]

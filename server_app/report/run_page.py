@@ -43,7 +43,7 @@ def write_report(run_dir: Path) -> Path:
     OSError
         If the page cannot be written.
     """
-    text = html_page(run_page(RunFiles.read(run_dir)))
+    text = html_page(run_page(RunFiles(run_dir)))
     path = run_dir / "report.html"
     # Names from other machines may hold characters that UTF-8 cannot encode.
     write_atomically(path, text.encode("utf-8", "replace"), private=True)
@@ -59,7 +59,10 @@ def run_page(run: RunFiles) -> Page:
     method = METHODS.get(name)
     absent = [f"Not in the run directory: {', '.join(run.absent)}."] if run.absent else []
     warnings = [f"{text[:1].upper()}{text[1:]}." for text in summary.get("warnings") or ()]
-    title = f"{name} on {Path(dataset).name}" if name and dataset else f"Run {run.name}"
+    if name and dataset:
+        title = f"{name} on {Path(dataset).name}"
+    else:
+        title = f"Run {run.name}"
     parts = parts_of(run)
     return Page(
         title=title,
@@ -135,7 +138,9 @@ def _commands(run: RunFiles) -> dict[str, str]:
 def _absolute(key: str, value: Any) -> Any:
     """A value that is a path from the current folder, as one from anywhere."""
     is_path = key in PATHS and isinstance(value, str) and not (key == "dataset" and is_named(value))
-    return os.path.abspath(value) if is_path and value and os.path.exists(value) else value
+    if is_path and value and os.path.exists(value):
+        return os.path.abspath(value)
+    return value
 
 
 def _changed(run: RunFiles) -> list[str]:
@@ -147,7 +152,9 @@ def _changed(run: RunFiles) -> list[str]:
 def _toml(value: Any) -> str:
     """A value as Flower's command line takes it: without escapes inside quotes."""
     if isinstance(value, str):
-        return f"'{value}'" if '"' in value or "\\" in value else f'"{value}"'
+        if '"' in value or "\\" in value:
+            return f"'{value}'"
+        return f'"{value}"'
     return plain(value)
 
 

@@ -72,7 +72,8 @@ def headline(run: RunFiles) -> Table:
     trivial = TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
     score: Any = figures.get(trivial)
     if score is None and tested is not None and len(tested):
-        score = float(np.unique(tested, return_counts=True)[1].max() / len(tested))
+        _, class_sizes = np.unique(tested, return_counts=True)
+        score = float(class_sizes.max() / len(tested))
     if rows and is_number(score):
         rows.append(_accuracy(find(trivial).words, score, None))
     return Table("", [""], ["test score", "95% interval"], rows)
@@ -91,10 +92,10 @@ def _accuracy(
     return [words], [Cell(percent(value), is_best=interval is not None), Cell(text)]
 
 
-def summary_figures(part: Mapping[str, Any]) -> dict[str, Any]:
+def summary_figures(section: Mapping[str, Any]) -> dict[str, Any]:
     """Figures and metrics on one level."""
-    single = {key: value for key, value in part.items() if not isinstance(value, Mapping | list)}
-    return single | (part.get("metrics") or {})
+    single = {key: value for key, value in section.items() if not isinstance(value, Mapping | list)}
+    return single | (section.get("metrics") or {})
 
 
 def result_tables(run: RunFiles) -> list[Table]:
@@ -176,7 +177,7 @@ def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:
     if name == "score_before":
         rows = np.arange(len(values))[:, None] * np.isfinite(run.by_client("score")[1])
         values = np.take_along_axis(values, rows.max(axis=0, keepdims=True), axis=0)
-    last = charts.known(values)[-1]
+    last = charts.carried_forward(values)[-1]
     return {
         partition: float(value)
         for partition, value in zip(run.partitions, last, strict=True)

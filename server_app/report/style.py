@@ -145,8 +145,9 @@ class Look:
     def of(cls, number: int, turn: int = 0) -> "Look":
         """The look with a number; looks of the same colour differ in `turn`."""
         cycles = (MARKERS, DASHES, HATCHES)
-        at = number + turn
-        return cls(PALETTE[number % len(PALETTE)], *(cycle[at % len(cycle)] for cycle in cycles))
+        index = number + turn
+        colour = PALETTE[number % len(PALETTE)]
+        return cls(colour, *(cycle[index % len(cycle)] for cycle in cycles))
 
     @property
     def tint(self) -> tuple[float, float, float]:
@@ -200,15 +201,17 @@ def panels(
     columns = columns or columns_for(count)
     rows = -(-count // columns)
     figure = Figure(figsize=(width, rows * (height or {1: 3.6, 2: 3.0}.get(columns, 2.6))))
-    every = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axes in every[count:]:
+    all_axes = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
+    for axes in all_axes[count:]:
         axes.remove()
-    return figure, every[:count]
+    return figure, all_axes[:count]
 
 
 def columns_for(count: int) -> int:
     """The number of columns for `count` panels."""
-    return count if count <= 3 else 2 if count == 4 else 3
+    if count <= 3:
+        return count
+    return 2 if count == 4 else 3
 
 
 def page_axes(height: float) -> Any:

@@ -217,7 +217,8 @@ def on_grid(features: ArrayLike, reach: float) -> Floats:
     z = np.clip(numbers, -1e100, 1e100)  # with finite squares
     lengths = np.linalg.norm(z, axis=1, keepdims=True)
     # The last factor is more than the rounding of all the lengths and squares.
-    short = z * np.minimum(1, reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40))
+    shrinkage = reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40)
+    short = z * np.minimum(1, shrinkage)
     return np.trunc(short / GRID) * GRID
 
 

@@ -104,9 +104,8 @@ def weighted_step(start: Arrays, updates: Sequence[Statistics], weights: ArrayLi
         check_names(update.arrays, start)
     shares = np.asarray(weights, np.float64).tolist()
     start_share = 1 - math.fsum(shares)  # the weight of θ
-    averages = split_average(
-        _buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates]
-    )
+    buffers = [replace(update, arrays=_buffers(update.arrays)) for update in updates]
+    averages = split_average(_buffers(start), buffers)
     trained = [replace(update, arrays=_trained(update.arrays)) for update in updates]
     models = [Statistics(_trained(start)), *trained]
     averages |= split_average(_trained(start), models, [start_share, *shares])

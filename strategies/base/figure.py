@@ -77,7 +77,9 @@ class Figure:
     @property
     def label(self) -> str:
         """Words and unit, for an axis or the head of a table."""
-        return f"{self.words} ({self.unit})" if self.unit else self.words
+        if self.unit:
+            return f"{self.words} ({self.unit})"
+        return self.words
 
     @property
     def scale(self) -> float:
@@ -98,7 +100,9 @@ class Figure:
         if self.is_count or (isinstance(value, int) and not self.unit):
             return f"{value:,.0f}"
         number = f"{self.scale * value:,.{self.digits}f}".replace("-", "−")
-        return f"{number}{self.unit}" if self.unit == "%" else f"{number} {self.unit}".rstrip()
+        if self.unit == "%":
+            return f"{number}{self.unit}"
+        return f"{number} {self.unit}".rstrip()
 
     def check(self, value: float) -> None:
         """Refuse a value outside the range, one that is not finite, and a count that is not whole.

@@ -289,7 +289,9 @@ def find(column: str) -> Figure:
     """
     table, _, name = column.rpartition(".")
     row = FIGURES.get(name) or _of_phase(name) or Figure(name, name.replace("_", " "))
-    return replace(row, words=f"{row.words}, best validation") if table.startswith(BEST) else row
+    if table.startswith(BEST):
+        return replace(row, words=f"{row.words}, best validation")
+    return row
 
 
 def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]) -> str:

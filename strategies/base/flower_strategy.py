@@ -162,9 +162,8 @@ class FlowerStrategy(Average):
 def _message(partition: int, update: Statistics, names: Arrays) -> Message:
     """A client's reply to a train message, with the partition as its node's id."""
     metrics = MetricRecord({"num-examples": update.weight, "train_loss": update.loss})
-    content = RecordDict(
-        {"arrays": encode_arrays({name: update.arrays[name] for name in names}), "metrics": metrics}
-    )
+    arrays = encode_arrays({name: update.arrays[name] for name in names})
+    content = RecordDict({"arrays": arrays, "metrics": metrics})
     return Message(content, reply_to=Message(RecordDict(), partition, MessageType.TRAIN))
 
 

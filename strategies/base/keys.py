@@ -164,7 +164,9 @@ def value_type(field: FieldInfo) -> Any:
     if get_origin(field.annotation) not in (Union, UnionType):
         return field.annotation
     kind = next(kind for kind in get_args(field.annotation) if kind is not NoneType)
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[0]
+    return kind
 
 
 @dataclass(frozen=True)

@@ -55,12 +55,14 @@ def discrete_gaussian(variances: Sequence[int], generator: Random) -> list[int]:
 def add_exact(steps: Residues, variances: Floats, modulus: int, generator: Random) -> Residues:
     """Residues plus discrete Gaussian noise of these variances, in squared steps, rounded up."""
     noise = discrete_gaussian([math.ceil(variance) for variance in variances], generator)
-    return add(steps, np.array([number % modulus for number in noise], np.uint64), modulus)
+    residues = np.array([number % modulus for number in noise], np.uint64)
+    return add(steps, residues, modulus)
 
 
 def add_rounded(steps: Residues, deviations: Floats, modulus: int, noise: Noise) -> Residues:
     """Residues plus Gaussian noise of these standard deviations, in steps, rounded to integers."""
-    numbers = np.rint(noise.gaussian(steps.size) * deviations).astype(np.int64)
+    draws = noise.gaussian(steps.size) * deviations
+    numbers = np.rint(draws).astype(np.int64)
     return add(steps, np.mod(numbers, modulus).astype(np.uint64), modulus)
 
 
@@ -160,7 +162,8 @@ class AdaptiveClip(Aggregation):
             share = 0.5 + float(arrays.pop(WITHIN)[0]) / self._clip
             updates[partition] = replace(update, arrays=arrays)
         self._inner.aggregate(updates)
-        self._clip *= math.exp(-RATE * (min(max(share, 0.0), 1.0) - self._quantile))
+        bounded_share = min(max(share, 0.0), 1.0)
+        self._clip *= math.exp(-RATE * (bounded_share - self._quantile))
         self._inner_sent = {}
 
     def state(self) -> Arrays:
@@ -211,4 +214,5 @@ def variances(arrays: Arrays, clip: float) -> Floats:
     """Variances of the noise on an update of these arrays and `WITHIN`, at noise multiplier 1."""
     square = clip**2
     of_update = {name: np.full(array.shape, square / (1 - SHARE)) for name, array in arrays.items()}
-    return Statistics(of_update | {WITHIN: np.array([square / (4 * SHARE)])}).flatten()
+    squared_share = np.array([square / (4 * SHARE)])
+    return Statistics(of_update | {WITHIN: squared_share}).flatten()

@@ -310,7 +310,9 @@ class RunKeys(Table):
     @property
     def test_path(self) -> Path | None:
         """The server's own test data; None if `test-data` is not a path."""
-        return None if self.test_data in ("auto", "none") else Path(self.test_data).expanduser()
+        if self.test_data in ("auto", "none"):
+            return None
+        return Path(self.test_data).expanduser()
 
 
 def home() -> Path:

@@ -48,7 +48,9 @@ class Leaving:
         """Whether values computed from each example may leave, by the numbers of their classes,
         (n,)."""
         is_large = in_large_classes(labels, self.minimum)
-        return is_large & ~self.few[labels] if self.few.size else is_large
+        if self.few.size:
+            return is_large & ~self.few[labels]
+        return is_large
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,8 +140,8 @@ def total(contributions: Sequence[Statistics]) -> Statistics:
     contributions : sequence of Statistics
         At least one.
     """
-    first, *others = contributions
-    return sum(others, start=first)
+    first, *further = contributions
+    return sum(further, start=first)
 
 
 HEAD = "head."
@@ -201,8 +203,8 @@ def split_prefix(
     values: Mapping[str, Value], prefix: str
 ) -> tuple[dict[str, Value], dict[str, Value]]:
     """The values with names that do not begin with a prefix, and those of `select_prefix`."""
-    others = {name: value for name, value in values.items() if not name.startswith(prefix)}
-    return others, select_prefix(values, prefix)
+    without_prefix = {name: value for name, value in values.items() if not name.startswith(prefix)}
+    return without_prefix, select_prefix(values, prefix)
 
 
 def join_groups(prefix: str, groups: Mapping[int, Arrays]) -> Arrays:

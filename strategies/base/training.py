@@ -98,9 +98,10 @@ class Proximal:
     ) -> None:
         self._parameters = list(parameters)
         self._coefficient = coefficient
-        self._anchors = (
-            [p.detach().clone() for p in self._parameters] if anchors is None else list(anchors)
-        )
+        if anchors is None:
+            self._anchors = [p.detach().clone() for p in self._parameters]
+        else:
+            self._anchors = list(anchors)
 
     def __call__(self) -> None:
         """Add the gradient; a parameter without a gradient is skipped."""

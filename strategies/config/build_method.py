@@ -129,7 +129,8 @@ def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
 def client_head(spec: Any, seed: int, partition: int) -> dict[str, Array]:
     """The parameters of one client's own fixed head."""
     # Torch's generator uses 32 bits of a seed.
-    return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
+    sequence = np.random.SeedSequence([seed, partition])
+    return fixed_head(spec, int(sequence.generate_state(1)[0]))
 
 
 def build_model(spec: Any, seed: int) -> nn.Module:

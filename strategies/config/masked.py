@@ -159,7 +159,9 @@ def code_digest() -> bytes:
 def folders_of(room: str) -> list[Path]:
     """The folder of a room's code; none if all extensions were deleted."""
     spec = find_spec(f"curvfed.{room}")
-    return [Path(place) for place in spec.submodule_search_locations or ()] if spec else []
+    if spec:
+        return [Path(place) for place in spec.submodule_search_locations or ()]
+    return []
 
 
 def digest_of_code(code: Mapping[tuple[str, ...], bytes]) -> bytes:

@@ -209,7 +209,9 @@ def _read(
 def _key(location: Sequence[int | str], keys: Mapping[str, Any]) -> str:
     """The key of a location, which also names a type if several types are allowed."""
     key = ".".join(map(str, location))
-    return key if key in keys else _key(location[:-1], keys)
+    if key in keys:
+        return key
+    return _key(location[:-1], keys)
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:

@@ -100,7 +100,9 @@ class RunConfig(RunKeys):
     def keys_of(self, method: Method) -> Table:
         """The first table of a method, which both halves receive; empty for a method without
         keys."""
-        return self.table(next(iter(method.keys))) if method.keys else Table()
+        if method.keys:
+            return self.table(next(iter(method.keys)))
+        return Table()
 
     def table(self, name: str) -> Any:
         """The table of this name; a table without changed keys is imported, with its defaults."""
@@ -134,7 +136,9 @@ class RunConfig(RunKeys):
 
             if kind is None or not issubclass(kind, ClosedForm):
                 kind = AffineForm
-        return None if kind is None else kind(self.own_keys, self, self.dp)
+        if kind is None:
+            return None
+        return kind(self.own_keys, self, self.dp)
 
     @property
     def num_public_classes(self) -> int | None:
@@ -144,7 +148,9 @@ class RunConfig(RunKeys):
     @property
     def update_clip(self) -> float:
         """Maximum norm of a client's update in a secure sum."""
-        return self.dp.clip if self.dp.unit == "client" else self.secure.clip
+        if self.dp.unit == "client":
+            return self.dp.clip
+        return self.secure.clip
 
     @property
     def is_masked(self) -> bool:
@@ -262,7 +268,9 @@ def flatten(config: RunConfig) -> dict[str, Scalar]:
 
 def plain(value: Any) -> str:
     """A value as `key=value` on the command line has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)
 
 
 def open_dataset(config: RunConfig, task: str, record_split: RecordSplit | None = None) -> Dataset:

@@ -184,7 +184,8 @@ def weighted_update(
     change = {name: array.astype(np.float64) for name, array in arrays.items()}
     for name in moves:
         change[name] -= received[name]
-    norm = float(np.sqrt(sum(np.square(change[name]).sum() for name in sorted(moves))))
+    squares = [np.square(change[name]).sum() for name in sorted(moves)]
+    norm = float(np.sqrt(sum(squares)))
     scale = limit / norm if norm > limit else 1.0
     for name in change:
         change[name] *= weight * scale if name in moves else weight
@@ -206,7 +207,8 @@ def check_mean(total: Statistics, sent: Arrays, limit: float) -> None:
     SecureSumError
     """
     changes = [total.arrays[name] for name in parameters(sent) if name in total.arrays]
-    norm = float(np.linalg.norm([np.linalg.norm(change) for change in changes]))
+    lengths = [np.linalg.norm(change) for change in changes]
+    norm = float(np.linalg.norm(lengths))
     entry = total.error + 2 * total.noise * limit
     slack = entry * sum(change.size for change in changes) ** 0.5
     if norm > limit * total.weight * (1 + ROUNDING) + slack:

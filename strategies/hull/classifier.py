@@ -209,13 +209,17 @@ class Classifier:
     @property
     def references(self) -> Floats:
         """Reference points of the geodesics, (m, 2); (0, 2) if the kind lacks them."""
-        return self.model.references_ if isinstance(self.model, PoincareSVM) else np.empty((0, 2))
+        if isinstance(self.model, PoincareSVM):
+            return self.model.references_
+        return np.empty((0, 2))
 
     @property
     def normals(self) -> Floats:
         """Normals of the lines, (m, 2). Those of "poincare" are tangent vectors at the reference
         points."""
-        return np.empty((0, 2)) if isinstance(self.model, MedianDepth) else self.model.normals_
+        if isinstance(self.model, MedianDepth):
+            return np.empty((0, 2))
+        return self.model.normals_
 
     def predict(self, points: ArrayLike) -> Integers:
         """Groups (n,) of points (n, 2).
@@ -247,7 +251,9 @@ class Classifier:
 def _make(kind: Kind, curvature: float, c: float) -> Any:
     if kind == "depth":
         return MedianDepth()
-    return PoincareSVM(curvature, c) if kind == "poincare" else _LOGISTIC[kind](curvature, c)
+    if kind == "poincare":
+        return PoincareSVM(curvature, c)
+    return _LOGISTIC[kind](curvature, c)
 
 
 def _read(arrays: Mapping[str, Floats], name: str, shape: tuple[int, ...]) -> Floats:
@@ -346,4 +352,6 @@ def accuracy(predicted: Integers, labels: Integers, names: Integers) -> float | 
     """The share of points with a predicted group that has the name of their class; None without
     points.
     """
-    return float((names[predicted] == labels).mean()) if len(labels) else None
+    if len(labels):
+        return float((names[predicted] == labels).mean())
+    return None

@@ -130,7 +130,10 @@ def predictions(
 
     A group is -1 if the other clients have hulls of only one group.
     """
-    kinds = list(KEYS)[1:-1] if len(bodies.points) > MANY else list(KEYS)[1:]
+    if len(bodies.points) > MANY:
+        kinds = list(KEYS)[1:-1]
+    else:
+        kinds = list(KEYS)[1:]
     models: list[Model] = [DEPTH, *product(kinds, (c,) if c else COSTS)]
     groups = {model: np.full(len(points), -1) for model in models}
     for hidden in folds(bodies):
@@ -225,9 +228,8 @@ def calibrate(classifier: Classifier, bodies: GroupedHulls, hard: bool, seed: in
         is_covered = (
             model.groups[np.minimum(columns, len(model.groups) - 1)] == bodies.labels[is_hidden]
         )
-        chances = np.log(
-            np.maximum(model.probabilities(bodies.points[is_hidden][is_covered]), 1e-300)
-        )
+        covered_points = bodies.points[is_hidden][is_covered]
+        chances = np.log(np.maximum(model.probabilities(covered_points), 1e-300))
         if len(chances):
             chances = chances - chances[np.arange(len(chances)), columns[is_covered], None]
         logs.append(chances)

@@ -100,9 +100,8 @@ class PublicParameters:
         """
         if self.code == "bose-chowla":
             return BoseChowla(self.num_slots, self.h)
-        return BinaryCode(
-            self.num_slots, min(max(_MIN_BITS, self.quantizer.num_bins.bit_length()), MAX_BITS)
-        )
+        bits = max(_MIN_BITS, self.quantizer.num_bins.bit_length())
+        return BinaryCode(self.num_slots, min(bits, MAX_BITS))
 
     @property
     def num_slots(self) -> int:
@@ -143,9 +142,8 @@ class PublicParameters:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         floats = {name: float(values[name]).hex() for name in ("curvature", "radius", "epsilon")}
         derived = {"num_bins": self.quantizer.num_bins, "prime": self.prime, "length": self.length}
-        return hashlib.sha256(
-            json.dumps(values | floats | derived, sort_keys=True).encode()
-        ).hexdigest()
+        text = json.dumps(values | floats | derived, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 Words = NDArray[np.uint64]

@@ -43,9 +43,9 @@ class MedianDepth:
         """Use the hulls with these corners, (m, 2) each, and these groups (h,)."""
         sizes = list(map(len, vertices))
         self.corners_ = np.concatenate(vertices)
-        self.owners_ = np.stack(
-            [np.repeat(np.arange(len(sizes)), sizes), np.repeat(groups, sizes)], axis=1
-        ).astype(float)
+        hull_of_corner = np.repeat(np.arange(len(sizes)), sizes)
+        group_of_corner = np.repeat(groups, sizes)
+        self.owners_ = np.stack([hull_of_corner, group_of_corner], axis=1).astype(float)
         self.classes_ = np.unique(groups)
         return self.restore(curvature)
 
@@ -73,7 +73,8 @@ class MedianDepth:
 
     def depths(self, points: ArrayLike) -> Floats:
         """Median depth of points (n, 2) in the hulls of each group: (n, J)."""
-        of_hull = hull_depths(self.hulls, to_klein(np.asarray(points) * self._scale))
+        scaled = np.asarray(points) * self._scale
+        of_hull = hull_depths(self.hulls, to_klein(scaled))
         return group_depths(of_hull, self.groups, self.classes_)
 
     def predict(self, points: ArrayLike) -> Array:
@@ -124,7 +125,8 @@ def hull_depths(hulls: list[Floats], points: Floats) -> Floats:
         chunk = points[begin_row : begin_row + step, None]
         x = chunk[..., 0] - begin[:, 0]
         y = chunk[..., 1] - begin[:, 1]
-        along = np.clip((x * edge[:, 0] + y * edge[:, 1]) / square, 0, 1)
+        projection = (x * edge[:, 0] + y * edge[:, 1]) / square
+        along = np.clip(projection, 0, 1)
         off_x = x - along * edge[:, 0]
         off_y = y - along * edge[:, 1]
         far = np.square(off_x) + np.square(off_y)

@@ -115,7 +115,8 @@ def outlying_clients(bodies: GroupedHulls) -> Integers:
     for client in clients:
         mine = bodies.clients == client
         deepest = groups[bodies.depths_without(mine).argmax(axis=1)]
-        shares.append(float((deepest == bodies.labels[mine[bodies.hull_of]]).mean()))
+        is_inside = deepest == bodies.labels[mine[bodies.hull_of]]
+        shares.append(float(is_inside.mean()))
     return clients[np.array(shares) < FAR_BELOW * np.median(shares)]
 
 
@@ -133,15 +134,17 @@ def turned_clients(bodies: GroupedHulls) -> Integers:
     distances = []
     for client in clients:
         is_own = bodies.clients == client
-        others = [
+        other_centres = [
             centres[~is_own & (bodies.groups == group)]
             for group in np.unique(bodies.groups[~is_own])
         ]
-        medians = [np.median(group.real) + 1j * np.median(group.imag) for group in others]
+        medians = [np.median(group.real) + 1j * np.median(group.imag) for group in other_centres]
         distances.append(_distances_of_turns(centres[is_own], np.array(medians)))
     by_turn = np.array(distances)
     in_place = by_turn[:, 0, 0]
-    turned = np.minimum(by_turn[:, 0, 2:-1].min(axis=1), by_turn[:, 1].min(axis=1))
+    rotated = by_turn[:, 0, 2:-1].min(axis=1)
+    reflected = by_turn[:, 1].min(axis=1)
+    turned = np.minimum(rotated, reflected)
     far, near = np.where(counts[:, None] < MANY_HULLS, TURNED_FEW, TURNED).T
     is_turned = (in_place > far * np.median(in_place)) & (turned < near * in_place)
     return clients[is_turned & (counts > 1)]
@@ -154,7 +157,8 @@ def _distances_of_turns(points: NDArray[np.complex128], places: NDArray[np.compl
 
     gaps = np.sqrt(np.outer(1 - np.abs(points) ** 2, 1 - np.abs(places) ** 2))
     mirrored = np.stack([points, points.conj()])[:, None, :, None]
-    turns = np.exp(2j * np.pi * np.arange(TURNS) / TURNS)[:, None, None]
+    angles = 2j * np.pi * np.arange(TURNS) / TURNS
+    turns = np.exp(angles)[:, None, None]
     inner = (mirrored * turns * places.conj()).real
     distances = np.arccosh(np.maximum((1 - inner) / gaps, 1))
     means = np.empty((2, TURNS))
@@ -213,10 +217,13 @@ class Outlines:
                 for hull, group in zip(bodies.klein, bodies.groups, strict=True)
                 if group == label
             ]
-            centre = from_klein(np.median([hull.mean(axis=0) for hull in mine], axis=0)[None])[0]
-            around = _translate((np.tanh(far / 2) * rays[:, None]).ravel(), complex(*centre))
+            hull_means = [hull.mean(axis=0) for hull in mine]
+            centre = from_klein(np.median(hull_means, axis=0)[None])[0]
+            polar_grid = (np.tanh(far / 2) * rays[:, None]).ravel()
+            around = _translate(polar_grid, complex(*centre))
             points = to_klein(np.stack([around.real, around.imag], axis=1))
-            is_inside = np.median(hull_depths(mine, points), axis=1).reshape(RAYS, STEPS) >= 0
+            depths = np.median(hull_depths(mine, points), axis=1)
+            is_inside = depths.reshape(RAYS, STEPS) >= 0
             centres.append(centre)
             radii.append(np.max(far * is_inside, axis=1) + far[0])
             corners = bodies.points[bodies.labels == label] * np.sqrt(-bodies.curvature)
@@ -239,7 +246,8 @@ def _ratios(points: Floats, centre: Floats, radii: Floats) -> Floats:
     low = place.astype(int) % len(radii)
     step = radii[(low + 1) % len(radii)] - radii[low]
     reach = radii[low] + (place - np.floor(place)) * step
-    return 2 * np.arctanh(np.minimum(np.abs(relative), 1 - 1e-15)) / reach
+    radii = np.minimum(np.abs(relative), 1 - 1e-15)
+    return 2 * np.arctanh(radii) / reach
 
 
 def _translate(points: NDArray[np.complex128], offset: complex) -> NDArray[np.complex128]:

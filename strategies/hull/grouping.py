@@ -131,7 +131,8 @@ def average_distances(hulls: Sequence[Floats], curvature: float) -> Floats:
         other_x, other_y = points[theirs].T
         lengths = np.hypot(x[:, None] - other_x, y[:, None] - other_y)
         apart = lengths * scale[ours, None] * scale[theirs]
-        sums[row, row:] = np.add.reduceat(np.arcsinh(apart).sum(axis=0), starts[row:] - start)
+        by_column = np.arcsinh(apart).sum(axis=0)
+        sums[row, row:] = np.add.reduceat(by_column, starts[row:] - start)
     sums += np.triu(sums, 1).T
     return 2 / root * sums / np.outer(sizes, sizes)
 
@@ -228,9 +229,8 @@ class _Groups:
 
 def _weights(distances: Floats) -> Floats:
     """Edge weights 1/d(u, v) (Eq. 8), bounded for hulls that are the same point."""
-    weights: Floats = 1 / np.maximum(
-        distances, max(1e-9 * float(distances.max()), np.finfo(np.float64).tiny)
-    )
+    smallest = max(1e-9 * float(distances.max()), np.finfo(np.float64).tiny)
+    weights: Floats = 1 / np.maximum(distances, smallest)
     weights /= weights.max()
     return weights
 

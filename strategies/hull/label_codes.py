@@ -150,9 +150,8 @@ class BoseChowla:
                 key="too-many-hulls-in-bin",
             )
         totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
-        factors = _coefficients(
-            [self._field.gen() ** power for power in (totals + counts).tolist()], self.h
-        )
+        elements = [self._field.gen() ** power for power in (totals + counts).tolist()]
+        factors = _coefficients(elements, self.h)
         factors = np.pad(factors, ((0, 0), (0, 1)))
         modulus = np.array([int(c) for c in self._field.modulus().coeffs()])
         factors[counts == self.h] = (factors[counts == self.h] + modulus) % self._prime

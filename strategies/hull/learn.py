@@ -134,10 +134,10 @@ def _effect(
     bodies: GroupedHulls, outlying: Integers, classifier: Classifier, settings: Settings
 ) -> float:
     """`Learned.effect`, for this kind of classifier."""
-    others = without_clients(bodies, outlying)
-    points, _ = draw_points(others, settings.seed)
+    reduced = without_clients(bodies, outlying)
+    points, _ = draw_points(reduced, settings.seed)
     answers = []
-    for hulls in (bodies, others):
+    for hulls in (bodies, reduced):
         model = train_classifier(hulls, classifier.kind, classifier.c, settings.hard, settings.seed)
         answers.append(model.predict(points))
     return float((answers[0] != answers[1]).mean())

@@ -56,7 +56,8 @@ def roots(polynomial: Any, prime: int) -> list[int]:
         if len(isolated) < degree / 4:  # fewer roots than the degree, or repeated roots
             break
         field_roots += isolated
-        polynomial //= _product([polynomial.context().gen() - root for root in isolated])
+        linear_factors = [polynomial.context().gen() - root for root in isolated]
+        polynomial //= _product(linear_factors)
         shift = shifts.randrange(prime)
     return field_roots + [int(root) for root, _ in polynomial.roots()]
 
@@ -96,9 +97,8 @@ def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
         polynomial = (polynomial * mirror).deflate(2)
         tangent = (product + product.compose(-variable)).deflate(2)
         squared *= 2
-    powers = _zeros(
-        polynomial, pow(_generator(prime), squared, prime), (prime - 1) // squared, prime
-    )
+    generator = pow(_generator(prime), squared, prime)
+    powers = _zeros(polynomial, generator, (prime - 1) // squared, prime)
     slopes = polynomial.derivative().multipoint_evaluate(powers)
     tangents = tangent.multipoint_evaluate(powers)
     # A root r − ε became c·(1 − 2^s ε/r), so tangent(c) = slope(c)·c·2^s/r.

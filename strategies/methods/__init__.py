@@ -139,7 +139,9 @@ class Methods(Mapping[str, Method]):
     is looked up."""
 
     def __getitem__(self, name: str) -> Method:
-        return rows_of(file_of(name))[name] if is_built_in(name) else foreign_methods()[0][name]
+        if is_built_in(name):
+            return rows_of(file_of(name))[name]
+        return foreign_methods()[0][name]
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and (is_built_in(name) or name in foreign_methods()[0])

@@ -54,7 +54,8 @@ class FedNovaServer(Average):
             return
         steps = np.array([update.steps for update in replies.values()], np.float64)
         active = steps > 0
-        examples = np.array([update.weight for update in replies.values()], np.float64) * active
+        num_examples = np.array([update.weight for update in replies.values()], np.float64)
+        examples = num_examples * active
         shares = examples / max(examples.sum(), 1)
         lengths = gradient_weight(steps, _momentum(self.run))
         weights = np.divide(
@@ -65,9 +66,8 @@ class FedNovaServer(Average):
 
     def summand(self) -> Arrays:
         """θ + dₖ by parameter name, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
-        return {name: array.astype(np.float64) for name, array in self._arrays.items()} | {
-            LENGTH: np.zeros(1)
-        }
+        arrays = {name: array.astype(np.float64) for name, array in self._arrays.items()}
+        return arrays | {LENGTH: np.zeros(1)}
 
 
 class FedNovaClient(Learner):

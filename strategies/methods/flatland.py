@@ -131,9 +131,8 @@ class CurvatureClient(Learner):
         if self.keys.curvature_init == "literal":
             local.tensors["k"].fill_(self.answer(local.data, self.keys)["ricci"])
         elif self.keys.curvature_init == "fit":
-            local.tensors["k"].fill_(
-                start_of_fit(fitted_curvature(local.data, home() / "cache"), chosen)
-            )
+            fitted = fitted_curvature(local.data, home() / "cache")
+            local.tensors["k"].fill_(start_of_fit(fitted, chosen))
         elif facts.ricci_std > 0:
             curvature = self.answer(local.data, self.keys)["ricci"]
             deviations = (curvature - facts.ricci_mean) / facts.ricci_std

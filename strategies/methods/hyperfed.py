@@ -146,7 +146,9 @@ class Consistent(Average):
         direction = self.keys.direction
         if direction == self.keys.length or not ratio:
             return prior if direction == "average" else weights
-        return prior * ratio if direction == "average" else weights / ratio
+        if direction == "average":
+            return prior * ratio
+        return weights / ratio
 
     def round_figures(self) -> dict[str, Any]:
         """The weights p, their L1 distance from the shares p0, the ratio of norms, and the note."""

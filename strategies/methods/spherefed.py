@@ -242,7 +242,9 @@ class ClosedForm(Calibration):
 
     def num_counted(self, features: Tensor) -> int:
         """Without examples of zero features: these lack a direction on the sphere."""
-        return int((features.norm(dim=1) > 0.5).sum()) if self.normalizes else len(features)
+        if self.normalizes:
+            return int((features.norm(dim=1) > 0.5).sum())
+        return len(features)
 
     @property
     def bound(self) -> float:
@@ -276,7 +278,8 @@ class ClosedForm(Calibration):
         gram = unpack_symmetric(total[:split], size)
         targets = total[split:].reshape(size, classes)
         deviation = noise * self.square
-        ridge = self.ridge * max(gram.trace(), 0) + 2 * size**0.5 * deviation
+        trace = max(gram.trace(), 0)
+        ridge = self.ridge * trace + 2 * size**0.5 * deviation
         return self._parameters(solve(gram, targets, ridge), head)
 
     def check(
@@ -300,7 +303,9 @@ class ClosedForm(Calibration):
         dtype = head["weight"].dtype
         if not self.sums.has_bias:
             return {"weight": solution.astype(dtype)}
-        return {"weight": solution[:, :-1].astype(dtype), "bias": solution[:, -1].astype(dtype)}
+        weight = solution[:, :-1].astype(dtype)
+        bias = solution[:, -1].astype(dtype)
+        return {"weight": weight, "bias": bias}
 
 
 class AffineForm(ClosedForm):

@@ -20,6 +20,7 @@ import numpy as np
 from flwr.app import Message
 
 from curvfed.deployments.inprocess import simulate
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.wire.codec import (
     decode_arrays,
     decode_reply,
@@ -105,7 +106,7 @@ def accuracy(method: str, rule: str, seed: int, number: int, lie: str) -> tuple[
             path = simulate(settings, CLIENTS, intercept=liars)
         except Exception as error:
             return None, f"{type(error).__name__}: {error}"
-        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        summary = RunFiles(path).summary
         value = global_accuracy(path)
     keys = zip(summary["warning_keys"], summary["warnings"], strict=True)
     return value, "; ".join(text for key, text in keys if key == "updates")
@@ -114,7 +115,7 @@ def accuracy(method: str, rule: str, seed: int, number: int, lie: str) -> tuple[
 def global_accuracy(path: Path) -> float:
     """The final accuracy of a run in percent; the mean over the clients that never lie if every
     client has a model of its own."""
-    value = json.loads((path / "summary.json").read_text(encoding="utf-8"))["global_accuracy"]
+    value = RunFiles(path).summary["global_accuracy"]
     if value is None:
         with (path / "clients.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.extensions.sweeps.commands.paired import paired_difference
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.keys import dotted
 
 Settings = Mapping[str, Any]
@@ -95,13 +96,9 @@ class Lab:
 
     def _simulate(self, settings: dict[str, Any], name: str) -> Path:
         if (self.folder / name).is_dir():
-            summary = self.folder / name / "summary.json"
-            if (
-                self._reuse
-                and summary.exists()
-                and read_summary(summary.parent)["status"] == "completed"
-            ):
-                return summary.parent
+            run = self.folder / name
+            if self._reuse and read_summary(run).get("status") == "completed":
+                return run
             shutil.rmtree(self.folder / name)
         done = subprocess.run(self._command(settings, name), capture_output=True, text=True)
         if done.returncode:
@@ -123,8 +120,7 @@ class Lab:
 
 def read_summary(folder: Path) -> dict[str, Any]:
     """`summary.json` of a run directory."""
-    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
-    return summary
+    return RunFiles(folder).summary
 
 
 def preset(name: str) -> dict[str, Any]:

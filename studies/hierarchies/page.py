@@ -13,6 +13,7 @@ from scipy.stats import linregress, spearmanr
 
 from curvfed.extensions.links.commands.expectation import MEASURED
 from curvfed.extensions.sweeps.commands.paired import paired_difference
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
 from studies.hierarchies.cells import PREDICTIONS, SETTINGS, Cell, cells, comparison_of
@@ -78,7 +79,7 @@ def trivial_among_all(comparison: Path) -> float | None:
     runs of a comparison; None if they ranked no held-out links."""
     values = []
     for path in sorted(comparison.glob("*/summary.json")):
-        metrics = json.loads(path.read_text(encoding="utf-8"))["metrics"]
+        metrics = RunFiles(path.parent).summary["metrics"]
         if "global_frequent_mrr" in metrics:
             values.append(metrics["global_frequent_mrr"])
     return fmean(values) if values else None

@@ -203,7 +203,8 @@ class ClusteredNodeTask(GraphTask):
         self._selection = None if selection is None else selection.to(device)
         self._is_train = graph.train.to(device)
         clusters = torch.arange(len(self._batches), device=device)
-        trains = torch.isin(clusters, cast(Tensor, graph.clusters)[graph.train].to(device))
+        training_clusters = cast(Tensor, graph.clusters)[graph.train]
+        trains = torch.isin(clusters, training_clusters.to(device))
         self._training = clusters[trains]
         self._unlabelled = clusters[~trains]
 
@@ -259,7 +260,9 @@ class WholeGraphTask(GraphTask):
     @property
     def num_steps(self) -> int:
         """The number of batches."""
-        return -(-self.num_examples // self._batch_size) if self._batch_size else 1
+        if self._batch_size:
+            return -(-self.num_examples // self._batch_size)
+        return 1
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each graph once."""
@@ -279,9 +282,9 @@ class WholeGraphTask(GraphTask):
         bits = (self._batches.num_nodes[chosen] - 1).clamp(min=0).double().frexp().exponent
         for exponent in sorted(set(bits.tolist())):
             num_nodes = 1 << exponent
-            most = min(size, MAX_GRAPHS, max(1, MAX_ENTRIES // num_nodes**2))
-            for numbers in torch.split(chosen[bits == exponent], most):
-                inputs = self._batches.of(filled_up(numbers, most))
+            batch_size = min(size, MAX_GRAPHS, max(1, MAX_ENTRIES // num_nodes**2))
+            for numbers in torch.split(chosen[bits == exponent], batch_size):
+                inputs = self._batches.of(filled_up(numbers, batch_size))
                 rows = torch.arange(len(numbers), device=numbers.device)
                 yield Batch(DenseGraphs.of(inputs, num_nodes), self.labels[numbers], rows)
 
@@ -297,7 +300,9 @@ class WholeGraphTask(GraphTask):
         model.eval()
         with torch.inference_mode():
             logits = [model(batch) for _, batch in self._batches.each(graphs, self._batch_size)]
-        return torch.cat(logits) if logits else torch.zeros(0, 1, device=graphs.device)
+        if logits:
+            return torch.cat(logits)
+        return torch.zeros(0, 1, device=graphs.device)
 
 
 def client_task(

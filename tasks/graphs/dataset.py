@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from curvfed.tasks import plugins
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
@@ -33,7 +34,6 @@ from curvfed.tasks.graphs.data.clients import (
     tree,
 )
 from curvfed.tasks.graphs.data.graph_spec import ROLES, GraphSpec
-from curvfed.tasks.graphs.data.ogb import read_nodes
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.kinds import KINDS
@@ -125,9 +125,8 @@ def read_amazon(source: Source, folder: Path) -> RawGraph:
         edges = _csr(stored, "adj").tocoo()
         words = _csr(stored, "attr").toarray() > 0
         labels = torch.from_numpy(stored["labels"])
-    return raw_graph(
-        path, torch.from_numpy(words), torch.from_numpy(np.stack([edges.row, edges.col])), labels
-    )
+    edge_index = np.stack([edges.row, edges.col])
+    return raw_graph(path, torch.from_numpy(words), torch.from_numpy(edge_index), labels)
 
 
 def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:
@@ -140,12 +139,6 @@ def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:
     # With an index out of range SciPy would write outside of the dense array.
     matrix.check_format(full_check=True)
     return matrix
-
-
-def read_ogb(source: Source, folder: Path) -> RawGraph:
-    """Read the zipped tables of the Open Graph Benchmark (Hu et al. 2020), without its package."""
-    splits = {role: folder / name for role, name in zip(ROLES, source.files[-3:], strict=True)}
-    return read_nodes(folder, splits, f"; remove it and download {source.title} again")
 
 
 Raw = RawGraph | RawGraphs
@@ -180,7 +173,7 @@ class GraphDataset(Dataset):
             return None
         if isinstance(source, Source):
             files = tuple(folder / name for name in source.files)
-            return Located(files, partial(globals()[source.read], source, folder))
+            return Located(files, partial(plugins.imported(source.read), source, folder))
         name = source.title
         return Located(raw_files(folder, name), partial(read_tu, folder, name))
 

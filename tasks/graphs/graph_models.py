@@ -85,7 +85,8 @@ class GINLayer(nn.Module):
 
     def forward(self, x: Tensor, inputs: Graphs) -> Tensor:
         """(N, width) in and out."""
-        return F.relu(self.second(F.relu(self.first((1 + self.eps) * x + inputs.sums @ x))))
+        combined = (1 + self.eps) * x + inputs.sums @ x
+        return F.relu(self.second(F.relu(self.first(combined))))
 
 
 class GCNLayer(nn.Module):

@@ -164,7 +164,8 @@ class GraphBatches:
         # Nodes and edges are sorted by graph: a graph is a range of both.
         self.num_nodes = owner.bincount(minlength=num_graphs).to(device)
         self._nodes = bounds(self.num_nodes)
-        self._columns = bounds(owner[graph.edge_index[0]].bincount(minlength=num_graphs)).to(device)
+        num_columns = owner[graph.edge_index[0]].bincount(minlength=num_graphs)
+        self._columns = bounds(num_columns).to(device)
 
     def of(self, graphs: Tensor) -> GraphInputs:
         """The graphs with these numbers, (n,) int64, ascending, as one batch."""

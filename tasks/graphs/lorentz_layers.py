@@ -144,9 +144,9 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, curvature: Spa
     refuse_autocast(space)
     size = magnitude(curvature, space)
     if size is None:
-        own = row_dot(space, space)
-        others = row_dot(centres, centres).t()
-        return 2 * space @ centres.t() - own - others + bias
+        node_squares = row_dot(space, space)
+        centre_squares = row_dot(centres, centres).t()
+        return 2 * space @ centres.t() - node_squares - centre_squares + bias
     if is_transformed():
         _, above = _time_above(row_dot(space, space), size)
         centre_time, centre_above = _time_above(row_dot(centres, centres), size)

@@ -93,7 +93,10 @@ def convolve(
     times: Tensor | float = 1.0 if size is None else (size * square + 1).sqrt()
     points = product + bias + times * column
     low = centroids(points, adjacency, curvature)
-    mixed = low if gate is None else gate * low + (1 - gate) * (points - low)
+    if gate is None:
+        mixed = low
+    else:
+        mixed = gate * low + (1 - gate) * (points - low)
     hidden = F.relu(mixed)
     hidden = hidden * dropout_factors(hidden, dropout) if dropout else hidden
     return hidden, row_dot(hidden, hidden)
@@ -377,12 +380,12 @@ def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Consta
     """
     # A tensor of inference mode does not count writes, so its matrix is always recomputed: no other
     # object equals a new one.
-    about = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
-    if edge_index not in _adjacencies or _adjacencies[edge_index][0] != about:
+    stamp = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
+    if edge_index not in _adjacencies or _adjacencies[edge_index][0] != stamp:
         # Of 64 bits, because the pairs' numbers exceed 32.
         edges = checked_parts.edges("LorentzConv", edge_index, num_nodes)
         rows, columns = edges[:, edges[0] != edges[1]]
         pairs = torch.unique(torch.cat([rows * num_nodes + columns, columns * num_nodes + rows]))
         both = torch.stack([pairs // num_nodes, pairs % num_nodes])
-        _adjacencies[edge_index] = about, normalized_adjacency(both, num_nodes, dtype)
+        _adjacencies[edge_index] = stamp, normalized_adjacency(both, num_nodes, dtype)
     return _adjacencies[edge_index][1]

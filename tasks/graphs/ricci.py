@@ -243,8 +243,8 @@ def sampled_distances(graph: ClientGraph, max_nodes: int, seed: int = 0) -> tupl
     num_nodes = len(graph.labels)
     edges = graph.edge_index.numpy()
     nodes = largest(components(edges, num_nodes))
-    ones = np.ones(edges.shape[1], np.int8)
-    adjacency = csr_array((ones, tuple(edges)), shape=(num_nodes, num_nodes))
+    entries = np.ones(edges.shape[1], np.int8)
+    adjacency = csr_array((entries, tuple(edges)), shape=(num_nodes, num_nodes))
     chosen = nodes
     if len(nodes) > max_nodes:
         chosen = np.sort(np.random.default_rng(seed).choice(nodes, max_nodes, replace=False))
@@ -278,7 +278,10 @@ def mean_ricci(
     """
     if kind != "ollivier":
         return graph.forman if triangles else graph.forman_plain
-    path = None if cache_dir is None else cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
+    if cache_dir is None:
+        path = None
+    else:
+        path = cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
     return cached_number(path, lambda: _mean_ollivier(graph))
 
 

@@ -162,10 +162,8 @@ def neighbour_sums(
     """
     rows, columns = edge_index
     values = torch.ones(len(columns), dtype=dtype, device=columns.device)
-    return Constant.of(
-        csr(bounds(torch.bincount(rows, minlength=num_nodes)), columns, values, num_nodes),
-        symmetric=True,
-    )
+    row_starts = bounds(torch.bincount(rows, minlength=num_nodes))
+    return Constant.of(csr(row_starts, columns, values, num_nodes), symmetric=True)
 
 
 def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -> Constant:
@@ -183,7 +181,8 @@ def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -
     """
     places = torch.arange(len(owner) + 1, device=owner.device)
     values = torch.ones(len(owner), dtype=dtype, device=owner.device)
-    matrix = csr(bounds(torch.bincount(owner, minlength=count)), places[:-1], values, len(owner))
+    row_starts = bounds(torch.bincount(owner, minlength=count))
+    matrix = csr(row_starts, places[:-1], values, len(owner))
     return Constant(_short_indices(matrix), _short_indices(csr(places, owner, values, count)))
 
 
@@ -208,9 +207,8 @@ def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
         return matrix[rows]
     entries, lengths = positions(matrix.crow_indices().long(), rows)
     columns = matrix.col_indices()[entries]
-    return csr(
-        bounds(lengths).to(columns.dtype), columns, matrix.values()[entries], matrix.shape[1]
-    )
+    row_starts = bounds(lengths).to(columns.dtype)
+    return csr(row_starts, columns, matrix.values()[entries], matrix.shape[1])
 
 
 def row_norms(matrix: Tensor) -> Tensor:

@@ -138,11 +138,11 @@ def _other_classes(
             next(file, "")  # the names of the columns
             text = file.read(MAX_TEXT)
         cells = re.split(r'[",;\t\n]', text)
-        named = {Path(cell).stem for cell in cells} & stems
-        if not 2 * len(named) >= min(len(stems), text.count("\n")) > 0:
+        named_stems = {Path(cell).stem for cell in cells} & stems
+        if not 2 * len(named_stems) >= min(len(stems), text.count("\n")) > 0:
             continue
         # The paths of the images may name their folders; the other cells are labels.
-        words = alike(" ".join(cell for cell in cells if Path(cell).stem not in named))
+        words = alike(" ".join(cell for cell in cells if Path(cell).stem not in named_stems))
         if not any(alike(entry.name) in words for entry in images):
             return table
     return None

@@ -52,7 +52,8 @@ def mse(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     """‖logits − one-hot label‖²/C. SphereFed, Eq. 5, where the head's temperature is 1."""
     logits = model(images)
     # one_hot would read the labels, and thus wait for a GPU.
-    return F.mse_loss(logits, torch.zeros_like(logits).scatter(1, labels[:, None], 1.0))
+    targets = torch.zeros_like(logits).scatter(1, labels[:, None], 1.0)
+    return F.mse_loss(logits, targets)
 
 
 def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
@@ -63,7 +64,8 @@ def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     model : ImageNet
         With a `PrototypeHead`; its logits are −d.
     """
-    return cast(PrototypeHead, model.head).distances(model.features(images), labels[:, None]).mean()
+    head = cast(PrototypeHead, model.head)
+    return head.distances(model.features(images), labels[:, None]).mean()
 
 
 def triplet(
@@ -107,7 +109,9 @@ def triplet(
         to_label = distances.gather(1, labels[:, None])
         hinges = (to_label - distances + margin).relu().scatter(1, labels[:, None], 0.0)
         loss = hinges.sum(dim=1).mean() / (num_classes - 1)
-    return loss + mixup * _mixup(model, images, labels) if mixup else loss
+    if mixup:
+        return loss + mixup * _mixup(model, images, labels)
+    return loss
 
 
 def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
@@ -316,7 +320,8 @@ def crop_and_flip(images: Tensor) -> Tensor:
     num, _, height, width = images.shape
     device = images.device
     # All crops as a view (n, c, 9, 9, h, w); one indexing operation copies the drawn crops.
-    crops = F.pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    padded = F.pad(images, (PADDING,) * 4)
+    crops = padded.unfold(2, height, 1).unfold(3, width, 1)
     down, right = whole_numbers(2 * PADDING + 1, (2, num), device)
     cropped = crops[torch.arange(num, device=device), :, down, right]
     flipped = uniform((num, 1, 1, 1), device) < 0.5

@@ -143,7 +143,9 @@ def client_images(
 
 
 def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    return values if len(values) == channels else (sum(values) / len(values),) * channels
+    if len(values) == channels:
+        return values
+    return (sum(values) / len(values),) * channels
 
 
 USER_MEAN = (0.5,)
@@ -342,8 +344,8 @@ def _share_by_user(
     if raw.roles is not None:
         owner_of_user = np.full(raw.users.max() + 1, -1)
         owner_of_user[raw.users[train]] = owners[train]
-        others = raw.roles != TRAIN
-        owners[others] = owner_of_user[raw.users[others]]
+        is_other = raw.roles != TRAIN
+        owners[is_other] = owner_of_user[raw.users[is_other]]
         has_parts = bool((owners[raw.roles == TEST] >= 0).any())
     if not has_parts:
         owners[raw.with_test(record_split) != TRAIN] = -1
@@ -391,7 +393,9 @@ def _subset(numbers: Integers, size: int, role: str, rng: np.random.Generator) -
             " all",
             key="subset",
         )
-    return np.sort(rng.choice(numbers, size, replace=False)) if size else numbers
+    if size:
+        return np.sort(rng.choice(numbers, size, replace=False))
+    return numbers
 
 
 def _parts(

@@ -110,7 +110,10 @@ def _read_both(
     train = read(root, train=True, **arguments)
     test = read(root, train=False, **arguments)
     images = torch.cat([torch.as_tensor(train.data), torch.as_tensor(test.data)])
-    images = images.permute(0, 3, 1, 2) if images.ndim == 4 else images[:, None]
+    if images.ndim == 4:
+        images = images.permute(0, 3, 1, 2)
+    else:
+        images = images[:, None]
     labels = np.concatenate([train.targets, test.targets]).astype(np.int64)
     roles = np.repeat([TRAIN, TEST], [len(train.data), len(test.data)])
     return images, labels, roles, train.classes
@@ -134,7 +137,8 @@ def read_digits() -> RawImages:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    pixels = torch.from_numpy(np.rint(digits.images * (255 / 16)).astype(np.uint8))
+    levels = np.rint(digits.images * (255 / 16))
+    pixels = torch.from_numpy(levels.astype(np.uint8))
     return raw_images(pixels[:, None], digits.target.astype(np.int64), DIGITS)
 
 
@@ -184,8 +188,8 @@ class ImageDataset(Dataset):
         def prepare() -> Iterator[ClientImages]:
             return share_images(located.read(), self.spec, num_partitions, self.record_split)
 
-        part: ClientImages = self.prepared(located, partition_id, settings, prepare)
-        return part
+        share: ClientImages = self.prepared(located, partition_id, settings, prepare)
+        return share
 
     def prepared(
         self,

@@ -105,7 +105,8 @@ def _dirichlet(
     for images in by_class(labels, rng):
         shares = _dirichlet_shares(sizes * num_clients < len(labels), spec.alpha, rng)
         # Truncation would add images to the last client by float64's rounding errors.
-        ends = np.rint(np.cumsum(shares) * len(images)).astype(np.int64)
+        exact_ends = np.cumsum(shares) * len(images)
+        ends = np.rint(exact_ends).astype(np.int64)
         counts = np.diff(ends, prepend=0)
         owners[images] = np.repeat(np.arange(num_clients), counts)
         sizes += counts
@@ -165,7 +166,8 @@ def by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
     """The images of each nonempty class in random order; classes ascend."""
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
+    borders = np.flatnonzero(np.diff(labels[order])) + 1
+    return np.split(order, borders)
 
 
 def _filled(

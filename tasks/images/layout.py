@@ -157,11 +157,11 @@ def _read_layout(
     read = {root.relative_to(top).parts[0] for root in roots if top in root.parents}
     unread += sorted(set(class_folders(top)) - read) if read else []
     frames = sum(has_frames(path) for path, _, _ in samples)
-    beside = sum(len(images_in(root)) for root in roots)
+    num_beside = sum(len(images_in(root)) for root in roots)
     facts = {
         "the classes are in the folder": [str(top)] if top != folder else [],
         "folders that are not read": unread,
-        "images beside the folders, which are not read": [str(beside)] if beside else [],
+        "images beside the folders, which are not read": [str(num_beside)] if num_beside else [],
         "files of several images, of which the first is read": [str(frames)] if frames else [],
         "files that are not read": _counts(sum(ignored.values(), Counter())),
         "classes without images": empty,

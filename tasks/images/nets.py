@@ -108,9 +108,8 @@ def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     changes, nor that the second ReLU of a block follows the sum. From 64x64 on the first block
     halves height and width.
     """
-    return _residual(
-        convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=False
-    )
+    stem = convolution(shape[0], WIDTHS[0], 3, 1, norm)
+    return _residual(stem, tin_stride(*shape[1:]), norm, squeezes=False)
 
 
 def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
@@ -127,9 +126,8 @@ def senet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     The module is two 1x1 convolutions with biases on the means of the channels, with a 16th as many
     in between.
     """
-    return _residual(
-        convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=True
-    )
+    stem = convolution(shape[0], WIDTHS[0], 3, 1, norm)
+    return _residual(stem, tin_stride(*shape[1:]), norm, squeezes=True)
 
 
 def _residual(
@@ -230,7 +228,8 @@ def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
         for out in stage:
             layers.append(convolution(channels, out, 3, 1, norm))
             channels = out
-        layers.append(nn.MaxPool2d(2 if number < len(VGG13) else (height // 16, width // 16)))
+        window = 2 if number < len(VGG13) else (height // 16, width // 16)
+        layers.append(nn.MaxPool2d(window))
     return nn.Sequential(*layers, nn.Flatten()), channels
 
 

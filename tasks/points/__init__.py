@@ -141,7 +141,8 @@ def client_points(
     points = np.array(points, dtype=np.float64, order="C")
     labels = np.array(labels, dtype=np.int64)
     test = np.array(test, dtype=np.bool_)
-    hasher = hashlib.sha256(json.dumps([class_names, float(curvature), len(points)]).encode())
+    header = json.dumps([class_names, float(curvature), len(points)])
+    hasher = hashlib.sha256(header.encode())
     for array in (points.astype("<f8"), labels.astype("<i8"), test):
         hasher.update(array.data)
     return ClientPoints(
@@ -243,7 +244,8 @@ def check_inside(where: str, points: Floats, curvature: float) -> None:
         Names the number of these points.
     """
     with np.errstate(over="ignore"):
-        num_outside = int((-curvature * (points * points).sum(axis=1) >= 1).sum())
+        is_outside = -curvature * (points * points).sum(axis=1) >= 1
+        num_outside = int(is_outside.sum())
     if num_outside:
         raise DataError(
             f"{where}: {num_outside} of {len(points)} points lie on or outside the boundary of the"

@@ -66,7 +66,9 @@ class PointDataset(Dataset):
         if not source.folders:
             return Located((), self._draw)
         folder = source.folder(self.spec.data_dir)
-        return None if folder is None else self.locate_files(folder / source.files[0])
+        if folder is None:
+            return None
+        return self.locate_files(folder / source.files[0])
 
     def _draw(self) -> RawPoints:
         spec = self.spec
@@ -273,7 +275,8 @@ def _draw_test(
         return _draw_records(split, raw, purpose)
     num = len(raw.labels)
     test = np.zeros(num, dtype=np.bool_)
-    order = np.random.RandomState(_split_seed(spec) % 2**32).permutation(num)
+    generator = np.random.RandomState(_split_seed(spec) % 2**32)
+    order = generator.permutation(num)
     test[order[: math.ceil(spec.test_size * num)]] = True
     return test
 

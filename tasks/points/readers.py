@@ -1,19 +1,17 @@
-"""Files of points with their classes: `.npz`, `.csv`, `.tsv` and `.h5ad`."""
+"""Files of points with their classes: `.npz`, `.csv` and `.tsv`."""
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from curvfed.tasks import plugins
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.formats import decide
+from curvfed.tasks.formats import POINT_ENDINGS, decide
 from curvfed.tasks.points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
-from curvfed.tasks.points.cell_files import cell_file, entry, row_names
 from curvfed.tasks.sources import ENDINGS
 from curvfed.tasks.tables import Line, is_number, number_in, table_lines
 
@@ -32,7 +30,8 @@ def read_points(
     ----------
     path : Path
         An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8 or UTF-16,
-        with or without a header; or an `.h5ad` of AnnData. The class of a table is in the column
+        with or without a header; or a format of the group `curvfed.formats`. The class of a table
+        is in the column
         `label_key`; if this is the default or the header is missing, also in the last of three
         columns, unless that is a coordinate or has decimals. Its coordinates are in the columns "x"
         and "y", without a "z" of numbers, or in the two other columns that hold numbers and have a
@@ -42,8 +41,7 @@ def read_points(
         Negative.
         An `.npz` may say its own, positive or negative, as `curve`.
     embedding_key, label_key : str
-        For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs; the latter
-        also names the column of a folder of Hugging Face's datasets.
+        The names of the coordinates and of the classes, in formats that have such names.
     bare : bool
         Whether a file may lack classes altogether; an `.npz` then also holds a single array. All
         labels are −1.
@@ -56,16 +54,17 @@ def read_points(
     """
     decision = decide(path)
     if decision.form.reader and decision.tasks == ("points",):
-        other_points: RawPoints = decision.locate(label_key=label_key).read()
+        located = decision.locate(embedding_key=embedding_key, label_key=label_key, bare=bare)
+        other_points: RawPoints = located.read()
         check_inside(str(path), other_points.points, curvature)
         return other_points
-    allowed = f"allowed is a file of points, {', '.join(READERS)}"
+    allowed = f"allowed is a file of points, {', '.join(POINT_ENDINGS)}{plugins.absent_hint()}"
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path} has no supported ending; {allowed}", key="file-format")
     if not path.is_file():
         raise DataError(f"no file {path}; {allowed}", key="no-file")
     try:
-        raw = READERS[path.suffix.lower()](path, embedding_key, label_key, bare)
+        raw = READERS[path.suffix.lower()](path, label_key, bare)
         if path.suffix.lower() == ".npz":
             _check_curve(path, curvature)
     except (DataError, ImportError):
@@ -77,7 +76,7 @@ def read_points(
     return raw
 
 
-def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
+def _read_npz(path: Path, label_key: str, bare: bool) -> RawPoints:
     # NumPy does not close a file that is not a complete archive, so it is opened here.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         if "data" in stored and "label" in stored:
@@ -97,7 +96,8 @@ def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> Raw
         if absent:
             present = ", ".join(stored) or "nothing"
             raise DataError(
-                f"{path} lacks {', '.join(absent)}; it holds {present}, required are {NPZ_KEYS}",
+                f"{path} lacks {', '.join(absent)}; it holds {present}, required are {NPZ_KEYS}"
+                f"{plugins.absent_hint()}",
                 present,
                 key="no-array",
             )
@@ -123,41 +123,6 @@ def _check_curve(path: Path, curvature: float) -> None:
         )
 
 
-def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
-    # The expression matrix may be larger than the memory, so it is not read.
-    with cell_file(path) as stored:
-        if embedding_key not in stored.get("obsm", {}):
-            raise _lacks(path, "obsm", embedding_key, stored.get("obsm", {}))
-        has_classes = label_key in stored["obs"]
-        if not bare and not has_classes:
-            columns = stored["obs"].attrs.get("column-order", [])
-            raise _lacks(path, "obs", label_key, columns)
-        coordinates = entry(stored, f"obsm/{embedding_key}")
-        classes = entry(stored, f"obs/{label_key}") if has_classes else None
-        names = row_names(stored, "obs")
-    fields = (f'obsm["{embedding_key}"]', f'obs["{label_key}"]')
-    if list(map(str, getattr(coordinates, "index", names))) != names:
-        raise DataError(
-            f"{path}: {fields[0]} and obs have other names of cells; allowed are the same, in the"
-            " same order",
-            key="other-cells",
-        )
-    return raw_points(str(path), coordinates, classes, fields, names)
-
-
-def _lacks(path: Path, group: str, key: str, present: Any) -> DataError:
-    names = ", ".join(map(str, present)) or "none"
-    option = "points.embedding-key" if group == "obsm" else "points.label-key"
-    hint = (
-        "; cells with gene expression get coordinates by curvfed embed" if group == "obsm" else ""
-    )
-    return DataError(
-        f'{path} has no {group}["{key}"]; {option} names it, and there are {names}{hint}',
-        names,
-        key="no-column",
-    )
-
-
 COLUMNS = "two columns of coordinates and one of classes"
 
 DECIMAL_CLASSES = (
@@ -173,7 +138,7 @@ DEFAULT_LABEL = "label"
 """The name of the column of classes, if none is given."""
 
 
-def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
+def read_table(path: Path, label_key: str, bare: bool) -> RawPoints:
     """Read a `.csv` or `.tsv` as `curvfed.tasks.points.readers.read_points` describes it.
 
     Raises
@@ -306,7 +271,7 @@ def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
     return value
 
 
-READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(
-    zip(ENDINGS, (_read_npz, read_table, read_table, _read_h5ad), strict=True)
+READERS: dict[str, Callable[[Path, str, bool], RawPoints]] = dict(
+    zip(ENDINGS, (_read_npz, read_table, read_table), strict=True)
 )
 """The reader by the ending of the file's name."""

@@ -61,10 +61,10 @@ def test_texts_that_nobody_can_read(tmp_path, caplog):
             parts["values"] = [text[::-1] for text in parts["values"]]
         return reply
 
-    found = run(tmp_path, intercept=turned, **SETTINGS)
+    result = run(tmp_path, intercept=turned, **SETTINGS)
     assert "partition 2: its text cannot be decrypted" in caplog.text
-    assert replies_of(found, "train") == [3, 3]
-    assert is_mean_without(found, tmp_path, FIRST)
+    assert replies_of(result, "train") == [3, 3]
+    assert is_mean_without(result, tmp_path, FIRST)
 
 
 def test_nobody_trains_before_the_peers_texts_are_read(tmp_path, monkeypatch):
@@ -95,10 +95,10 @@ def test_a_member_whose_key_is_not_the_rosters(tmp_path, caplog, monkeypatch):
     crypto._public.cache_clear()
     roster = {partition: key(partition).public_key().public_bytes_raw() for partition in range(6)}
     monkeypatch.setattr(crypto, "roster", lambda partitions: roster)
-    found = run(tmp_path, **SETTINGS)
+    result = run(tmp_path, **SETTINGS)
     assert "partition 4: its key is not signed by its key in the roster" in caplog.text
-    assert replies_of(found, "train") == [3, 3]
-    assert is_mean_without(found, tmp_path, {3, 4, 5})
+    assert replies_of(result, "train") == [3, 3]
+    assert is_mean_without(result, tmp_path, {3, 4, 5})
 
 
 def test_a_member_that_does_not_sign(tmp_path, caplog, monkeypatch):
@@ -106,9 +106,9 @@ def test_a_member_that_does_not_sign(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(
         secure, "_signing_key", lambda client: None if client.partition == 1 else key(client)
     )
-    found = run(tmp_path, **SETTINGS | {"num_rounds": 1})
+    result = run(tmp_path, **SETTINGS | {"num_rounds": 1})
     assert "partitions [0, 2] sign their keys and [1] do not" in caplog.text
-    assert is_mean_without(found, tmp_path, FIRST, num_rounds=1)
+    assert is_mean_without(result, tmp_path, FIRST, num_rounds=1)
 
 
 def test_a_vector_that_was_damaged_on_its_way(tmp_path, caplog):
@@ -118,9 +118,9 @@ def test_a_vector_that_was_damaged_on_its_way(tmp_path, caplog):
             reply.content["parts"]["checksum"] = bytes(32)
         return reply
 
-    found = run(tmp_path, intercept=damaged, **SETTINGS)
+    result = run(tmp_path, intercept=damaged, **SETTINGS)
     assert "the masked vector of partition 5 was damaged on its way" in caplog.text
-    assert is_mean_without(found, tmp_path, {3, 4, 5})
+    assert is_mean_without(result, tmp_path, {3, 4, 5})
 
 
 def test_without_any_group_the_run_ends(tmp_path):
@@ -130,7 +130,7 @@ def test_without_any_group_the_run_ends(tmp_path):
 
 def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp_path):
     """As after a restart of its node, in every phase in turn."""
-    whole = run(tmp_path, "whole", **SETTINGS)
+    undisturbed = run(tmp_path, "whole", **SETTINGS)
     for phase in ("agree", "train"):
         lost = []
 
@@ -147,13 +147,13 @@ def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp
         restarted = run(
             tmp_path,
             f"lost-{phase}",
-            intercept=lambda request, handle, inner=intercept, seen=recorder: seen(
+            intercept=lambda request, handle, inner=intercept, record=recorder: record(
                 request, lambda message: inner(message, handle)
             ),
             **SETTINGS,
         )
         assert lost
-        assert restarted.model_bytes == whole.model_bytes
+        assert restarted.model_bytes == undisturbed.model_bytes
         keys = [request["parts"]["members"] for request in recorder.requests("keys")]
         assert len(keys) == 9  # six, and the group of the one that lost its keys again
 
@@ -161,7 +161,7 @@ def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp
 def test_a_member_that_is_away_for_a_while(tmp_path):
     """Its group waits for it; the numbers are those of a run without the absence."""
     settings = SETTINGS | {"secure__patience": 3600, "clients": 3}
-    whole = run(tmp_path, "whole", **settings)
+    undisturbed = run(tmp_path, "whole", **settings)
     for phase in ("keys", "agree", "train"):
         silent = [phase] * 2
 
@@ -174,5 +174,5 @@ def test_a_member_that_is_away_for_a_while(tmp_path):
 
         back = run(tmp_path, f"away-{phase}", intercept=intercept, **settings)
         assert not silent
-        assert back.model_bytes == whole.model_bytes
+        assert back.model_bytes == undisturbed.model_bytes
         assert back.summary["status"] == "completed"

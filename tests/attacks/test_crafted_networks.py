@@ -73,10 +73,10 @@ def norm_of(sums):
 def one_less(total_of, number):
     """The norm of what each of the examples adds to the sum over all."""
     everybody = torch.arange(number)
-    whole = total_of(everybody)
+    all_sums = total_of(everybody)
     for left_out in range(number):
-        rest = total_of(everybody[everybody != left_out])
-        yield norm_of({name: value - rest[name] for name, value in whole.items()})
+        fewer_sums = total_of(everybody[everybody != left_out])
+        yield norm_of({name: value - fewer_sums[name] for name, value in all_sums.items()})
 
 
 @pytest.mark.parametrize("where", WHERE)
@@ -125,10 +125,10 @@ class _Rows:
         self.batch_shapes = set()
 
     def batches_of(self, positions, size):
-        for part in positions.split(size):
-            inputs = self.rows[filled_up(part, size)]
+        for chunk in positions.split(size):
+            inputs = self.rows[filled_up(chunk, size)]
             self.batch_shapes.add(inputs.shape)
-            yield Batch(inputs, torch.zeros_like(part), torch.arange(len(part)))
+            yield Batch(inputs, torch.zeros_like(chunk), torch.arange(len(chunk)))
 
 
 def cross_entropy(model, batch):
@@ -172,9 +172,9 @@ def test_an_example_is_computed_the_same_whatever_others_there_are(client, tmp_p
         return {row.numpy().tobytes() for row in torch.cat(rows)}
 
     everybody = torch.arange(number)
-    whole = rows_of(everybody)
+    all_rows = rows_of(everybody)
     for positions in (everybody[1:], everybody[:3], everybody[-1:], everybody.flip(0)[::2]):
-        assert rows_of(positions) <= whole
+        assert rows_of(positions) <= all_rows
 
 
 def test_the_features_in_a_private_sum_are_the_same_whatever_others_there_are(tmp_path):
@@ -186,9 +186,9 @@ def test_the_features_in_a_private_sum_are_the_same_whatever_others_there_are(tm
         return {row.numpy().tobytes() for row in features}
 
     everybody = client.task.parts["train"]
-    whole = features_of(everybody)
+    all_features = features_of(everybody)
     for numbers in (everybody[1:], everybody[:3], everybody[-1:], everybody.flip(0)[::2]):
-        assert features_of(numbers) <= whole
+        assert features_of(numbers) <= all_features
 
 
 @pytest.mark.parametrize("kind", [ccvr.VirtualFeatures, spherefed.ClosedForm])

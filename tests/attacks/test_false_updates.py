@@ -45,8 +45,8 @@ def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, liar, tmp_path
 
 def test_a_resumed_run_names_the_same_clients(tmp_path):
     settings = SETTINGS | {"method": "fedavg", "update_bound": 5.0}
-    whole = run(tmp_path, "whole", intercept=Liar(factor=-10.0), **settings)
+    undisturbed = run(tmp_path, "whole", intercept=Liar(factor=-10.0), **settings)
     run(tmp_path, "parts", intercept=Liar(factor=-10.0), **settings | {"num_rounds": 2})
     parts = run(tmp_path, "parts", resume=True, intercept=Liar(factor=-10.0), **settings)
-    assert parts.model_bytes.partition(b"}}")[2] == whole.model_bytes.partition(b"}}")[2]
-    assert parts.summary["warnings"] == whole.summary["warnings"]
+    assert parts.model_bytes.partition(b"}}")[2] == undisturbed.model_bytes.partition(b"}}")[2]
+    assert parts.summary["warnings"] == undisturbed.summary["warnings"]

@@ -40,8 +40,8 @@ def test_a_huge_vector_of_one_member_ends_the_run_before_it_is_averaged(
     with refuses("no-sum", "round 2", "secure.clip", error=RoundError):
         run(tmp_path, "false", secure__clip=0.5, num_rounds=3, **MASKED)
     monkeypatch.setattr(masked_replies, "weighted_update", honest)
-    whole = run(tmp_path, "honest", secure__clip=0.5, num_rounds=3, **MASKED)
-    assert whole.summary["status"] == "completed"
+    result = run(tmp_path, "honest", secure__clip=0.5, num_rounds=3, **MASKED)
+    assert result.summary["status"] == "completed"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=9), st.integers(1, 50), st.floats(0.01, 10))

@@ -86,13 +86,13 @@ SMALL: dict[str, Any] = {
 def test_calibration_sums_have_no_class_that_few_clients_have(settings, tmp_path, sums):
     done = run(tmp_path, **SMALL | settings)
     (group,) = checkpoint_of(done)["holders"]
-    few = np.array(group["counts"]) < group["needed"]
-    assert few.any()
-    assert not few.all()
+    is_rare = np.array(group["counts"]) < group["needed"]
+    assert is_rare.any()
+    assert not is_rare.all()
     vector = next(arrays["sums"] for arrays in sums if "sums" in arrays)
-    by_class = class_cells(settings, vector, len(few))
-    assert not by_class[few].any()
-    assert by_class[~few].any(axis=1).all()
+    by_class = class_cells(settings, vector, len(is_rare))
+    assert not by_class[is_rare].any()
+    assert by_class[~is_rare].any(axis=1).all()
 
 
 def class_cells(settings: Mapping[str, Any], vector: np.ndarray, classes: int) -> np.ndarray:

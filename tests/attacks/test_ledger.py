@@ -57,28 +57,28 @@ class Observer:
         self.parts: list[tuple[list[str], np.ndarray]] = []
         decode, weigh = masked_cohort.decoded, masked_replies.weighted_update
 
-        def seen(residues: Any, encoding: Any, like: Any) -> Any:
+        def watched_decoding(residues: Any, encoding: Any, like: Any) -> Any:
             total, means = decode(residues, encoding, like)
             if like:
                 self.sums.append(dict(total.arrays))
             return total, means
 
-        def own(arrays: Any, *others: Any) -> Any:
-            vector, norm = weigh(arrays, *others)
+        def watched_weighing(arrays: Any, *arguments: Any) -> Any:
+            vector, norm = weigh(arrays, *arguments)
             self.parts.append((sorted(arrays), vector))
             return vector, norm
 
-        patch.setattr(masked_cohort, "decoded", seen)
-        patch.setattr(masked_replies, "weighted_update", own)
+        patch.setattr(masked_cohort, "decoded", watched_decoding)
+        patch.setattr(masked_replies, "weighted_update", watched_weighing)
 
     def error(self, estimate: Mapping[str, np.ndarray], client: int) -> float:
         """Relative error of an estimate of what a client contributed to the first sum."""
         names, vector = self.parts[client]
         ends = np.cumsum([self.sums[0][name].size for name in names])[:-1]
-        own = dict(zip(names, np.split(vector, ends), strict=True))
-        truth = np.concatenate([own[name] for name in estimate])
-        found = np.concatenate([array.ravel() for array in estimate.values()])
-        return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+        by_name = dict(zip(names, np.split(vector, ends), strict=True))
+        truth = np.concatenate([by_name[name] for name in estimate])
+        guess = np.concatenate([array.ravel() for array in estimate.values()])
+        return float(np.linalg.norm(guess - truth) / np.linalg.norm(truth))
 
     def difference(self) -> dict[str, np.ndarray]:
         """Of the first sum and the last, where both have the same parameters."""
@@ -98,8 +98,8 @@ def cells(seed: int, number: int = 60) -> str:
     """Points of two classes."""
     rng = np.random.default_rng(seed)
     rows = [
-        (*(rng.uniform(-0.2, 0.2, 2) + (0.5 if one % 2 else -0.5)), one % 2)
-        for one in range(number)
+        (*(rng.uniform(-0.2, 0.2, 2) + (0.5 if row % 2 else -0.5)), row % 2)
+        for row in range(number)
     ]
     return "\n".join(["x,y,label", *(f"{x:.6f},{y:.6f},{label}" for x, y, label in rows)])
 
@@ -147,11 +147,11 @@ def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observe
     run(tmp_path, nodes=nodes, **SUMMED)
     # as after a kill between the sum and the checkpoint
     shutil.rmtree(tmp_path / "run" / "checkpoint")
-    again = {**SUMMED, "resume": True}
+    resumed = {**SUMMED, "resume": True}
     with pytest.raises(Exception, match=r"without partitions \[3\]|3 of 4"):
-        run(tmp_path, nodes=nodes[:3], **again)
+        run(tmp_path, nodes=nodes[:3], **resumed)
     assert len(observer.sums) == 1
-    run(tmp_path, nodes=nodes, **again)  # the same cohort is asked anew, and tells nothing new
+    run(tmp_path, nodes=nodes, **resumed)  # the same cohort is asked anew, and tells nothing new
     assert all(np.allclose(array, 0, rtol=0, atol=1e-6) for array in observer.difference().values())
 
 
@@ -189,8 +189,8 @@ def graphs_of(*trained: int) -> list[dict[str, Any]]:
 def test_a_node_without_examples_is_summed_all_the_same(tmp_path):
     """A sum without it would be over other nodes than the one of scores."""
     nodes = real_nodes(tmp_path / "nodes", graphs_of(60, 60, 60, 0))
-    found = run(tmp_path, nodes=nodes, **SUMMED)
-    assert [row["replies"] for row in found.rounds if row["phase"] == "train"] == ["4"]
+    result = run(tmp_path, nodes=nodes, **SUMMED)
+    assert [row["replies"] for row in result.rounds if row["phase"] == "train"] == ["4"]
 
 
 def test_members_with_an_example_each_hide_no_other(tmp_path, observer):
@@ -210,8 +210,10 @@ def test_members_with_an_example_each_hide_no_other(tmp_path, observer):
 PUBLIC = PublicParameters(-1.0, 0.999, 0.01, num_classes=2, num_clients=3, cap=128)
 
 
-@pytest.mark.parametrize(("limit", "least", "most"), [(1.0, 20, 20), (0.3, 1, 19), (0.05, 0, 0)])
-def test_points_count_over_all_splits(limit, least, most, tmp_path):
+@pytest.mark.parametrize(
+    ("limit", "minimum", "maximum"), [(1.0, 20, 20), (0.3, 1, 19), (0.05, 0, 0)]
+)
+def test_points_count_over_all_splits(limit, minimum, maximum, tmp_path):
     """A run with another split reveals other points. At 1.0 none of 20 is refused, as where the
     points of all splits counted against those of one; below, all together stay under the limit."""
     path = tmp_path / "cells.csv"
@@ -222,12 +224,14 @@ def test_points_count_over_all_splits(limit, least, most, tmp_path):
     for seed in range(20):
         data = PointDataset(PointSpec("own", tmp_path, split_seed=seed)).own(path)
         hulls = local_hulls(data.train_points, data.train_labels, PUBLIC)
-        points, own = (_hashes(array, node) for array in (hulls.revealed(PUBLIC), data.points))
-        assert len(own) == 100
+        points, own_points = (
+            _hashes(array, node) for array in (hulls.revealed(PUBLIC), data.points)
+        )
+        assert len(own_points) == 100
         with suppress(ConfigError):
-            ledger.reveal(str(seed), points, own, limit)
+            ledger.reveal(str(seed), points, own_points, limit)
             done += 1
-    assert least <= done <= most
+    assert minimum <= done <= maximum
     revealed = [point for line in ledger.lines("points") for point in line["points"]]
     assert len(revealed) <= limit * 100
 
@@ -375,7 +379,7 @@ def test_a_node_is_in_a_sum_once_also_after_a_restart(tmp_path):
         with refuses("repeated-sum", "train of round 1", error=SecureSumError):
             ledger.note_sum(changed, basis, data, group, {})
     signer(tmp_path)("b", [0, 1, 2])
-    assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
+    assert [line["run"] for line in Ledger(path).lines("sum")] == ["a", "b"]
     assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
 
 
@@ -385,10 +389,10 @@ def test_a_torn_line_is_left_out_and_the_next_one_is_whole(cut, tmp_path):
     book = Ledger(path)
     for name in "ab":
         signer(tmp_path)(name, [0, 1, 2])
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-cut])  # what a power cut leaves
+    content = path.read_bytes()
+    path.write_bytes(content[:-cut])  # what a power cut leaves
     signer(tmp_path)("c", [0, 1, 2])
-    runs = [one["run"] for one in book.lines("sum")]
+    runs = [line["run"] for line in book.lines("sum")]
     assert runs in (["a", "c"], ["a", "b", "c"] if cut == 1 else ["a", "c"])
 
 
@@ -421,9 +425,11 @@ def test_killed_writers_tear_no_line_of_others(tmp_path):
     good = Ledger(path).lines()
     # at most one for each kill, and none where the write was whole
     assert len(texts) - len(good) <= 4
-    for kind in {one["run"].partition("-")[0] for one in good}:
+    for kind in {line["run"].partition("-")[0] for line in good}:
         numbers = [
-            int(one["run"].partition("-")[2]) for one in good if one["run"].startswith(f"{kind}-")
+            int(line["run"].partition("-")[2])
+            for line in good
+            if line["run"].startswith(f"{kind}-")
         ]
         assert numbers == list(range(len(numbers)))
 
@@ -436,11 +442,11 @@ def test_the_ledger_names_runs_sums_and_refusals(tmp_path, monkeypatch):
         run(tmp_path, "second", nodes=nodes[:3], **SUMMED)
     lines = Ledger(Path(nodes[0]["state-path"]) / "ledger-00000.jsonl").lines()
     kinds: Mapping[str, list[str]] = {
-        kind: [one["run"] for one in lines if one["kind"] == kind]
+        kind: [line["run"] for line in lines if line["kind"] == kind]
         for kind in ("run", "sum", "refusal")
     }
     assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
-    assert all("reason" in one for one in lines if one["kind"] == "refusal")
+    assert all("reason" in line for line in lines if line["kind"] == "refusal")
 
 
 def test_the_sums_of_a_run_come_in_order(tmp_path):

@@ -50,8 +50,8 @@ def hospitals(folder: Path) -> list[dict[str, Any]]:
     return real_nodes(folder, [user_fields(60, seed=index) for index in range(4)])
 
 
-def train_replies(found: Run) -> list[str]:
-    return [row["replies"] for row in found.rounds if row["phase"] == "train"]
+def train_replies(result: Run) -> list[str]:
+    return [row["replies"] for row in result.rounds if row["phase"] == "train"]
 
 
 @pytest.mark.parametrize("fault", [removed, shortened, moved])
@@ -154,10 +154,10 @@ def test_sums_at_the_same_time_are_no_fault(tmp_path):
 def test_a_sum_within_the_sharing_of_another_one_is_no_fault(tmp_path):
     """Two runs at once: a member that was slow in sharing blamed all others."""
     members = Members(tmp_path)
-    slow, *others = members.members
+    slow, *peers = members.members
     recorded = [ledger.recorded_heads(members.members) for ledger in members.ledgers]
     outer = session_of(3, run="outer")
-    sent = {me: members.ledgers[me].begin(outer.run, recorded[me]) for me in others}
+    sent = {me: members.ledgers[me].begin(outer.run, recorded[me]) for me in peers}
     members.sum("inner")
     sent[slow] = members.ledgers[slow].begin(outer.run, recorded[slow])
     for me, ledger in enumerate(members.ledgers):

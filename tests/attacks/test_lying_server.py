@@ -50,7 +50,7 @@ class Liar:
 
     seed: int
     has_roster: bool = True
-    seen: list[Seen] = field(default_factory=list)
+    contributions: list[Seen] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
@@ -110,9 +110,11 @@ class Liar:
         if self._chance(0.5):
             of_victim = [key for p, key in self.old_keys if p == victim]
             return of_victim[int(self.rng.integers(len(of_victim)))]
-        own = Member.begin(Group("run", self.clients), victim).announcement(crypto.signing_key(999))
-        self.known_keys.add(own.key)
-        return own
+        forged = Member.begin(Group("run", self.clients), victim).announcement(
+            crypto.signing_key(999)
+        )
+        self.known_keys.add(forged.key)
+        return forged
 
     def _ask(self, place: tuple[str, int], used: list[bytes]) -> None:
         """Ask for a sum, with another story for some members."""
@@ -135,11 +137,11 @@ class Liar:
                 knows = {p, peer} & self.colluding or member.keys[peer] in self.known_keys
                 if not knows:
                     signs[key] = 1 if p < peer else -1
-            self.seen.append(Seen(p, place, basis.digest, signs))
+            self.contributions.append(Seen(p, place, basis.digest, signs))
 
     def gains(self) -> bool:
         """Whether the server computes anything but sums over all honest members."""
-        honest = [item for item in self.seen if item.member not in self.colluding]
+        honest = [item for item in self.contributions if item.member not in self.colluding]
         symbols = sorted({key for item in honest for key in item.masks})
         column = {key: number for number, key in enumerate(symbols)}
         contents = sorted({(item.member, item.place, item.basis) for item in honest})
@@ -150,11 +152,11 @@ class Liar:
             for key, sign in item.masks.items():
                 of_masks[row, column[key]] = sign
             of_contents[row, place_of[item.member, item.place, item.basis]] = 1
-        learned = _null_space(of_masks) @ of_contents
+        revealed = _null_space(of_masks) @ of_contents
         allowed = self._full_sums(contents)
         # Least squares: what is left beside the full sums.
-        fitted = np.linalg.lstsq(allowed.T, learned.T, rcond=None)[0]
-        return bool(np.abs(learned - (allowed.T @ fitted).T).max(initial=0.0) > 1e-8)
+        fitted = np.linalg.lstsq(allowed.T, revealed.T, rcond=None)[0]
+        return bool(np.abs(revealed - (allowed.T @ fitted).T).max(initial=0.0) > 1e-8)
 
     def _full_sums(self, contents: list[tuple[int, Any, bytes]]) -> np.ndarray:
         honest = set(self.clients) - self.colluding
@@ -168,9 +170,9 @@ class Liar:
 
 def _null_space(matrix: np.ndarray) -> np.ndarray:
     """The combinations of rows that are zero, (m, rows)."""
-    left, values, _ = np.linalg.svd(matrix)
+    vectors, values, _ = np.linalg.svd(matrix)
     rank = int((values > 1e-9).sum())
-    return left[:, rank:].T
+    return vectors[:, rank:].T
 
 
 def check_lies(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,8 +187,8 @@ def check_lies(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _null_space_of(liar: Liar) -> np.ndarray:
-    keys = sorted({key for item in liar.seen for key in item.masks})
-    rows = [[item.masks.get(key, 0) for key in keys] for item in liar.seen]
+    keys = sorted({key for item in liar.contributions for key in item.masks})
+    rows = [[item.masks.get(key, 0) for key in keys] for item in liar.contributions]
     return _null_space(np.array(rows, float).reshape(len(rows), len(keys)))
 
 
@@ -242,8 +244,10 @@ def sums_of_a_node(seed: int, folder: Path) -> list[set[tuple[int, ...]]]:
             ledger.note_sum(what, BASIS, "", group, {})
             signed[-1].add(cohort)
         if rng.random() < 0.3:  # a node leaves or comes
-            other = int(rng.choice(roster[1:]))
-            roster = [p for p in roster if p != other] if len(roster) > 4 else [*roster, 301 + step]
+            member = int(rng.choice(roster[1:]))
+            roster = (
+                [p for p in roster if p != member] if len(roster) > 4 else [*roster, 301 + step]
+            )
         if rng.random() < 0.3:
             with suppress(ConfigError):
                 ledger.regroup(1)
@@ -252,10 +256,10 @@ def sums_of_a_node(seed: int, folder: Path) -> list[set[tuple[int, ...]]]:
 
 
 def check_groups(seeds: range, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [sums_of_a_node(seed, folder) for seed in seeds]
-    assert all(len(signed) <= 2 for signed in found)
-    assert all(len(cohorts) <= 1 for signed in found for cohorts in signed)
-    assert any(cohorts for signed in found for cohorts in signed)
+    histories = [sums_of_a_node(seed, folder) for seed in seeds]
+    assert all(len(signed) <= 2 for signed in histories)
+    assert all(len(cohorts) <= 1 for signed in histories for cohorts in signed)
+    assert any(cohorts for signed in histories for cohorts in signed)
     monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
     (folder / "gullible").mkdir()
     gullible = [sums_of_a_node(seed, folder / "gullible") for seed in seeds]

@@ -32,7 +32,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 def without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's own half accepts whatever the members' vectors come from."""
-    monkeypatch.setattr(Basis, "differences", lambda basis, other: [])
+    monkeypatch.setattr(Basis, "differences", lambda basis, second: [])
     monkeypatch.setattr(masked_cohort, "check_mean", lambda total, sent, limit: None)
 
 
@@ -87,10 +87,10 @@ def test_a_dead_network_for_all_but_one(task, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("key", "value"), [("learning-rate", 1e-30), ("seed", 7)])
 def test_another_configuration_for_all_but_one(key, value, tmp_path, monkeypatch):
-    made = InProcessGrid.__init__
+    original = InProcessGrid.__init__
 
-    def lying_grid(grid: InProcessGrid, app: Any, config: dict[str, Any], *rest: Any) -> None:
-        made(grid, app, config, *rest)
+    def lying_grid(grid: InProcessGrid, app: Any, config: dict[str, Any], *arguments: Any) -> None:
+        original(grid, app, config, *arguments)
         for node, context in grid._contexts.items():
             if node != node_of(VICTIM):
                 context.run_config[key] = value

@@ -121,7 +121,7 @@ def test_the_policy_decides_before_the_first_run(tmp_path):
     node = Node(partition=0, data_path=path, state_path=tmp_path / "state", rules=rules)
     ledger = ledger_of(node)
     data = load_data(parse({}), node, ledger)
-    assert [round(float(part.float().mean()), 1) for part in (data.train, data.test)] == [0.6, 0.3]
+    assert [round(float(mask.float().mean()), 1) for mask in (data.train, data.test)] == [0.6, 0.3]
     with refuses("own-split", "test-size = 0.2", "0.3, of [data] in its policy", error=ConfigError):
         load_data(parse({"test-size": 0.2}), node, ledger)
     # Without the lines the node goes on as before.
@@ -263,14 +263,14 @@ def test_a_record_less_changes_nothing_but_itself(
         if make is nodes_of_graph:
             return  # no private run has nodes
     place %= len(records)
-    whole = parts(make(np.array(records).ravel(), split, **keys))
+    all_parts = parts(make(np.array(records).ravel(), split, **keys))
     fewer = [*records[:place], *records[place + 1 :]]
-    rest = parts(make(np.array(fewer).ravel(), split, **keys))
+    fewer_parts = parts(make(np.array(fewer).ravel(), split, **keys))
     # Equal records are interchangeable: the last of them is the one that is missing.
     last = max(index for index, record in enumerate(records) if record == records[place])
-    kept = sorted(zip(fewer, rest, strict=True))
-    others = [*records[:last], *records[last + 1 :]]
-    assert kept == sorted(zip(others, [*whole[:last], *whole[last + 1 :]], strict=True))
+    after = sorted(zip(fewer, fewer_parts, strict=True))
+    remaining = [*records[:last], *records[last + 1 :]]
+    assert after == sorted(zip(remaining, [*all_parts[:last], *all_parts[last + 1 :]], strict=True))
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -278,11 +278,11 @@ def test_no_key_of_a_run_moves_a_record(make):
     values = np.random.default_rng(0).integers(0, 100, 400)
     data = make(values, SPLIT)
     keys = {"seed": 5, "train-size": 0.1, "test-size": 0.8, "images.size": 2, "normalize": "none"}
-    other = make(values, SPLIT, **keys)
-    assert parts(other) == parts(data)
-    assert other.split_digest == data.split_digest != ""
+    second = make(values, SPLIT, **keys)
+    assert parts(second) == parts(data)
+    assert second.split_digest == data.split_digest != ""
     assert make(values[2:], SPLIT).split_digest != data.split_digest
-    shares = [float(np.mean(np.array(parts(data)) == part)) for part in (1, 0, 2)]
+    shares = [float(np.mean(np.array(parts(data)) == role)) for role in (1, 0, 2)]
     expected = (0.7, 0, 0.3) if make is points_of else (0.5, 0.2, 0.3)
     assert np.allclose(shares, expected, atol=0.1)
 

@@ -67,8 +67,8 @@ def refusal(folder: Path, nodes: list[dict[str, Any]], **settings: Any) -> str:
     with pytest.raises(FederationError):
         hull_run(folder, nodes=nodes, intercept=recorder, **settings)
     (said,) = {str(reply["header"]["error"]) for reply in recorder.replies()}
-    told = written(folder / "run") + b"".join(all_bytes(reply) for reply in recorder.replies())
-    assert not any(name.encode() in told for name in PATIENTS)
+    sent = written(folder / "run") + b"".join(all_bytes(reply) for reply in recorder.replies())
+    assert not any(name.encode() in sent for name in PATIENTS)
     return said
 
 
@@ -99,10 +99,10 @@ def test_chosen_classes_are_not_drawn_from_the_data(tmp_path):
 @pytest.mark.parametrize("key", ["embedding-key", "curvature"])
 def test_other_coordinates_are_not_read(key, tmp_path):
     """Got: hulls of any other pair of columns of obsm, and how the points lie at any curvature."""
-    asked = "X_genome" if key == "embedding-key" else -4.0
+    requested = "X_genome" if key == "embedding-key" else -4.0
     name = f"points__{key.replace('-', '_')}"
-    said = refusal(tmp_path, clinics(tmp_path / "nodes"), **{name: asked})
-    assert f"points.{key} = {json.dumps(asked)} is not what its policy.toml says" in said
+    said = refusal(tmp_path, clinics(tmp_path / "nodes"), **{name: requested})
+    assert f"points.{key} = {json.dumps(requested)} is not what its policy.toml says" in said
 
 
 def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
@@ -116,26 +116,26 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
         tmp_path / "nodes", [patients(seed).replace("label", "kind") for seed in range(3)]
     )
     nodes = with_policy(tmp_path, open_nodes, text.replace('"label"', '"kind"'))
-    found = hull_run(tmp_path, nodes=nodes)
-    assert found.described["clients"][0]["class_names"] == ["kind 0", "kind 1"]
-    named = hull_run(tmp_path, "named", nodes=nodes, points__label_key="kind", test_size=0.3)
-    assert arrays_of(named)["bins"].tolist() == arrays_of(found)["bins"].tolist()
+    result = hull_run(tmp_path, nodes=nodes)
+    assert result.described["clients"][0]["class_names"] == ["kind 0", "kind 1"]
+    configured = hull_run(tmp_path, "named", nodes=nodes, points__label_key="kind", test_size=0.3)
+    assert arrays_of(configured)["bins"].tolist() == arrays_of(result)["bins"].tolist()
     assert "points.label-key" in refusal(tmp_path / "b", nodes, points__label_key="patient")
     assert "points.split-seed = 4" in refusal(tmp_path / "c", nodes, points__split_seed=4)
     assert "test-size = 0.2: this node splits" in refusal(tmp_path / "d", nodes, test_size=0.2)
 
 
 @pytest.mark.parametrize(
-    "kept", [True, False], ids=["with a state-path", "by Flower's command alone"]
+    "has_state", [True, False], ids=["with a state-path", "by Flower's command alone"]
 )
-def test_a_node_with_a_share_reads_no_path(kept, tmp_path):
+def test_a_node_with_a_share_reads_no_path(has_state, tmp_path):
     """Got: any file that the SuperNode's user may read, as a data set; without a state-path as that
     of a simulation."""
     (tmp_path / "secret.csv").write_text(patients(0))
     nodes: list[dict[str, Any]] = [
         {"partition-id": number, "num-partitions": 3} for number in range(3)
     ]
-    if kept:
+    if has_state:
         nodes = [node | {"state-path": str(tmp_path / "state")} for node in nodes]
     for text in (str(tmp_path / "secret.csv"), "secret.csv"):
         places = {"data_dir": str(tmp_path)} if text == "secret.csv" else {}
@@ -154,8 +154,8 @@ def test_a_public_data_set_is_one_that_the_node_knows_from_where_it_has_it(tmp_p
     chosen = with_policy(
         tmp_path, nodes, f'[data]\npublic = ["UNIFORM"]\n[runs.keys]\n"data-dir" = ["{tmp_path}"]\n'
     )
-    found = hull_run(tmp_path / "c", nodes=chosen, data_dir=str(tmp_path))
-    assert found.summary["status"] == "completed"
+    result = hull_run(tmp_path / "c", nodes=chosen, data_dir=str(tmp_path))
+    assert result.summary["status"] == "completed"
 
 
 LIMITS = {
@@ -193,8 +193,8 @@ def test_a_class_of_one_cell_stays_at_home(line, tmp_path):
     """Without a least size the published model has the cell to the bin, as a corner of its class."""
     nodes, cell = nodes_with_a_single_cell(tmp_path / "nodes")
     chosen = with_policy(tmp_path, nodes, f"[sums]\nmin-holders = 1\n[leaves]\n{line}")
-    found = hull_run(tmp_path, nodes=chosen, hull__classifier="depth")
-    distance = np.linalg.norm(found.model["corners"] - cell, axis=1).min()
+    result = hull_run(tmp_path, nodes=chosen, hull__classifier="depth")
+    distance = np.linalg.norm(result.model["corners"] - cell, axis=1).min()
     assert (distance < 3e-3) == bool(line)
 
 
@@ -209,8 +209,8 @@ def test_nodes_whose_classes_are_all_small_say_which_line_keeps_them(tmp_path):
 
 def test_too_few_large_classes_are_named(tmp_path):
     rare = blobs("25", per_class=4)
-    part = {name: np.concatenate([array, rare[name]]) for name, array in blobs("0").items()}
-    nodes = nodes_of(tmp_path / "nodes", [part, part])
+    points = {name: np.concatenate([array, rare[name]]) for name, array in blobs("0").items()}
+    nodes = nodes_of(tmp_path / "nodes", [points, points])
     with pytest.raises(RoundError, match=r"2 hulls for 3 classes: .*hull-min-class-size"):
         hull_run(tmp_path, nodes=nodes)
 
@@ -220,12 +220,12 @@ def test_counts_of_a_small_class_stay_at_home(tmp_path):
     nodes = nodes_of(
         tmp_path / "nodes", [blobs("02", seed=1), blobs("02", per_class=4, test=5, seed=2)]
     )
-    found = run(
+    result = run(
         tmp_path, nodes=nodes, method="fedavg", dataset="own", share_statistics=True, num_rounds=1
     )
-    counted = ["class_counts" in client["statistics"] for client in found.described["clients"]]
+    counted = ["class_counts" in client["statistics"] for client in result.described["clients"]]
     assert counted == [True, False]
-    rows = (found.path / "confusion.csv").read_text().splitlines()
+    rows = (result.path / "confusion.csv").read_text().splitlines()
     assert {line.partition(",")[0] for line in rows[1:]} == {"1"}
 
 
@@ -250,13 +250,13 @@ def test_errors_about_points_tell_no_count(tmp_path):
     """Got: "10/18/25 of 30 points lie outside" at -4, -8 and -20, which is how far from the centre
     they lie."""
     parts = [blobs("02", seed=number, radius=0.9) for number in range(3)]
-    told = []
+    refusals = []
     for curvature in (-4.0, -8.0, -20.0):
         nodes = nodes_of(tmp_path / "nodes", parts)
         nodes = with_policy(tmp_path, nodes, f"[data]\ncurvature = {curvature}\n")
-        told.append(refusal(tmp_path / str(-curvature), nodes, points__curvature=curvature))
-    assert len(set(told)) == 1
-    assert told[0].startswith(
+        refusals.append(refusal(tmp_path / str(-curvature), nodes, points__curvature=curvature))
+    assert len(set(refusals)) == 1
+    assert refusals[0].startswith(
         "data-path: … of … points lie on or outside the boundary of the disc of curvature …;"
         " allowed is |curvature|·(x² + y²) < …. Is points.curvature that of the embedding? "
     )
@@ -267,13 +267,13 @@ def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
     equal digests."""
     parts = [blobs("02"), blobs("02"), blobs("02", seed=1)]
     nodes = nodes_of(tmp_path / "nodes", parts)
-    first = [about["digest"] for about in hull_run(tmp_path, nodes=nodes).described["clients"]]
-    again = [
-        about["digest"] for about in hull_run(tmp_path, "again", nodes=nodes).described["clients"]
+    first = [client["digest"] for client in hull_run(tmp_path, nodes=nodes).described["clients"]]
+    repeated = [
+        client["digest"] for client in hull_run(tmp_path, "again", nodes=nodes).described["clients"]
     ]
     config = parse({"method": "hull", "dataset": "uniform"})
     guesses = {load_data(config, Node.read(node)).digest for node in nodes}
-    assert first == again
+    assert first == repeated
     assert len(set(first)) == 3
     assert not guesses & set(first)
     assert len(guesses) == 2
@@ -291,11 +291,11 @@ def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
     """Got: hulls.npz and model.safetensors, by any user of the server's machine."""
     from curvfed.server_app.report.run_page import write_report
 
-    found = hull_run(tmp_path, **settings)
-    write_report(found.path)
+    result = hull_run(tmp_path, **settings)
+    write_report(result.path)
     modes = {
         path.name: stat.S_IMODE(path.stat().st_mode)
-        for path in found.path.rglob("*")
+        for path in result.path.rglob("*")
         if path.is_file()
     }
     del modes["config.toml"]
@@ -307,7 +307,7 @@ def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
         "report.html",
     } < modes.keys()
     assert {name for name, mode in modes.items() if mode != 0o600} == set()
-    folders = [found.path, *(path for path in found.path.rglob("*") if path.is_dir())]
+    folders = [result.path, *(path for path in result.path.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 

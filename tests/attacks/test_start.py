@@ -86,8 +86,8 @@ def found_rows(run: Run, start: dict[str, NDArray[np.float32]], rows: NDArray[np
         np.diff(run.model[name].astype(np.float64) - start[name], axis=0)
         for name in ("first.weight", "first.bias")
     )
-    seen = np.abs(biases) > 1e-9
-    guesses = weights[seen] / biases[seen, None]
+    is_active = np.abs(biases) > 1e-9
+    guesses = weights[is_active] / biases[is_active, None]
     errors = np.linalg.norm(guesses[:, None] - rows[None], axis=-1) / np.linalg.norm(rows, axis=1)
     return len(set(errors.argmin(axis=1)[errors.min(axis=1) < 0.01]))
 
@@ -99,17 +99,19 @@ def test_a_start_from_outside_needs_a_line_of_the_policy(tmp_path, caplog):
     start = crafted(path, num_classes=len(set(user_fields(60)["y"].tolist())))
     settings = SETTINGS | {"init_from": str(path)}
     trusting = with_policy(tmp_path / "policy-any", nodes, '[runs]\nstarts = "any"')
-    taken = run(tmp_path, "any", nodes=trusting, **settings)
-    assert found_rows(taken, start, rows) >= 15
+    result = run(tmp_path, "any", nodes=trusting, **settings)
+    assert found_rows(result, start, rows) >= 15
     with pytest.raises(RoundError, match=r"init-from.*would allow them") as refused:
         run(tmp_path, "refused", nodes=nodes, **settings)
     (digest,) = set(re.findall("sha256:[0-9a-f]{64}", str(refused.value)))
     assert f'[runs] starts = ["{digest}"]' in caplog.text
     listing = with_policy(tmp_path / "policy-list", nodes, f'[runs]\nstarts = ["{digest}"]')
     assert run(tmp_path, "listed", nodes=listing, **settings).model_bytes
-    other = with_policy(tmp_path / "policy-other", nodes, f'[runs]\nstarts = ["sha256:{"0" * 64}"]')
+    refusing = with_policy(
+        tmp_path / "policy-other", nodes, f'[runs]\nstarts = ["sha256:{"0" * 64}"]'
+    )
     with pytest.raises(RoundError, match=digest):
-        run(tmp_path, "other", nodes=other, **settings)
+        run(tmp_path, "other", nodes=refusing, **settings)
 
 
 def test_a_permuted_start_is_a_start_from_outside(tmp_path):

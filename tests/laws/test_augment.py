@@ -15,7 +15,9 @@ def every_crop(image):
     _, height, width = image.shape
     padded = F.pad(image, (PADDING,) * 4)
     crops = [
-        padded[:, top : top + height, left : left + width] for top in range(9) for left in range(9)
+        padded[:, top : top + height, column : column + width]
+        for top in range(9)
+        for column in range(9)
     ]
     plain = torch.stack(crops).reshape(9, 9, *image.shape)
     return torch.stack([plain, plain.flip(-1)])
@@ -33,20 +35,20 @@ def test_every_image_becomes_one_of_its_own_crops(num, channels, height, width, 
     torch.manual_seed(seed)
     images = torch.randint(1, 256, (num, channels, height, width)).to(dtype)
     given_images = images.clone()
-    found = crop_and_flip(images)
-    assert found.shape == images.shape
-    assert found.dtype == dtype
+    outputs = crop_and_flip(images)
+    assert outputs.shape == images.shape
+    assert outputs.dtype == dtype
     assert torch.equal(images, given_images)
-    for image, crop in zip(images, found):
+    for image, crop in zip(images, outputs):
         assert (every_crop(image) == crop).flatten(3).all(dim=3).any()
 
 
 def test_all_shifts_and_both_sides_are_alike_often():
     torch.manual_seed(0)
     image, num = torch.randint(1, 256, (2, 12, 12), dtype=torch.uint8), 8100
-    found = crop_and_flip(image.expand(num, -1, -1, -1))
+    outputs = crop_and_flip(image.expand(num, -1, -1, -1))
     crops = every_crop(image).flatten(0, 2).flatten(1)
-    counts = torch.stack([(found.flatten(1) == crop).all(dim=1).sum() for crop in crops])
+    counts = torch.stack([(outputs.flatten(1) == crop).all(dim=1).sum() for crop in crops])
     assert counts.sum() == num
     assert stats.chisquare(counts.numpy()).pvalue > 0.001
     assert counts[:81].sum().item() == pytest.approx(num / 2, abs=4 * (num / 4) ** 0.5)

@@ -47,10 +47,10 @@ def padded_network(kind: str, curvature: float) -> tuple[nn.Module, Callable[[],
     graphs = DenseGraphs.of(graph_inputs(), 6)
 
     def outputs() -> Tensor:
-        named = dict(model.named_parameters())
-        single = DenseGraphs(*(part[0] for part in graphs))
+        parameters = dict(model.named_parameters())
+        single = DenseGraphs(*(field[0] for field in graphs))
         call = partial(torch.func.functional_call, model)
-        return torch.func.vmap(lambda _: call(named, (single,)))(torch.zeros(1))
+        return torch.func.vmap(lambda _: call(parameters, (single,)))(torch.zeros(1))
 
     return model, outputs
 
@@ -152,5 +152,5 @@ def test_a_curvature_above_0_is_refused():
 def test_replaced_curvatures_keep_the_start():
     spec = ModelSpec("nodes", "lorentz", 3, 2, 4, dropout=0.0, curvature=0.0)
     flat = spec.build(3).state_dict()
-    learned = replace(spec, curvature=None).build(3).state_dict()
-    assert all(torch.equal(learned[name], value) for name, value in flat.items())
+    trainable = replace(spec, curvature=None).build(3).state_dict()
+    assert all(torch.equal(trainable[name], value) for name, value in flat.items())

@@ -23,8 +23,8 @@ def test_moves_logs_and_centroids_agree(chart, radius, dtype):
     both = [lorentz.lift(chart.unit_space(points.double()), -1.0) for points in (rows, ends)]
     exact = lorentz.normalize(both[0] + 3 * both[1], -1.0)
     mean = chart.move_to_centroid(rows, 0.75 * chart.offset(rows, ends))
-    found = lorentz.lift(chart.unit_space(mean.double()), -1.0)
-    assert lorentz.dist(found, exact, -1.0).max() < tolerance
+    lifted = lorentz.lift(chart.unit_space(mean.double()), -1.0)
+    assert lorentz.dist(lifted, exact, -1.0).max() < tolerance
 
 
 @pytest.mark.parametrize("chart", CHARTS)

@@ -31,12 +31,12 @@ POINTS = {
     "poincare.cdist": (poincare.cdist, "xy"),
     "normal_coordinates.cdist": (normal_coordinates.cdist, "vw"),
 }
-every = pytest.mark.parametrize(("function", "takes"), POINTS.values(), ids=POINTS.keys())
-SETS = [one for name, (one, _) in POINTS.items() if "cdist" in name or "centroid" in name]
+all_functions = pytest.mark.parametrize(("function", "takes"), POINTS.values(), ids=POINTS.keys())
+SETS = [function for name, (function, _) in POINTS.items() if "cdist" in name or "centroid" in name]
 NAMES = {"space": ["space"]}
 
 
-def given(takes, shape=(2, 3), dtype=torch.float32):
+def tensors_of(takes, shape=(2, 3), dtype=torch.float32):
     generator = torch.Generator().manual_seed(0)
     return [0.2 * torch.rand(shape, generator=generator).to(dtype) for _ in NAMES.get(takes, takes)]
 
@@ -50,47 +50,49 @@ WRONG_TENSORS = {
 }
 
 
-@every
+@all_functions
 def test_what_is_no_tensor_of_float32_or_float64_is_refused(function, takes):
     names = NAMES.get(takes, takes)
-    for (told, wrong), name in itertools.product(WRONG_TENSORS.items(), names):
-        tensors = given(takes)
+    for (description, wrong), name in itertools.product(WRONG_TENSORS.items(), names):
+        tensors = tensors_of(takes)
         number = names.index(name)
         tensors[number] = wrong(tensors[number])
-        with pytest.raises(TypeError, match=rf"^{name}: got .*{told}.*float32.*float64"):
+        with pytest.raises(TypeError, match=rf"^{name}: got .*{description}.*float32.*float64"):
             function(*tensors, -1.0)
 
 
-@every
+@all_functions
 def test_points_of_two_dtypes_or_dimensions_are_refused(function, takes):
     if len(NAMES.get(takes, takes)) == 1:
         with pytest.raises(ValueError, match=r"shape \(\)"):
             function(torch.tensor(1.0), -1.0)
         return
-    one, other = given(takes)
+    first, second = tensors_of(takes)
     with pytest.raises(
         TypeError, match=rf"^{takes[1]}: got torch.float64, but {takes[0]} is torch.float32"
     ):
-        function(one, other.double(), -1.0)
-    for wrong in (other[..., :1], other[..., :2]):
+        function(first, second.double(), -1.0)
+    for wrong in (second[..., :1], second[..., :2]):
         with pytest.raises(ValueError, match=rf"^{takes[1]}: .*coordinates do not broadcast"):
-            function(one, wrong, -1.0)
+            function(first, wrong, -1.0)
         with pytest.raises(ValueError, match="coordinates do not broadcast"):
-            function(wrong, other, -1.0)
+            function(wrong, second, -1.0)
 
 
-@every
+@all_functions
 def test_what_is_no_curvature_is_refused(function, takes):
     for wrong in ("-1", None, [-1.0], np.array([-1.0]), torch.tensor(-1), 1j):
         with pytest.raises(TypeError, match=r"^curvature: got .*; allowed is a"):
-            function(*given(takes), wrong)
+            function(*tensors_of(takes), wrong)
 
 
-@every
+@all_functions
 @pytest.mark.parametrize("dtype", [torch.float32, F64], ids=str)
 def test_a_curvature_of_any_dtype_and_shape(function, takes, dtype):
     tensors = (
-        given(takes, dtype=dtype) if function is not POINTS["lorentz.centroid"][0] else given(takes)
+        tensors_of(takes, dtype=dtype)
+        if function is not POINTS["lorentz.centroid"][0]
+        else tensors_of(takes)
     )
     expected = function(*tensors, -0.5)
     for curvature in (
@@ -99,23 +101,23 @@ def test_a_curvature_of_any_dtype_and_shape(function, takes, dtype):
         torch.tensor(-0.5),
         torch.tensor(-0.5, dtype=F64),
     ):
-        found = function(*tensors, curvature)
-        assert found.dtype == expected.dtype
-        torch.testing.assert_close(found, expected)
+        result = function(*tensors, curvature)
+        assert result.dtype == expected.dtype
+        torch.testing.assert_close(result, expected)
     # one for each point, or for each set of points
-    for other in (torch.float16, torch.float32, F64):
-        curvature = torch.tensor([-0.5, -2.0], dtype=other, requires_grad=True)
+    for curvature_dtype in (torch.float16, torch.float32, F64):
+        curvature = torch.tensor([-0.5, -2.0], dtype=curvature_dtype, requires_grad=True)
         several = (
             [torch.stack([tensor, tensor]) for tensor in tensors] if function in SETS else tensors
         )
-        found = function(*several, curvature)
-        assert found.dtype == expected.dtype
+        result = function(*several, curvature)
+        assert result.dtype == expected.dtype
         for i, value in enumerate((-0.5, -2.0)):
             torch.testing.assert_close(
-                found[i], function(*(tensor[i] for tensor in several), value)
+                result[i], function(*(tensor[i] for tensor in several), value)
             )
-        (gradient,) = torch.autograd.grad(found.sum(), curvature)
-        assert gradient.dtype == other
+        (gradient,) = torch.autograd.grad(result.sum(), curvature)
+        assert gradient.dtype == curvature_dtype
 
 
 def test_weights_are_checked():

@@ -18,8 +18,8 @@ DTYPES = [torch.float32, F64]
 both_dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 curvatures = st.floats(-6, 4).map(lambda power: -(10.0**power))
 TAKES = {"exp0": "v", "log0": "x", "exp": "xu", "log": "xy", "dist": "xy", "mobius_add": "xy"}
-MAPS = [("lorentz", *one) for one in TAKES.items() if one[0] != "mobius_add"]
-MAPS += [("poincare", *one) for one in TAKES.items()]
+MAPS = [("lorentz", *entry) for entry in TAKES.items() if entry[0] != "mobius_add"]
+MAPS += [("poincare", *entry) for entry in TAKES.items()]
 every_map = pytest.mark.parametrize(("space", "name", "takes"), MAPS)
 
 
@@ -44,14 +44,14 @@ def points(space, curvature, dtype, radii, seed):
     x, y = (module.exp0(v, curvature).to(dtype) for v in vectors[:2])
     if space == "lorentz":
         x, y = lorentz.project(x, curvature), lorentz.project(y, curvature)
-    found = {"x": x, "y": y, "v": vectors[0].to(dtype)}
+    drawn = {"x": x, "y": y, "v": vectors[0].to(dtype)}
     u = module.log(x.double(), module.exp0(vectors[2], curvature), curvature)
-    return found | {"u": u.to(dtype)}
+    return drawn | {"u": u.to(dtype)}
 
 
 def compare(space, name, takes, dtype, curvature, radii, seed):
-    given = points(space, curvature, dtype, radii, seed)
-    arguments = [given[letter] for letter in takes]
+    drawn = points(space, curvature, dtype, radii, seed)
+    arguments = [drawn[letter] for letter in takes]
     eps = torch.finfo(dtype).eps
     leaves = [argument.clone().requires_grad_() for argument in arguments]
     value = getattr(poincare if space == "poincare" else lorentz, name)(*leaves, curvature)
@@ -154,13 +154,13 @@ def test_vectors_of_norms_to_1e30(function, dtype):
     largest = 9.0 if function is ANY["lorentz.exp"] else 1e30
     highest = 16 if function is ANY["normal_coordinates.cdist"] and dtype == torch.float32 else 30
     powers = range(-30, highest + 1, 3)
-    for curvature, other, power in itertools.product((-1e-6, -1.0, -1e4), (0.0, largest), powers):
-        w = (other / math.sqrt(-curvature) * directions(1, 4, 2)).to(dtype)
+    for curvature, norm, power in itertools.product((-1e-6, -1.0, -1e4), (0.0, largest), powers):
+        w = (norm / math.sqrt(-curvature) * directions(1, 4, 2)).to(dtype)
         v = (10.0**power * directions(1, 4, 1)).to(dtype).requires_grad_()
         value = function(v, w.clamp(max=10.0**highest), curvature)
         (gradient,) = torch.autograd.grad(value.sum(), v)
         for tensor in (value, gradient):
-            assert tensor.isfinite().all(), (curvature, other, power)
+            assert tensor.isfinite().all(), (curvature, norm, power)
 
 
 @both_dtypes

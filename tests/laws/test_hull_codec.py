@@ -28,7 +28,8 @@ DENSE = replace(PUBLIC, epsilon=5.0, cap=40)
 def decoded(total: np.ndarray, public: PublicParameters) -> list[list[list[int]]]:
     bins, clients = decode_hulls(total, public)
     return [
-        [bins[i].tolist() for i in np.flatnonzero(clients == one)] for one in np.unique(clients)
+        [bins[i].tolist() for i in np.flatnonzero(clients == client)]
+        for client in np.unique(clients)
     ]
 
 
@@ -68,34 +69,36 @@ def test_the_cases_cover_what_they_should() -> None:
     assert {case.public.is_dense for case in cases} == {True, False}
     assert max(case.public.label_code.num_words for case in cases) > 2
     assert max(deepest(case) for case in cases) > 20
-    hulls = [(one, case.public.cap) for case in cases for hulls in case.clients for one in hulls]
-    assert {len(one) for one, _ in hulls} >= {0, 1, 2, 10}
-    assert sum(len(one) == cap for one, cap in hulls) > 100
+    hulls = [
+        (corners, case.public.cap) for case in cases for hulls in case.clients for corners in hulls
+    ]
+    assert {len(corners) for corners, _ in hulls} >= {0, 1, 2, 10}
+    assert sum(len(corners) == cap for corners, cap in hulls) > 100
     assert sum(not hulls for case in cases for hulls in case.clients) > 20
 
 
 @pytest.mark.parametrize("batch", only(range(10), range(FIRST).__contains__))
 def test_bose_chowla_code_gives_back_what_it_can_and_says_so_where_it_cannot(batch: int) -> None:
-    seen = set()
+    outcomes = set()
     for seed in CASES[batch::10]:
         case = hull_case(seed, "bose-chowla")
-        seen.add(fits := deepest(case) <= case.public.h)
+        outcomes.add(fits := deepest(case) <= case.public.h)
         if fits:
             assert decoded(case.total(), case.public) == case.sent, seed
         else:
             fragments = (deepest(case), "hull.h", "hull.code=binary")
             with refuses("too-many-hulls-in-bin", *fragments, error=HullError):
                 decode_hulls(case.total(), case.public)
-    assert seen == {True, False}
+    assert outcomes == {True, False}
 
 
 @pytest.mark.parametrize("public", [PUBLIC, DENSE, replace(PUBLIC, code="bose-chowla", h=3)])
 def test_the_order_of_clients_and_slots_leaves_no_trace(public: PublicParameters) -> None:
     case = small(public)
-    other = HullCase(public, case.clients, (0, 1, 2), ((0, 1), (0,), ()))
+    reordered = HullCase(public, case.clients, (0, 1, 2), ((0, 1), (0,), ()))
     assert (
         decoded(case.total(), public)
-        == decoded(other.total(), public)
+        == decoded(reordered.total(), public)
         == [[[3, 4], [3, 5, 9]], [[3, 7]]]
     )
     empty = HullCase(public, ((), (hull(),), ()), (2, 0, 1), ((), (1,), ()))
@@ -103,8 +106,8 @@ def test_the_order_of_clients_and_slots_leaves_no_trace(public: PublicParameters
 
 
 def test_equal_hulls_of_clients_and_classes_stay_apart() -> None:
-    every = tuple((hull(1, 2), hull(1, 2)) for _ in range(3))
-    case = HullCase(PUBLIC, every, (0, 1, 2), ((0, 1),) * 3)
+    clients = tuple((hull(1, 2), hull(1, 2)) for _ in range(3))
+    case = HullCase(PUBLIC, clients, (0, 1, 2), ((0, 1),) * 3)
     assert decoded(case.total(), PUBLIC) == [[[1, 2], [1, 2]]] * 3
 
 
@@ -176,14 +179,14 @@ def test_every_single_flip_is_refused() -> None:
 def test_a_hull_above_the_cap_or_of_nobody_is_refused() -> None:
     """Of clients with other public values that happen to give vectors of the same length."""
     larger = replace(DENSE, cap=DENSE.cap + 1)
-    whole = hull(*range(1, larger.cap + 1))
+    full = hull(*range(1, larger.cap + 1))
     with refuses("undecodable", "more vertices than the cap", error=HullError):
-        decode_hulls(encode_hulls([whole], 0, [0], larger), DENSE)
+        decode_hulls(encode_hulls([full], 0, [0], larger), DENSE)
     fewer = replace(PUBLIC, num_classes=1, num_clients=25)
-    more = replace(fewer, num_clients=26)
-    assert (fewer.length, fewer.prime) == (more.length, more.prime)
+    more_clients = replace(fewer, num_clients=26)
+    assert (fewer.length, fewer.prime) == (more_clients.length, more_clients.prime)
     with refuses("undecodable", "belongs to no client", error=HullError):
-        decode_hulls(encode_hulls([hull(1)], 25, [0], more), fewer)
+        decode_hulls(encode_hulls([hull(1)], 25, [0], more_clients), fewer)
 
 
 @pytest.mark.parametrize(
@@ -240,10 +243,10 @@ def test_what_is_public_follows_from_the_public_values() -> None:
     assert not PUBLIC.is_dense
     assert DENSE.is_dense
     assert DENSE.length == DENSE.quantizer.num_bins + SPARE
-    many = replace(PUBLIC, num_clients=40)
-    assert many.label_code.num_words == 4
-    assert many.length == 2 * 80 * 8 + 4 * SPARE
-    for public in (PUBLIC, DENSE, many, replace(many, code="bose-chowla")):
+    large = replace(PUBLIC, num_clients=40)
+    assert large.label_code.num_words == 4
+    assert large.length == 2 * 80 * 8 + 4 * SPARE
+    for public in (PUBLIC, DENSE, large, replace(large, code="bose-chowla")):
         assert public.prime > max(public.quantizer.num_bins, public.label_code.largest)
         assert public.prime < 2**63
 
@@ -272,6 +275,6 @@ def test_equal_values_have_equal_digests_and_others_do_not() -> None:
         "cap": 9,
         "h": 3,
     }
-    others = {replace(PUBLIC, **{name: value}).digest for name, value in changes.items()}
-    others.add(replace(PUBLIC, code="bose-chowla").digest)
-    assert len(others | {digest}) == len(changes) + 2
+    digests = {replace(PUBLIC, **{name: value}).digest for name, value in changes.items()}
+    digests.add(replace(PUBLIC, code="bose-chowla").digest)
+    assert len(digests | {digest}) == len(changes) + 2

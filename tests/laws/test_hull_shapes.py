@@ -52,10 +52,10 @@ def test_no_honest_client_is_left_out(seed, epsilon, cap, spread, number, curvat
     """From one point to hundreds, most of them beyond the public radius where the spread is 3."""
     public = public_of(epsilon, cap, curvature)
     hulls = sent(np.random.default_rng(seed), public, spread, number)
-    found, refused = without_forged(hulls, public)
+    remaining, refused = without_forged(hulls, public)
     assert refused == 0
-    assert [one.tolist() for one in found.bins] == [one.tolist() for one in hulls.bins]
-    assert np.array_equal(found.clients, hulls.clients)
+    assert [bins.tolist() for bins in remaining.bins] == [bins.tolist() for bins in hulls.bins]
+    assert np.array_equal(remaining.clients, hulls.clients)
 
 
 def merged(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParameters) -> None:
@@ -77,15 +77,15 @@ def test_a_forger_is_left_out_with_all_its_hulls(forge):
         rng = np.random.default_rng(seed)
         hulls = sent(rng, public, 0.8, 60)
         forge(hulls, rng, public)
-        found, refused = without_forged(hulls, public)
+        remaining, refused = without_forged(hulls, public)
         assert refused == 1
-        others = hulls.clients != 0
-        assert [one.tolist() for one in found.bins] == [
-            one.tolist() for one, keep in zip(hulls.bins, others) if keep
+        is_honest = hulls.clients != 0
+        assert [bins.tolist() for bins in remaining.bins] == [
+            bins.tolist() for bins, keep in zip(hulls.bins, is_honest) if keep
         ]
-        assert np.array_equal(found.clients, hulls.clients[others] - 1)
+        assert np.array_equal(remaining.clients, hulls.clients[is_honest] - 1)
 
 
 def test_no_hulls_at_all():
-    found, refused = without_forged(DecodedHulls([], np.zeros(0, np.int64)), public_of(0.1))
-    assert (found.bins, found.clients.tolist(), refused) == ([], [], 0)
+    remaining, refused = without_forged(DecodedHulls([], np.zeros(0, np.int64)), public_of(0.1))
+    assert (remaining.bins, remaining.clients.tolist(), refused) == ([], [], 0)

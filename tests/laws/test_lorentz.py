@@ -54,8 +54,8 @@ def test_log0_and_exp0_are_inverse(world, radius):
     # asinh shrinks a relative error; exp0 stretches it by at most 1 + r.
     assert_below((back - v).abs(), 8 * (2 + radius) * world.eps * v.abs())
     x = lorentz.exp0(v, world.curvature)
-    again = lorentz.exp0(lorentz.log0(x, world.curvature), world.curvature)
-    assert_below((again - x).abs(), 16 * (1 + radius) * world.eps * x.abs())
+    returned = lorentz.exp0(lorentz.log0(x, world.curvature), world.curvature)
+    assert_below((returned - x).abs(), 16 * (1 + radius) * world.eps * x.abs())
 
 
 @law
@@ -89,9 +89,9 @@ def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     measured = lorentz.dist(reached.to(F64), y.to(F64), world.curvature)
     assert_below(measured, bound)
     # The way back: an error at y shrinks on the way to x, and reading `reached` in adds log's own.
-    again = lorentz.log(x, reached, world.curvature)
+    returned = lorentz.log(x, reached, world.curvature)
     assert_below(
-        world.tangent_norm(x, again - v), bound + 8 * world.cosh(x) * world.eps * n * world.R
+        world.tangent_norm(x, returned - v), bound + 8 * world.cosh(x) * world.eps * n * world.R
     )
 
 
@@ -187,12 +187,12 @@ def test_centroid(world, radius, num):
     # points are free.
     order = torch.randperm(num, generator=world.generator)
     tolerance = (16 * condition * world.eps * center[:, 0]).unsqueeze(-1)
-    for other in (
+    for alternative in (
         torch.stack([lorentz.centroid(x, row, world.curvature) for row in weights]),
         lorentz.centroid(x, weights * 1e-6, world.curvature),
         lorentz.centroid(x[order], weights[:, order], world.curvature),
     ):
-        assert_below((other - center).abs(), tolerance)
+        assert_below((alternative - center).abs(), tolerance)
     # Of one point, or of the same point many times, the point.
     same = lorentz.centroid(x[:1].expand(num, -1), weights[0], world.curvature)
     condition = 2 * world.cosh(x[0]).square() - 1
@@ -314,9 +314,9 @@ def test_gradient_of_log_at_equal_points_is_the_identity(dtype, radius):
 def test_gradcheck_with_respect_to_points_vectors_and_curvature(call, radius):
     generator = torch.Generator().manual_seed(0)
     v = torch.randn(3, 5, generator=generator, dtype=F64)
-    at = radius * torch.randn(3, 4, generator=generator, dtype=F64)
+    tangents = radius * torch.randn(3, 4, generator=generator, dtype=F64)
     curvature = torch.tensor(-0.6, dtype=F64, requires_grad=True)
-    x = lorentz.exp0(at, curvature.detach())
+    x = lorentz.exp0(tangents, curvature.detach())
     assert torch.autograd.gradcheck(call, (x.requires_grad_(), v.requires_grad_(), curvature))
     v_zero = torch.zeros_like(v).requires_grad_()
     # the distance from the origin to itself has no gradient
@@ -331,16 +331,16 @@ def test_batches_broadcast_and_curvature_may_differ_along_them(call):
     v = torch.randn(2, 3, 5, generator=generator)
     x = lorentz.exp0(v.flip(0)[..., 1:], curvature)
     if call is CALLS["centroid"]:
-        whole = lorentz.centroid(x, torch.ones(3), torch.tensor([-0.3, -1.0]))
+        together = lorentz.centroid(x, torch.ones(3), torch.tensor([-0.3, -1.0]))
         parts = torch.stack(
             [lorentz.centroid(x[i], torch.ones(3), c) for i, c in enumerate([-0.3, -1.0])]
         )
     else:
-        whole = call(x, v, curvature)
+        together = call(x, v, curvature)
         parts = torch.stack(
             [call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1
         )
-    torch.testing.assert_close(whole, parts)
+    torch.testing.assert_close(together, parts)
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "dist"])
@@ -348,18 +348,20 @@ def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
     generator = torch.Generator().manual_seed(0)
     curvature = torch.tensor([-0.3, -1.0, -2.0], requires_grad=True)
     x, v = torch.randn(4, generator=generator), torch.randn(3, 4, generator=generator)
-    for one, other in ((x, v[0]), (x, v), (v, x)):
-        one, other = one.clone().requires_grad_(), other.clone().requires_grad_()
-        whole = CALLS[name](one, other, curvature)
-        gradients = torch.autograd.grad(whole.sum(), (one, other, curvature))
-        wide = [tensor.expand(3, 4).detach().clone().requires_grad_() for tensor in (one, other)]
+    for first, second in ((x, v[0]), (x, v), (v, x)):
+        first, second = first.clone().requires_grad_(), second.clone().requires_grad_()
+        together = CALLS[name](first, second, curvature)
+        gradients = torch.autograd.grad(together.sum(), (first, second, curvature))
+        wide = [tensor.expand(3, 4).detach().clone().requires_grad_() for tensor in (first, second)]
         parts = torch.stack(
             [CALLS[name](*pair, c) for *pair, c in zip(*wide, curvature, strict=True)]
         )
-        torch.testing.assert_close(whole, parts)
+        torch.testing.assert_close(together, parts)
         expected = torch.autograd.grad(parts.sum(), (*wide, curvature))
-        for found, each in zip(gradients, expected, strict=True):
-            torch.testing.assert_close(found, each.sum_to_size(found.shape), rtol=1e-5, atol=1e-5)
+        for gradient, expected_gradient in zip(gradients, expected, strict=True):
+            torch.testing.assert_close(
+                gradient, expected_gradient.sum_to_size(gradient.shape), rtol=1e-5, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("name", ["exp", "log", "dist"])
@@ -367,13 +369,13 @@ def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
 def test_leading_dimensions_of_both_points_broadcast(name, curvature):
     generator = torch.Generator().manual_seed(0)
     x, v = torch.randn(5, 4, generator=generator), torch.randn(3, 4, generator=generator)
-    whole = torch.stack(
-        [torch.stack([CALLS[name](one, other, curvature) for other in v]) for one in x]
+    table = torch.stack(
+        [torch.stack([CALLS[name](point, vector, curvature) for vector in v]) for point in x]
     )
-    torch.testing.assert_close(CALLS[name](x[:, None], v, curvature), whole)
-    torch.testing.assert_close(CALLS[name](x, v[:, None], curvature), whole.transpose(0, 1))
-    torch.testing.assert_close(CALLS[name](x, v[0], curvature), whole[:, 0])
-    torch.testing.assert_close(CALLS[name](x[0], v, curvature), whole[0])
+    torch.testing.assert_close(CALLS[name](x[:, None], v, curvature), table)
+    torch.testing.assert_close(CALLS[name](x, v[:, None], curvature), table.transpose(0, 1))
+    torch.testing.assert_close(CALLS[name](x, v[0], curvature), table[:, 0])
+    torch.testing.assert_close(CALLS[name](x[0], v, curvature), table[0])
 
 
 @every_call

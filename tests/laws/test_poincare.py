@@ -65,8 +65,8 @@ def test_log0_and_exp0_are_inverse(world, radius):
     assert_below(
         (back - v).abs(), (8 * (stretch + world.kappa(x)) * world.eps).unsqueeze(-1) * v.abs()
     )
-    again = poincare.exp0(back, world.curvature)
-    assert_below((again - x).abs(), 8 * (1 + world.kappa(x).unsqueeze(-1)) * world.eps * x.abs())
+    returned = poincare.exp0(back, world.curvature)
+    assert_below((returned - x).abs(), 8 * (1 + world.kappa(x).unsqueeze(-1)) * world.eps * x.abs())
 
 
 @law
@@ -191,7 +191,7 @@ def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, 
     x, y = world.points(20, radius), world.points(20, radius)
     share = torch.rand(20, generator=world.generator, dtype=world.dtype)
     v = poincare.log(x, y, world.curvature)
-    between = poincare.exp(x, share.unsqueeze(-1) * v, world.curvature)
+    middle = poincare.exp(x, share.unsqueeze(-1) * v, world.curvature)
     distance = poincare.dist(x, y, world.curvature)
     off = (
         16
@@ -201,10 +201,10 @@ def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, 
         * world.eps
         * world.R
     )
-    assert_below((poincare.dist(x, between, world.curvature) - share * distance).abs(), off)
-    assert_below((poincare.dist(between, y, world.curvature) - (1 - share) * distance).abs(), off)
+    assert_below((poincare.dist(x, middle, world.curvature) - share * distance).abs(), off)
+    assert_below((poincare.dist(middle, y, world.curvature) - (1 - share) * distance).abs(), off)
     a, b, m = (
-        2 * point.to(F64) / (1 + world.square(point).unsqueeze(-1)) for point in (x, y, between)
+        2 * point.to(F64) / (1 + world.square(point).unsqueeze(-1)) for point in (x, y, middle)
     )
     along = (b - a) / (b - a).norm(dim=-1, keepdim=True)
     across = (m - a) - ((m - a) * along).sum(-1, keepdim=True) * along
@@ -395,9 +395,9 @@ def test_gradients_at_equal_points_and_of_no_step_are_identities(dtype, radius):
 def test_gradcheck_with_respect_to_points_vectors_and_curvature(call, radius):
     generator = torch.Generator().manual_seed(0)
     v = torch.randn(3, 4, generator=generator, dtype=F64)
-    at = radius / 2 * torch.randn(3, 4, generator=generator, dtype=F64)
+    tangents = radius / 2 * torch.randn(3, 4, generator=generator, dtype=F64)
     curvature = torch.tensor(-0.6, dtype=F64, requires_grad=True)
-    x = poincare.exp0(at, curvature.detach())
+    x = poincare.exp0(tangents, curvature.detach())
     assert torch.autograd.gradcheck(call, (x.requires_grad_(), v.requires_grad_(), curvature))
     v_zero = torch.zeros_like(v).requires_grad_()
     if radius:  # the distance from the origin to itself has no gradient
@@ -412,16 +412,16 @@ def test_batches_broadcast_and_curvature_may_differ_along_them(call):
     x = poincare.exp0(v.flip(0), curvature)
     if call in CDISTS:  # sets of points: a curvature for each
         curvature = curvature[:2]
-        whole = call(x, v, curvature)
+        together = call(x, v, curvature)
         parts = torch.stack([call(x[i], v[i], c) for i, c in enumerate(curvature.tolist())])
-        assert whole.shape == (2, 3, 3)
+        assert together.shape == (2, 3, 3)
         torch.testing.assert_close(call(x, v[0], curvature)[1], call(x[1], v[0], curvature[1]))
     else:
-        whole = call(x, v, curvature)
+        together = call(x, v, curvature)
         parts = torch.stack(
             [call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1
         )
-    torch.testing.assert_close(whole, parts)
+    torch.testing.assert_close(together, parts)
 
 
 @every_call

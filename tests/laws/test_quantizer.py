@@ -60,16 +60,16 @@ def bins_of(grid, seed, num=2000):
         for ring in rings[:100]
         for step in (1, sectors, (sectors + 1) // 2, sectors // 2 + 1)
     ]
-    within = [ring * sectors + int(rng.integers(0, sectors)) + 1 for ring in rings]
-    return np.array([1, grid.num_bins, *edges, *within], dtype=np.uint64)
+    inner = [ring * sectors + int(rng.integers(0, sectors)) + 1 for ring in rings]
+    return np.array([1, grid.num_bins, *edges, *inner], dtype=np.uint64)
 
 
 @pytest.mark.parametrize("grid", QUANTIZERS + EXTREME, ids=str)
 def test_every_bin_comes_back(grid):
     bins = bins_of(grid, 0)
-    found = grid.encode(grid.decode(bins))
-    assert found.dtype == np.uint64
-    np.testing.assert_array_equal(found, bins)
+    encoded = grid.encode(grid.decode(bins))
+    assert encoded.dtype == np.uint64
+    np.testing.assert_array_equal(encoded, bins)
 
 
 @pytest.mark.parametrize("grid", QUANTIZERS + EXTREME, ids=str)
@@ -80,8 +80,8 @@ def test_bins_of_equal_area(grid):
     bins = bins_of(grid, 0)
     np.testing.assert_array_equal(grid.encode(grid.decode(bins)), bins)
     points = uniform_points(4000, grid.radius, grid.curvature, np.random.default_rng(0))
-    found = grid.encode(points)
-    rings = (found - np.uint64(1)) // np.uint64(grid.num_sectors)
+    encoded = grid.encode(points)
+    rings = (encoded - np.uint64(1)) // np.uint64(grid.num_sectors)
     assert kstest((rings.astype(float) + 0.5) / grid.num_rings, "uniform").statistic < (
         0.03 + 0.5 / grid.num_rings
     )
@@ -89,7 +89,7 @@ def test_bins_of_equal_area(grid):
     outermost = math.sinh(math.atanh(grid.radius / scale))
     width = 2 * scale * math.asinh(outermost / math.sqrt(grid.num_rings))
     bound = math.sqrt(2) * max(grid.epsilon / 2, width)
-    for point, centre in zip(points[:200], grid.decode(found[:200]), strict=True):
+    for point, centre in zip(points[:200], grid.decode(encoded[:200]), strict=True):
         assert dist(point, centre, grid.curvature) <= bound
 
 
@@ -239,9 +239,9 @@ def test_clamped_points_have_a_bin(polar, grid):
     assert moved == (clamped != points).any(axis=1).sum()
     assert (np.hypot(*clamped.T) <= grid.radius * (1 + 1e-15)).all()
     grid.encode(clamped)
-    again, moved = grid.clamp(clamped)
+    repeated, moved = grid.clamp(clamped)
     assert moved == 0
-    np.testing.assert_array_equal(again, clamped)
+    np.testing.assert_array_equal(repeated, clamped)
     inside = np.hypot(*points.T) <= grid.radius
     np.testing.assert_array_equal(clamped[inside], points[inside])
     np.testing.assert_allclose(np.hypot(*clamped[~inside].T), grid.radius, rtol=1e-15)

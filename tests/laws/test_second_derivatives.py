@@ -42,7 +42,9 @@ FUNCTIONS = {
     "poincare.cdist": (poincare.cdist, "ab"),
     "normal_coordinates.cdist": (normal_coordinates.cdist, "va"),
 }
-OF_SETS = [one for name, (one, _) in FUNCTIONS.items() if "cdist" in name or "centroid" in name]
+OF_SETS = [
+    function for name, (function, _) in FUNCTIONS.items() if "cdist" in name or "centroid" in name
+]
 every_function = pytest.mark.parametrize(
     ("function", "takes"), FUNCTIONS.values(), ids=FUNCTIONS.keys()
 )
@@ -73,30 +75,30 @@ def differentiable(tensors):
 @every_function
 @pytest.mark.parametrize("origin", [False, True])
 def test_first_and_second_derivatives(function, takes, origin):
-    given = differentiable(arguments(takes, origin=origin))
-    assert gradcheck(function, given)
-    assert gradgradcheck(function, given)
+    tensors = differentiable(arguments(takes, origin=origin))
+    assert gradcheck(function, tensors)
+    assert gradgradcheck(function, tensors)
 
 
 @every_function
 def test_a_curvature_for_each_point(function, takes):
-    given = arguments(takes)
-    given[-1] = torch.tensor([-0.6, -1.7], dtype=F64)
+    tensors = arguments(takes)
+    tensors[-1] = torch.tensor([-0.6, -1.7], dtype=F64)
     if function in OF_SETS:
-        given[:-1] = (tensor.expand(2, *tensor.shape) for tensor in given[:-1])
-        given[-2] = given[-2].clone() * torch.tensor([1.0, 1.1], dtype=F64)[:, None, None]
-    assert gradcheck(function, differentiable(given))
-    assert gradgradcheck(function, differentiable(given))
+        tensors[:-1] = (tensor.expand(2, *tensor.shape) for tensor in tensors[:-1])
+        tensors[-2] = tensors[-2].clone() * torch.tensor([1.0, 1.1], dtype=F64)[:, None, None]
+    assert gradcheck(function, differentiable(tensors))
+    assert gradgradcheck(function, differentiable(tensors))
 
 
 @every_function
 @pytest.mark.parametrize("dtype", [torch.float32, F64], ids=str)
 def test_a_graph_of_the_gradient_leaves_its_values_equal_to_the_bit(function, takes, dtype):
-    given = differentiable(arguments(takes, dtype))
-    plain = torch.autograd.grad(function(*given).sin().sum(), given)
-    graph = torch.autograd.grad(function(*given).sin().sum(), given, create_graph=True)
-    for one, other in zip(plain, graph, strict=True):
-        assert torch.equal(one, other)
+    tensors = differentiable(arguments(takes, dtype))
+    plain = torch.autograd.grad(function(*tensors).sin().sum(), tensors)
+    graph = torch.autograd.grad(function(*tensors).sin().sum(), tensors, create_graph=True)
+    for gradient, reference in zip(plain, graph, strict=True):
+        assert torch.equal(gradient, reference)
 
 
 def textbook_dist(x, y, curvature):
@@ -126,9 +128,11 @@ def test_hessian_of_the_squared_distance_against_mpmath(radius):
         x, y = (mpmath.mpf(float(mpmath.sinh(r))) for r in (radius, 1.1 * radius))
         expected = float(mpmath.diff(lambda p: (mpmath.asinh(p) - mpmath.asinh(y)) ** 2, x, 2))
     space = torch.tensor([float(x)], dtype=F64)
-    other = lorentz.lift(torch.tensor([float(y)], dtype=F64), -1.0)
-    found = jacrev(jacrev(lambda p: lorentz.dist(lorentz.lift(p, -1.0), other, -1.0) ** 2))(space)
-    assert found.item() == pytest.approx(
+    anchor = lorentz.lift(torch.tensor([float(y)], dtype=F64), -1.0)
+    hessian = jacrev(jacrev(lambda p: lorentz.dist(lorentz.lift(p, -1.0), anchor, -1.0) ** 2))(
+        space
+    )
+    assert hessian.item() == pytest.approx(
         expected, rel=1e-13 * math.cosh(radius) ** 2 + 1e-16 / radius
     )
 
@@ -136,9 +140,9 @@ def test_hessian_of_the_squared_distance_against_mpmath(radius):
 def test_a_point_given_twice():
     x = lorentz.lift(torch.tensor([0.3, -0.2], dtype=F64), -1.0)
     for function in (lorentz.log, poincare.log):
-        given = (x if function is lorentz.log else x[1:].clone()).requires_grad_()
+        point = (x if function is lorentz.log else x[1:].clone()).requires_grad_()
         assert gradgradcheck(
-            lambda x, function=function: function(x, x.flip(-1), -1.0) + function(x, x, -1.0), given
+            lambda x, function=function: function(x, x.flip(-1), -1.0) + function(x, x, -1.0), point
         )
 
 
@@ -148,46 +152,48 @@ def test_second_derivatives_of_the_logarithm_of_equal_points():
     """
     curvature, space = -1.3, torch.tensor([0.4, -0.2, 0.7], dtype=F64)
     x = lorentz.lift(space, curvature)
-    found = jacrev(jacrev(lambda y: lorentz.log(x, lorentz.lift(y, curvature), curvature)[1:]))(
+    hessian = jacrev(jacrev(lambda y: lorentz.log(x, lorentz.lift(y, curvature), curvature)[1:]))(
         space
     )
     metric = torch.eye(3, dtype=F64) - torch.outer(space, space) / (-1 / curvature + space @ space)
     # log(y) = y − x + Γ(y − x, y − x)/2, Γ = c·x·metric
     expected = curvature * space[:, None, None] * metric
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(hessian, expected)
 
 
 @every_function
 def test_torch_func(function, takes):
-    given = arguments(takes)
-    everything = tuple(range(len(given)))
+    tensors = arguments(takes)
+    everything = tuple(range(len(tensors)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # torch.func imports what says so
         warnings.filterwarnings("ignore", ".*torch.jit", FutureWarning)
-        found = jacrev(function, everything)(*given)
-        for one, other in zip(
-            found, torch.autograd.functional.jacobian(function, tuple(given)), strict=True
+        derivatives = jacrev(function, everything)(*tensors)
+        for ours, theirs in zip(
+            derivatives, torch.autograd.functional.jacobian(function, tuple(tensors)), strict=True
         ):
-            torch.testing.assert_close(one, other)
+            torch.testing.assert_close(ours, theirs)
 
-        def total(*given):
-            return function(*given).sin().sum()
+        def total(*tensors):
+            return function(*tensors).sin().sum()
 
-        expected = torch.autograd.functional.hessian(total, tuple(given))[0][0]
-        torch.testing.assert_close(jacrev(jacrev(total))(*given), expected)
-        batches = [torch.stack([tensor, 1.1 * tensor, 0.9 * tensor]) for tensor in given]
+        expected = torch.autograd.functional.hessian(total, tuple(tensors))[0][0]
+        torch.testing.assert_close(jacrev(jacrev(total))(*tensors), expected)
+        batches = [torch.stack([tensor, 1.1 * tensor, 0.9 * tensor]) for tensor in tensors]
         for number in everything:  # one argument at a time, and all of them
-            alone = [batches[i] if i == number else given[i] for i in everything]
-            found = vmap(function, tuple(0 if i == number else None for i in everything))(*alone)
+            alone = [batches[i] if i == number else tensors[i] for i in everything]
+            derivatives = vmap(function, tuple(0 if i == number else None for i in everything))(
+                *alone
+            )
             parts = [
-                function(*(alone[i][k] if i == number else given[i] for i in everything))
+                function(*(alone[i][k] if i == number else tensors[i] for i in everything))
                 for k in range(3)
             ]
-            torch.testing.assert_close(found, torch.stack(parts))
-        found = vmap(jacrev(total))(*batches)
+            torch.testing.assert_close(derivatives, torch.stack(parts))
+        derivatives = vmap(jacrev(total))(*batches)
         parts = [jacrev(total)(*(batch[k] for batch in batches)) for k in range(3)]
-        torch.testing.assert_close(found, torch.stack(parts))
+        torch.testing.assert_close(derivatives, torch.stack(parts))
 
 
 def test_forward_mode_is_refused_in_words():
@@ -200,30 +206,34 @@ def test_forward_mode_is_refused_in_words():
 @every_function
 def test_compiled_in_one_graph(function, takes):
     torch._dynamo.reset()
-    given = differentiable(arguments(takes, torch.float32))
+    tensors = differentiable(arguments(takes, torch.float32))
     compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
-    value, expected = compiled(*given), function(*given)
+    value, expected = compiled(*tensors), function(*tensors)
     torch.testing.assert_close(value, expected)
-    found, gradients = (torch.autograd.grad(one.sin().sum(), given) for one in (value, expected))
-    for one, other in zip(found, gradients, strict=True):
-        torch.testing.assert_close(one, other)
+    compiled_gradients, gradients = (
+        torch.autograd.grad(tensor.sin().sum(), tensors) for tensor in (value, expected)
+    )
+    for tensor, reference in zip(compiled_gradients, gradients, strict=True):
+        torch.testing.assert_close(tensor, reference)
 
 
 @every_function
 @pytest.mark.parametrize("inside", [False, True])
 def test_autocast_changes_nothing(function, takes, inside):
-    given = differentiable(arguments(takes, torch.float32))
-    expected = function(*given)
+    tensors = differentiable(arguments(takes, torch.float32))
+    expected = function(*tensors)
     with torch.autocast("cpu", torch.bfloat16):
-        value = function(*given)
+        value = function(*tensors)
         assert torch.equal(value, expected)
         if inside and takes != "xw":  # torch's own product of matrices
-            found = torch.autograd.grad(value.sum(), given)
+            gradients = torch.autograd.grad(value.sum(), tensors)
     if not inside:
-        found = torch.autograd.grad(value.sum(), given)
+        gradients = torch.autograd.grad(value.sum(), tensors)
     if not inside or takes != "xw":
-        for one, other in zip(found, torch.autograd.grad(expected.sum(), given), strict=True):
-            assert torch.equal(one, other)
+        for gradient, reference in zip(
+            gradients, torch.autograd.grad(expected.sum(), tensors), strict=True
+        ):
+            assert torch.equal(gradient, reference)
 
 
 @pytest.mark.parametrize("kind", HEADS)
@@ -239,13 +249,13 @@ def test_heads(kind):
     def logits(features, weight):
         return torch.func.functional_call(head, {"weight": weight}, (features,))
 
-    given = features, head.weight.detach().clone().requires_grad_()
-    assert gradcheck(logits, given)
-    assert gradgradcheck(logits, given)
+    tensors = features, head.weight.detach().clone().requires_grad_()
+    assert gradcheck(logits, tensors)
+    assert gradgradcheck(logits, tensors)
 
 
-def first_of(operation, *given):
-    return operation(*given)[0]
+def first_of(operation, *tensors):
+    return operation(*tensors)[0]
 
 
 def layer_calls():

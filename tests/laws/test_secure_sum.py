@@ -72,8 +72,8 @@ def test_a_vector_that_is_masked_again_has_the_same_bytes():
     what = session(4)
     run = Run(what, vectors(what)).agreed().mask()
     for p, member in run.members.items():
-        again = member.mask(run.values[p], what, BASIS)
-        assert again.tolist() == run.masked[p].tolist()
+        repeated = member.mask(run.values[p], what, BASIS)
+        assert repeated.tolist() == run.masked[p].tolist()
 
 
 def test_fresh_keys_give_other_masks_and_the_same_sum():
@@ -140,20 +140,20 @@ def test_every_field_of_a_sum_gives_other_masks(changes):
     members = Run(what, vectors(what)).agreed().members
     fields = dict(changes)
     basis = other_basis(fields.pop("basis")) if "basis" in fields else BASIS
-    other = session(3, **fields)
+    changed = session(3, **fields)
     zeros = np.zeros(what.length, np.uint64)
     first = members[0].mask(zeros, what, BASIS)
-    second = members[0].mask(np.zeros(other.length, np.uint64), other, basis)
+    second = members[0].mask(np.zeros(changed.length, np.uint64), changed, basis)
     assert not (first == second[: what.length]).any()
 
 
 def test_no_message_but_the_masked_vector_depends_on_the_data():
     what = session(5)
-    one, other = (Run(what, vectors(what, seed), texts=b"n") for seed in (1, 2))
-    one.total()
-    other.total()
-    assert (one.keys, one.written) == (other.keys, other.written)
-    assert not any((one.masked[p] == other.masked[p]).any() for p in what.clients)
+    first, second = (Run(what, vectors(what, seed), texts=b"n") for seed in (1, 2))
+    first.total()
+    second.total()
+    assert (first.keys, first.written) == (second.keys, second.written)
+    assert not any((first.masked[p] == second.masked[p]).any() for p in what.clients)
 
 
 def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch):
@@ -183,12 +183,12 @@ def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch):
         return counts
 
     chosen = [(0, 0, 0), (1, 2, 0), (0, 1, 2), (0, 0, 1)]
-    seen = {data: views(data) for data in chosen}
-    for one, other in itertools.combinations(chosen, 2):
-        if sum(one) % 3 == sum(other) % 3:
-            assert seen[one] == seen[other]
+    views_of = {data: views(data) for data in chosen}
+    for first, second in itertools.combinations(chosen, 2):
+        if sum(first) % 3 == sum(second) % 3:
+            assert views_of[first] == views_of[second]
         else:
-            assert not seen[one].keys() & seen[other].keys()
+            assert not views_of[first].keys() & views_of[second].keys()
 
 
 def test_two_data_sets_of_one_sum_look_alike_to_the_server():
@@ -216,13 +216,15 @@ def test_what_is_left_of_a_sum_of_two_bases_is_uniform(name):
         what = session(5, modulus=modulus, length=400, run=f"{name} {seed}")
         values = vectors(what, seed)
         members = Run(what, values, seed=seed).agreed().members
-        left = np.zeros(what.length, np.uint64)
+        remainder = np.zeros(what.length, np.uint64)
         for p, member in members.items():
             basis = other_basis(name) if p == 0 else BASIS
-            left = add(left, member.mask(values[p], what, basis), modulus)
+            remainder = add(remainder, member.mask(values[p], what, basis), modulus)
             if p:
-                left = subtract(left, values[p], modulus)
-        counts += np.bincount(subtract(left, values[0], modulus).astype(int), minlength=modulus)
+                remainder = subtract(remainder, values[p], modulus)
+        counts += np.bincount(
+            subtract(remainder, values[0], modulus).astype(int), minlength=modulus
+        )
     expected = counts.sum() / modulus
     assert ((counts - expected) ** 2 / expected).sum() < 32.9
 
@@ -237,11 +239,11 @@ def test_sums_and_differences_do_not_overflow(data, modulus):
         st.integers(0, modulus - 1) | st.sampled_from([0, modulus - 1]), min_size=4, max_size=4
     )
     a, b = data.draw(residues), data.draw(residues)
-    one, other = np.array(a, np.uint64), np.array(b, np.uint64)
-    assert add(one, other, modulus).tolist() == [
+    first, second = np.array(a, np.uint64), np.array(b, np.uint64)
+    assert add(first, second, modulus).tolist() == [
         (x + y) % modulus for x, y in zip(a, b, strict=True)
     ]
-    assert subtract(one, other, modulus).tolist() == [
+    assert subtract(first, second, modulus).tolist() == [
         (x - y) % modulus for x, y in zip(a, b, strict=True)
     ]
 
@@ -269,11 +271,11 @@ def test_sums_of_reals_are_within_the_bound(limit, terms, modulus, seed):
     total = np.zeros(20, np.uint64)
     for row in values:
         total = add(total, coder.encode(row), modulus)
-    for found, column in zip(
+    for value, column in zip(
         coder.decode(total).tolist(), np.clip(values, -limit, limit).T.tolist(), strict=True
     ):
-        away = abs(Fraction(found) - sum(map(Fraction, column)))
-        assert away <= Fraction(coder.error) + abs(Fraction(found)) / 2**52
+        away = abs(Fraction(value) - sum(map(Fraction, column)))
+        assert away <= Fraction(coder.error) + abs(Fraction(value)) / 2**52
 
 
 def test_what_a_fixed_point_is_exact_for():

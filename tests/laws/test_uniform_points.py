@@ -50,7 +50,7 @@ def exact_distance(hyperplane: Hyperplane, point: np.ndarray) -> mpmath.mpf:
         for pair in (hyperplane.reference, hyperplane.normal)
     )
     p, x = [root * value for value in p], [root * mpmath.mpf(float(value)) for value in point]
-    room_p, room_x = (1 - mpmath.fdot(one, one) for one in (p, x))
+    room_p, room_x = (1 - mpmath.fdot(vector, vector) for vector in (p, x))
     lifted = [(2 - room_x) / room_x, *(2 * value / room_x for value in x)]
     # The derivative of the lift at p, along w.
     slope = 4 * mpmath.fdot(p, w) / room_p**2
@@ -78,10 +78,10 @@ def test_distance_to_a_hyperplane(curvature, reference):
             points = np.concatenate(
                 [points, p + 1e-9 * unit * (1 - reference) * points, [p, [0.0, 0.0]]]
             )
-            found = hyperplane.distance(points)
+            distances = hyperplane.distance(points)
             reach = np.exp(hyperbolic_norm(points, curvature) + hyperbolic_norm(p[None], curvature))
-            for one, point, bound in zip(found, points, EPS * reach * unit, strict=True):
-                assert abs(one - exact_distance(hyperplane, point)) <= bound
+            for distance, point, bound in zip(distances, points, EPS * reach * unit, strict=True):
+                assert abs(distance - exact_distance(hyperplane, point)) <= bound
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
@@ -99,11 +99,11 @@ def test_two_classes(curvature):
     # same order.
     everything, sides, same = two_classes(2000, radius, 0.5, 0.0, curvature, seed=3)
     assert same == hyperplane
-    kept = np.abs(hyperplane.distance(everything)) >= margin
+    is_far = np.abs(hyperplane.distance(everything)) >= margin
     assert len(everything) == 2000
-    assert 0 < kept.sum() < 2000
-    assert (everything[kept] == points).all()
-    assert (sides[kept] == labels).all()
+    assert 0 < is_far.sum() < 2000
+    assert (everything[is_far] == points).all()
+    assert (sides[is_far] == labels).all()
 
 
 def test_scaling_the_disc_scales_the_points():
@@ -114,13 +114,15 @@ def test_scaling_the_disc_scales_the_points():
 
 
 def test_the_seed_draws():
-    first, again, other = (two_classes(300, 0.95, 0.5, 0.1, -1.0, seed)[0] for seed in (0, 0, 1))
-    assert (first == again).all()
-    assert first.shape != other.shape or (first != other).any()
+    first, repeated, reseeded = (
+        two_classes(300, 0.95, 0.5, 0.1, -1.0, seed)[0] for seed in (0, 0, 1)
+    )
+    assert (first == repeated).all()
+    assert first.shape != reseeded.shape or (first != reseeded).any()
 
 
 def test_directions_of_the_hyperplane_are_uniform():
     planes = [two_classes(40, 0.95, 0.2, 0.0, -1.0, seed)[2] for seed in range(300)]
-    for pairs in ([one.reference for one in planes], [one.normal for one in planes]):
+    for pairs in ([plane.reference for plane in planes], [plane.normal for plane in planes]):
         angle = np.arctan2(*np.array(pairs).T[::-1]) % (2 * np.pi) / (2 * np.pi)
         assert kstest(angle, "uniform").pvalue > LEAST_P

@@ -12,14 +12,14 @@ def exact(points, curvature):
     """Distances to 40 digits, as float64."""
     with mpmath.workdps(40):
         scale = mpmath.sqrt(-mpmath.mpf(curvature))
-        found = [[mpmath.mpf(float(value)) * scale for value in row] for row in points]
+        scaled = [[mpmath.mpf(float(value)) * scale for value in row] for row in points]
 
         def distance(x, y):
             gap = sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
-            rest = [1 - sum(a * a for a in one) for one in (x, y)]
-            return float(mpmath.acosh(1 + 2 * gap / (rest[0] * rest[1])) / scale)
+            margins = [1 - sum(a * a for a in point) for point in (x, y)]
+            return float(mpmath.acosh(1 + 2 * gap / (margins[0] * margins[1])) / scale)
 
-        return np.array([[distance(x, y) for y in found] for x in found])
+        return np.array([[distance(x, y) for y in scaled] for x in scaled])
 
 
 @pytest.mark.parametrize(("dim", "curvature"), [(2, -1.0), (2, -0.0071), (1, -2.0), (3, -1.0)])
@@ -29,14 +29,14 @@ def test_points_are_recovered_up_to_isometry(dim, curvature):
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     points = np.tanh(rng.uniform(0, 1.5, (30, 1))) * directions / np.sqrt(-curvature)
     distances = exact(points, curvature)
-    found = hydra(distances, dim, curvature)
-    assert found.shape == (30, dim)
-    assert (-curvature * (found**2).sum(axis=1) < 1).all()
+    embedding = hydra(distances, dim, curvature)
+    assert embedding.shape == (30, dim)
+    assert (-curvature * (embedding**2).sum(axis=1) < 1).all()
     # An error of eps·cosh(d) in the Gram matrix is one of its square root in the smallest
     # distances.
     scaled = np.sqrt(-curvature) * distances
     bound = 30 * np.sqrt(np.finfo(np.float64).eps) * np.cosh(scaled.max()) / np.sqrt(-curvature)
-    assert np.abs(exact(found, curvature) - distances).max() < min(
+    assert np.abs(exact(embedding, curvature) - distances).max() < min(
         bound, 1e-5 / np.sqrt(-curvature)
     )
 

@@ -14,12 +14,12 @@ CERTAIN = 1 - 1e-6
 """Confidence of bounds on releases whose noise has no seed."""
 
 
-def check(seen: Separation, epsilon: float) -> None:
+def check(audited: Separation, epsilon: float) -> None:
     """Neither the exact replies nor the noisy ones refute epsilon, and the noise has its scale."""
-    assert exact_epsilon(seen.distance) <= epsilon * (1 + 1e-6)
-    assert lower_bound(seen, CERTAIN) <= epsilon
-    assert normal_bound(seen, CERTAIN) <= epsilon
-    for scores, mean in ((seen.without, 0.0), (seen.beside, seen.distance)):
+    assert exact_epsilon(audited.distance) <= epsilon * (1 + 1e-6)
+    assert lower_bound(audited, CERTAIN) <= epsilon
+    assert normal_bound(audited, CERTAIN) <= epsilon
+    for scores, mean in ((audited.without, 0.0), (audited.beside, audited.distance)):
         assert stats.kstest(scores - mean, "norm").pvalue > 1e-6
 
 
@@ -28,10 +28,10 @@ def check(seen: Separation, epsilon: float) -> None:
     ("name", "epsilon"), [("points, discriminant", 1.0), ("images, two rounds", 8.0)]
 )
 def test_a_record_is_hidden_as_far_as_is_claimed(name, epsilon, has_parts, tmp_path):
-    seen = separation(name, epsilon, 40, tmp_path, has_parts, candidates=1 if has_parts else 2)
-    check(seen, epsilon)
+    audited = separation(name, epsilon, 40, tmp_path, has_parts, candidates=1 if has_parts else 2)
+    check(audited, epsilon)
     if has_parts:  # the claim is no weaker than it could be
-        assert exact_epsilon(seen.distance) > 0.9 * epsilon
+        assert exact_epsilon(audited.distance) > 0.9 * epsilon
 
 
 @pytest.mark.long
@@ -39,15 +39,17 @@ def test_a_record_is_hidden_as_far_as_is_claimed(name, epsilon, has_parts, tmp_p
 @pytest.mark.parametrize("epsilon", audit.EPSILONS)
 @pytest.mark.parametrize("name", audit.RUNS)
 def test_a_record_is_hidden_in_2000_releases(name, epsilon, has_parts, tmp_path):
-    seen = separation(name, epsilon, audit.RELEASES, tmp_path, has_parts)
-    check(seen, epsilon)
-    assert exact_epsilon(seen.distance) > 0.8 * epsilon, "the claim is no weaker than it could be"
+    audited = separation(name, epsilon, audit.RELEASES, tmp_path, has_parts)
+    check(audited, epsilon)
+    assert exact_epsilon(audited.distance) > 0.8 * epsilon, (
+        "the claim is no weaker than it could be"
+    )
 
 
 def of_normal(distance, number=2000, spread=1.0):
     generator = np.random.default_rng(0)
-    without, beside = spread * generator.normal(size=(2, number))
-    return Separation(distance, without, beside + distance)
+    without, with_record = spread * generator.normal(size=(2, number))
+    return Separation(distance, without, with_record + distance)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])

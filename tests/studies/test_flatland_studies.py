@@ -50,17 +50,17 @@ def test_a_pair_loses_what_its_best_common_curvature_costs_the_worse_client():
 
 def test_the_data_of_a_run_are_counted(tmp_path):
     write_tu(tmp_path / "data", "MUTAG")
-    made = run(
+    result = run(
         tmp_path, method="fedavg", dataset="mutag", clients=2, data_dir=str(tmp_path / "data")
     )
-    statistics = [client["statistics"] for client in made.described["clients"]]
+    statistics = [client["statistics"] for client in result.described["clients"]]
     totals = {
-        name: sum(each[f"num_{name}"] for each in statistics)
+        name: sum(figures[f"num_{name}"] for figures in statistics)
         for name in ("graphs", "nodes", "edges")
     }
-    found = counts(made.path, list(COUNTS))
-    assert found["mean_graphs"] == totals["graphs"] == 24
-    assert found["mean_nodes"] == totals["nodes"] / 24
-    assert found["mean_edges"] == totals["edges"] / 24
-    assert found["mean_classes"] == 3
-    assert 0 <= found["mean_clustering"] <= 1
+    measured = counts(result.path, list(COUNTS))
+    assert measured["mean_graphs"] == totals["graphs"] == 24
+    assert measured["mean_nodes"] == totals["nodes"] / 24
+    assert measured["mean_edges"] == totals["edges"] / 24
+    assert measured["mean_classes"] == 3
+    assert 0 <= measured["mean_clustering"] <= 1

@@ -17,13 +17,13 @@ STORED = json.loads(page.RESULTS.read_text(encoding="utf-8"))
 def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
     for name in ("RESULTS", "PAGE", "PICTURE", "MEASURED"):
         monkeypatch.setattr(page, name, tmp_path / name.lower())
-    made = page.PAGE, page.MEASURED
+    stored = page.PAGE, page.MEASURED
     monkeypatch.setattr(page, "draw", lambda *_: None)
     page.write_page(STORED)
-    written = made[0].read_text(encoding="utf-8")
+    written = stored[0].read_text(encoding="utf-8")
     monkeypatch.undo()
     assert page.PAGE.read_text(encoding="utf-8") == written
-    assert page.MEASURED.read_text(encoding="utf-8") == made[1].read_text(encoding="utf-8")
+    assert page.MEASURED.read_text(encoding="utf-8") == stored[1].read_text(encoding="utf-8")
 
 
 def test_the_expected_gain_is_the_line_of_the_main_table():
@@ -37,8 +37,8 @@ def test_the_expected_gain_is_the_line_of_the_main_table():
 def test_differences_are_those_of_a_paired_test():
     entries = STORED["tables"][page.heading(Cell("", ""))]
     for item in entries:
-        for key, other in (("curvature", page.FLAT), ("gain", item["best_flat"])):
-            scores = [item["methods"][name]["scores"] for name in (page.CURVED, other)]
+        for key, rival in (("curvature", page.FLAT), ("gain", item["best_flat"])):
+            scores = [item["methods"][name]["scores"] for name in (page.CURVED, rival)]
             paired = ttest_rel(*scores).confidence_interval(1 - 0.05 / len(entries))
             assert item[key][1:] == pytest.approx([100 * paired.low, 100 * paired.high])
 

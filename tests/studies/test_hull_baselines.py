@@ -31,9 +31,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = tmp_path_factory.mktemp("runs")
     (results / "sweep.toml").write_text(SWEEP)
     (planned,) = read_plan(results / "sweep.toml").runs
-    made = run(results, planned.name, method="hull", dataset="uniform", clients=3, **SETTINGS)
+    result = run(results, planned.name, method="hull", dataset="uniform", clients=3, **SETTINGS)
     Results(results).record(planned)
-    return made.path
+    return result.path
 
 
 def test_the_euclidean_machine_is_trained_on_the_decoded_hulls(folder):
@@ -45,18 +45,18 @@ def test_the_euclidean_machine_is_trained_on_the_decoded_hulls(folder):
 
 
 def test_all_points_in_one_place_are_separable(folder):
-    found = accuracies(folder, BASELINES)
-    assert list(found) == list(BASELINES)
-    assert min(found.values()) > 0.9
+    scores = accuracies(folder, BASELINES)
+    assert list(scores) == list(BASELINES)
+    assert min(scores.values()) > 0.9
 
 
 def test_a_margin_that_does_not_exist_gives_no_figure(folder, tmp_path):
     """A geodesic separates the classes and no straight line does."""
     settings = SETTINGS | {"hull__svm": "hard", "hull__c": "auto", "points__num": 1000}
     hard = run(tmp_path, "hard", method="hull", dataset="uniform", clients=3, **settings)
-    found = accuracies(hard.path, ["accuracy_ce", "accuracy_cp"])
-    assert found["accuracy_ce"] is None
-    assert found["accuracy_cp"] > 0.95
+    scores = accuracies(hard.path, ["accuracy_ce", "accuracy_cp"])
+    assert scores["accuracy_ce"] is None
+    assert scores["accuracy_cp"] > 0.95
 
 
 @pytest.mark.long

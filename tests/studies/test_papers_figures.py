@@ -38,12 +38,12 @@ def run_of(settings: dict[str, Any], folder: Path = Path("nowhere"), **row: Any)
 @pytest.fixture
 def runs() -> list[Run]:
     """Accuracy .5 + .01 epochs + .1 for the second method, .02 apart from seed to seed."""
-    made = []
+    completed = []
     for method, epochs, seed in itertools.product(METHODS, EPOCHS, SEEDS):
         accuracy = 0.5 + 0.01 * epochs + 0.1 * METHODS.index(method) + 0.02 * (seed - 1)
         settings = {"method": method, "dataset": "digits", "local-epochs": epochs, "seed": seed}
-        made.append(run_of(settings, global_accuracy=accuracy))
-    return made
+        completed.append(run_of(settings, global_accuracy=accuracy))
+    return completed
 
 
 def drawn(spec: dict[str, Any], runs: list[Run]) -> Any:

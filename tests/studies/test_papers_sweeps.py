@@ -90,35 +90,35 @@ def plan_of(path: Path, scale: str) -> Study:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run directory that has something of everything: scores of clients and rounds, classes,
     curvatures, hulls."""
-    made = hull_run(tmp_path_factory.mktemp("runs")).path
-    told = {
+    path = hull_run(tmp_path_factory.mktemp("runs")).path
+    figures = {
         "accuracy": 0.7,
         "score": 0.7,
         "curvature": -1.0,
         "personal_accuracy_mean": 0.7,
         "global_accuracy": 0.6,
     }
-    numbers = dict.fromkeys((*TABLES["rounds.csv"], *TABLES["clients.csv"]), 0.5) | told
-    rows = [{"round": one, "phase": "train"} for one in (1, 2, 3)]
-    write(made / "rounds.csv", TABLES["rounds.csv"], [numbers | row for row in rows])
+    numbers = dict.fromkeys((*TABLES["rounds.csv"], *TABLES["clients.csv"]), 0.5) | figures
+    rows = [{"round": number, "phase": "train"} for number in (1, 2, 3)]
+    write(path / "rounds.csv", TABLES["rounds.csv"], [numbers | row for row in rows])
     write(
-        made / "clients.csv",
+        path / "clients.csv",
         TABLES["clients.csv"],
         [numbers | row | {"partition": p} for row in rows for p in PARTITIONS],
     )
     names = ["ant", "bee", "cat"]
     statistics = {"class_counts": [5, 0, 9], "forman": -4.0, "num_train": 9}
-    about = [
+    clients = [
         {"partition": p, "metric": "accuracy", "class_names": names, "statistics": statistics}
         for p in PARTITIONS
     ]
-    (made / "clients.json").write_text(
-        json.dumps({"clients": about, "facts": {"class_names": names}})
+    (path / "clients.json").write_text(
+        json.dumps({"clients": clients, "facts": {"class_names": names}})
     )
-    (made / "summary.json").write_text(
+    (path / "summary.json").write_text(
         json.dumps({"status": "completed", "rounds": 3, "best_validation": {"round": 2}})
     )
-    return made
+    return path
 
 
 def write(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
@@ -132,12 +132,12 @@ def runs_of(plan: Study, folder: Path = Path("nowhere")) -> list[Run]:
     """All runs of a plan as if they had completed, a little apart."""
     return [
         Run(
-            one,
+            planned,
             {"status": "completed", "error": ""}
             | {key: value * (1 + number / 1e4) for key, value in (SHARES | OTHERS).items()},
             folder,
         )
-        for number, one in enumerate(plan.runs)
+        for number, planned in enumerate(plan.runs)
     ]
 
 
@@ -157,8 +157,8 @@ def test_one_sweep_has_the_runs_of_all(scale, tmp_path):
 def test_every_run_can_be_made_and_is_shown(path, scale):
     plan = plan_of(path, scale)
     assert plan.runs
-    assert [(one.settings, one.refused) for one in plan.runs if one.refused] == []
-    empty = [Run(one, {"status": "completed"}, Path("nowhere")) for one in plan.runs]
+    assert [(planned.settings, planned.refused) for planned in plan.runs if planned.refused] == []
+    empty = [Run(planned, {"status": "completed"}, Path("nowhere")) for planned in plan.runs]
     for spec in plan.figures:
         with pytest.raises(NothingToDraw):
             draw_figure(spec, empty, str(path))
@@ -178,13 +178,13 @@ def test_every_run_can_be_made_and_is_shown(path, scale):
 def test_tables_have_a_number_for_every_run_that_they_show(path, scale):
     plan = plan_of(path, scale)
     for spec in plan.tables:
-        made = make_table(spec, runs_of(plan), str(path))
-        assert (made.cells["count"] > 0).any(), spec
-        assert set(made.cells["figure"]) <= {*SHARES, *OTHERS}, spec
-        assert not made.cells[["not_made", "failures"]].any(axis=None)
+        table = make_table(spec, runs_of(plan), str(path))
+        assert (table.cells["count"] > 0).any(), spec
+        assert set(table.cells["figure"]) <= {*SHARES, *OTHERS}, spec
+        assert not table.cells[["not_made", "failures"]].any(axis=None)
         # A method that others are tested against is in the table.
-        assert "against" not in spec or made.cells["pairs"].notna().any(), spec
-        assert all((made.text.markdown, made.csv))
+        assert "against" not in spec or table.cells["pairs"].notna().any(), spec
+        assert all((table.text.markdown, table.csv))
 
 
 @pytest.mark.long

@@ -20,32 +20,32 @@ from studies.peers.settings import COMMON, PAIRS
 
 
 def test_a_part_of_a_graph_is_our_clients():
-    made = clients({"dataset": "trees", "method": "fedavg"}, 3)
-    for k, client in enumerate(made):
-        part, graph = graph_part(client.data), client.data
-        assert part["x"].shape == (len(graph.labels), graph.num_features)
-        assert part["x"].layout == torch.strided
-        assert torch.equal(part["edge_index"], graph.edge_index)
-        assert torch.equal(part["y"], graph.labels)
+    federation = clients({"dataset": "trees", "method": "fedavg"}, 3)
+    for k, client in enumerate(federation):
+        fields, graph = graph_part(client.data), client.data
+        assert fields["x"].shape == (len(graph.labels), graph.num_features)
+        assert fields["x"].layout == torch.strided
+        assert torch.equal(fields["edge_index"], graph.edge_index)
+        assert torch.equal(fields["y"], graph.labels)
         assert (
-            part["train_mask"].int() + part["val_mask"].int() + part["test_mask"].int()
+            fields["train_mask"].int() + fields["val_mask"].int() + fields["test_mask"].int()
         ).max() == 1
-        again = Client(
+        rebuilt = Client(
             parse({"dataset": "trees", "method": "fedavg"}),
             "run",
             Node(partition=k, num_partitions=3),
         )
-        assert again.data.digest == graph.digest
+        assert rebuilt.data.digest == graph.digest
 
 
 def test_images_are_our_clients_normalised_and_split():
     [client, _] = clients({"dataset": "digits", "method": "fedavg"}, 2)
-    part, images = image_part(client.data), client.data
-    assert part["train"][0].shape == (int(images.train.sum()), *images.images.shape[1:])
-    assert torch.equal(part["test"][1], images.labels[images.test])
+    fields, images = image_part(client.data), client.data
+    assert fields["train"][0].shape == (int(images.train.sum()), *images.images.shape[1:])
+    assert torch.equal(fields["test"][1], images.labels[images.test])
     [mean], [std] = images.mean, images.std
     assert torch.allclose(
-        part["train"][0] * std + mean, images.images[images.train] / 255, atol=1e-6
+        fields["train"][0] * std + mean, images.images[images.train] / 255, atol=1e-6
     )
 
 

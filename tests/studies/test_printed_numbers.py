@@ -70,7 +70,7 @@ def document(paper: str) -> dict:
 
 def cell(paper: str, table: str, row: str, place: int) -> Printed:
     """A number by its place among those of its row."""
-    return [one for one in read(paper, table) if one.row == row][place]
+    return [printed for printed in read(paper, table) if printed.row == row][place]
 
 
 @pytest.fixture
@@ -102,16 +102,16 @@ def test_methods_are_rows_of_the_app_or_none(paper):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_settings_make_a_configuration_and_a_figure_in_percent_is_a_share(paper):
-    known = {*defaults(), *PSEUDO}
-    for one in itertools.chain.from_iterable(read(paper, table) for table in TABLES[paper]):
-        assert set(one.settings) <= known, one
-        keys = {key: value for key, value in one.settings.items() if key not in PSEUDO}
+    known_keys = {*defaults(), *PSEUDO}
+    for printed in itertools.chain.from_iterable(read(paper, table) for table in TABLES[paper]):
+        assert set(printed.settings) <= known_keys, printed
+        keys = {key: value for key, value in printed.settings.items() if key not in PSEUDO}
         if keys.get("method"):
             parse(keys)
-        assert one.scale in (1, 100)
-        assert (one.figure != "") >= (one.scale == 100), one
-        is_share = one.figure != "" and not one.figure.startswith("metrics.mean_")
-        assert not is_share or 0 <= one.value / one.scale <= 1, one
+        assert printed.scale in (1, 100)
+        assert (printed.figure != "") >= (printed.scale == 100), printed
+        is_share = printed.figure != "" and not printed.figure.startswith("metrics.mean_")
+        assert not is_share or 0 <= printed.value / printed.scale <= 1, printed
 
 
 # --- how it is read
@@ -133,8 +133,8 @@ def test_settings_make_a_configuration_and_a_figure_in_percent_is_a_share(paper)
     ],
 )
 def test_the_forms_of_a_cell(typed, text, value, spread):
-    (found,) = typed(f'{{name = "Ours", values = ["{text}", ""]}}')
-    assert (found.value, found.spread) == (value, spread)
+    (printed,) = typed(f'{{name = "Ours", values = ["{text}", ""]}}')
+    assert (printed.value, printed.spread) == (value, spread)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ def test_counts_agree_with_the_printed_digits(method):
 
 
 def test_triangles_in_float64_are_about_as_long_as_whole_matrices_in_float32():
-    here = classifier_cost.sent_here()
-    assert here["CCVR"] == pytest.approx(classifier_cost.table()["CCVR"].megabytes, rel=0.01)
+    measured = classifier_cost.sent_here()
+    assert measured["CCVR"] == pytest.approx(classifier_cost.table()["CCVR"].megabytes, rel=0.01)
 
 
 def test_memory_and_bytes_are_those_of_a_network_counted_by_hand(monkeypatch):
@@ -31,8 +31,8 @@ def test_memory_and_bytes_are_those_of_a_network_counted_by_hand(monkeypatch):
     images, labels = torch.ones(5, 1, 2, 2), torch.tensor([0, 1, 2, 0, 1])
     # parameters, gradients and momentum; images, log-softmax (5, 3), labels and the total weight
     state = 3 * 4 * 15
-    kept = training_cost.memory(model, images, labels, "cross-entropy") - state
-    assert 4 * (20 + 15) + 8 * 5 <= kept <= 4 * (20 + 15 + 15 + 1) + 8 * 5
+    stored_bytes = training_cost.memory(model, images, labels, "cross-entropy") - state
+    assert 4 * (20 + 15) + 8 * 5 <= stored_bytes <= 4 * (20 + 15 + 15 + 1) + 8 * 5
     assert training_cost.sent(model) == 4 * 200 * 15
 
 
@@ -63,28 +63,28 @@ def test_calibrations_and_accuracies_are_those_of_runs(monkeypatch, tmp_path, ca
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def trained_run(tmp_path_factory):
     settings = QUICK["images"] | {"fine_tune_epochs": 1, "num_rounds": 1, "global_every": 1}
     return run(tmp_path_factory.mktemp("runs"), method="spherefed", **settings)
 
 
 @pytest.mark.long
-def test_features_of_the_global_model_and_of_clients_are_drawn(made, tmp_path):
-    everything = list(features.global_dots(made.path))
+def test_features_of_the_global_model_and_of_clients_are_drawn(trained_run, tmp_path):
+    everything = list(features.global_dots(trained_run.path))
     assert [dots.label for dots in everything] == list("0123456789")
-    chosen = list(features.client_dots(made.path, [0, 1], ["3"]))
+    chosen = list(features.client_dots(trained_run.path, [0, 1], ["3"]))
     assert len(chosen[0].features) == len(chosen[1].features)
     assert not np.allclose(chosen[0].features, chosen[1].features)
     np.testing.assert_allclose(np.linalg.norm(chosen[0].features, axis=1), 1, atol=1e-6)
     for extra in ([], ["--clients", "0", "1", "--classes", "3", "5"]):
         picture = tmp_path / f"{len(extra)}.png"
-        assert features.main([str(made.path), "--to", str(picture), *extra]) == 0
+        assert features.main([str(trained_run.path), "--to", str(picture), *extra]) == 0
         assert picture.read_bytes()[:4] == b"\x89PNG"
 
 
-def test_the_runs_own_classifiers_have_its_accuracies(made, monkeypatch):
+def test_the_runs_own_classifiers_have_its_accuracies(trained_run, monkeypatch):
     monkeypatch.setattr(calibrations, "EPOCHS", 5)
-    fixed, _, closed, trained = calibrations.accuracies(made.path).values()
-    assert fixed == made.summary["metrics"]["global_accuracy_uncalibrated"]
-    assert closed == made.summary["global_accuracy"]
+    fixed, _, closed, trained = calibrations.accuracies(trained_run.path).values()
+    assert fixed == trained_run.summary["metrics"]["global_accuracy_uncalibrated"]
+    assert closed == trained_run.summary["global_accuracy"]
     assert trained > fixed

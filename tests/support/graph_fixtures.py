@@ -1,10 +1,8 @@
 """Small data sets in the loaders' own raw layouts, with the truth about them."""
 
-import gzip
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -206,41 +204,6 @@ def write_amazon(
     raw.mkdir(parents=True)
     np.savez_compressed(raw / f"amazon_electronics_{name.lower()}.npz", **arrays)
     return graph, arrays
-
-
-def write_ogb(root: Path, seed: int = 0, folder: str = "ogb") -> dict[str, NDArray]:
-    """Write `planted(seed)` as the zipped tables of root/folder/ogbn_arxiv; returns the tables by
-    file name.
-
-    As in the original: an edge stands in one direction, features are real numbers of six decimals,
-    one split of all nodes. To be coped with: a self-loop.
-    """
-    graph, rng = planted(seed), np.random.default_rng(seed + 1)
-    edges = rng.permuted(np.array([*sorted(graph.edges), (3, 3)]), axis=1)
-    train, valid, test = np.split(rng.permutation(PLANTED_NODES), [340, 460])
-    tables = {
-        "raw/edge": edges,
-        "raw/node-feat": rng.normal(size=(PLANTED_NODES, 12)).round(6),
-        "raw/node-label": graph.labels,
-        "raw/node_year": rng.integers(1990, 2021, size=PLANTED_NODES),
-        "raw/num-node-list": np.array([PLANTED_NODES]),
-        "raw/num-edge-list": np.array([len(edges)]),
-        "split/time/train": np.sort(train),
-        "split/time/valid": np.sort(valid),
-        "split/time/test": np.sort(test),
-    }
-    write_tables(root / folder / "ogbn_arxiv", tables)
-    return tables
-
-
-def write_tables(folder: Path, tables: dict[str, Any]) -> None:
-    """Zipped tables as of OGB, by name."""
-    for name, table in tables.items():
-        rows = np.asarray(table)
-        lines = [",".join(map(str, row)) for row in rows.reshape(len(rows), -1).tolist()]
-        path = folder / f"{name}.csv.gz"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
 
 
 def user_fields(num_nodes: int = 60, seed: int = 0) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What docs/methods.md says of every method, for tests that hold it against recorded runs."""
+"""The pages of docs/methods on every method, for tests that compare them with recorded runs."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -10,7 +10,7 @@ from app_runs import Recorder, Run, all_bytes, array_names, partition_of
 
 from curvfed.strategies.wire.codec import decode_arrays
 
-PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
+PAGES = Path(__file__).parents[2] / "docs" / "methods"
 SENT_MODELS = ("train", "evaluate", "fine-tune", "calibrate", "ccvr")
 FIXED = ("fedbabu", "fedetf", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geodesic")
 
@@ -25,15 +25,17 @@ class Line(NamedTuple):
 
 def documented_methods() -> dict[str, Line]:
     """Every method's line."""
-    found = {}
-    for line in re.findall(
-        r"^\| `[a-z+-]+` \|.*\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
-    ):
-        name, _, _, *columns, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
-        found[name.strip("`")] = Line(
-            *(frozenset(re.findall(r"`([^`]+)`", column)) for column in columns)
+    methods = {}
+    for page in PAGES.glob("*.md"):
+        lines = re.findall(
+            r"^\| `[a-z+-]+` \|.*\|$", page.read_text(encoding="utf-8"), re.MULTILINE
         )
-    return found
+        for line in lines:
+            name, *columns = (cell.strip() for cell in line[1:-1].split("|"))
+            if len(columns) == 4:
+                patterns = (frozenset(re.findall(r"`([^`]+)`", column)) for column in columns[:3])
+                methods[name.strip("`")] = Line(*patterns)
+    return methods
 
 
 def matched(names: Iterable[str], patterns: Iterable[str]) -> set[str]:

@@ -289,7 +289,9 @@ class AppleClient(Learner):
         """λ(r) μ."""
         done = self.round - 1
         last = self.keys.rounds_set(self.local.config.num_rounds)
-        return self.keys.mu * (1 + math.cos(math.pi * done / last)) / 2 if done < last else 0.0
+        if done < last:
+            return self.keys.mu * (1 + math.cos(math.pi * done / last)) / 2
+        return 0.0
 
     def share(self) -> Arrays:
         """w_i."""

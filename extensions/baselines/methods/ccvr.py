@@ -96,7 +96,8 @@ class ClassSums:
         """
         check_vector(vector, length(features, classes))
         counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
-        counts = np.where(np.abs(counts - np.round(counts)) <= noise, np.round(counts), counts)
+        whole_counts = np.round(counts)
+        counts = np.where(np.abs(counts - whole_counts) <= noise, whole_counts, counts)
         if (counts < 0).any() or (counts != np.round(counts)).any():
             raise CalibrationError(
                 "numbers of examples that are negative or not whole", key="counts"

@@ -75,22 +75,24 @@ class FedAlaClient(OwnModel):
     def train(self) -> Trained:
         """Mix, and train the mixed model."""
         local = self.local
-        kept = {name: self.own_state[name].detach().clone() for name in self._names}
+        own_model = {name: self.own_state[name].detach().clone() for name in self._names}
         copy_tensors(local.tensors, self.own_state)
-        is_other = any(not torch.equal(kept[name], self.own_state[name]) for name in self._names)
+        is_other = any(
+            not torch.equal(own_model[name], self.own_state[name]) for name in self._names
+        )
         if is_other and self._stage:
-            self._learn_weights(kept)
+            self._learn_weights(own_model)
         self._stage.clamp_(min=1)
         copy_tensors(self.own_state, {name: local.tensors[name].detach() for name in self._names})
         trained = super().train()
         copy_tensors(local.tensors, self.own_state)
         return trained
 
-    def _learn_weights(self, kept: Mapping[str, Tensor]) -> None:
+    def _learn_weights(self, own_model: Mapping[str, Tensor]) -> None:
         """Learn the weights on the own model, which is left mixed."""
         task = self.local.task
-        gaps = {name: self.own_state[name].detach() - kept[name] for name in self._names}
-        self._mix(kept, gaps)
+        gaps = {name: self.own_state[name].detach() - own_model[name] for name in self._names}
+        self._mix(own_model, gaps)
         passes = 1 if self._stage == 2 else MAX_PASSES
         num_batches = max(1, round(self.keys.sample * task.num_steps))
         parameters = [self.own_trained[name] for name in self._names]
@@ -105,7 +107,7 @@ class FedAlaClient(OwnModel):
                     for name, gradient in zip(self._names, gradients, strict=True):
                         step = self.keys.rate * gradient * gaps[name]
                         self._weights[name].sub_(step).clamp_(0, 1)
-                    self._mix(kept, gaps)
+                    self._mix(own_model, gaps)
                 losses.append(loss.item())
                 check_finite(losses[-1:], number, passes)
                 if len(losses) > PASSES and np.std(losses[-PASSES:]) < self.keys.spread:
@@ -113,9 +115,9 @@ class FedAlaClient(OwnModel):
         self._stage.fill_(2)
 
     @torch.no_grad()
-    def _mix(self, kept: Mapping[str, Tensor], gaps: Mapping[str, Tensor]) -> None:
+    def _mix(self, own_model: Mapping[str, Tensor], gaps: Mapping[str, Tensor]) -> None:
         for name, weight in self._weights.items():
-            self.own_trained[name].copy_(kept[name] + gaps[name] * weight)
+            self.own_trained[name].copy_(own_model[name] + gaps[name] * weight)
 
 
 METHODS = {

@@ -90,7 +90,8 @@ class FedDbeClient(Learner):
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._offset = nn.Parameter(torch.zeros_like(local.tensors[f"{HEAD}weight"][0].detach()))
+        features = local.tensors[f"{HEAD}weight"][0].detach()
+        self._offset = nn.Parameter(torch.zeros_like(features))
         self._common = torch.zeros_like(self._offset.detach())
         self._mean = torch.zeros_like(self._common)
         self._optimizer = SGD({OFFSET: self._offset}, 0.0, 0.0, 0.0)

@@ -139,8 +139,8 @@ class FedHProClient(Learner):
     def receive(self, arrays: Arrays) -> None:
         """The model and the prototypes; without training the client shares no gradients."""
         prototypes = {PROTOTYPES: self._prototypes}
-        own = {PROTOTYPES: self._prototypes.numpy(force=True)}
-        check_arrays(arrays, Learner.share(self) | own)
+        template = {PROTOTYPES: self._prototypes.numpy(force=True)}
+        check_arrays(arrays, Learner.share(self) | template)
         load_arrays({name: arrays[name] for name in self.local.shared}, self.local.tensors)
         load_arrays({PROTOTYPES: arrays[PROTOTYPES]}, prototypes)
         self._forget()

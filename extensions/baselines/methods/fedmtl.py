@@ -117,11 +117,11 @@ class FedMtlServer(Aggregation):
             # one at a time, because float64 copies of all would be too large
             for name, array in self._start.items():
                 columns = _columns(name, models)
-                idle[name] = (
-                    columns.mean(axis=0).reshape(array.shape).astype(array.dtype)
-                    if models
-                    else array
-                )
+                if models:
+                    mean = columns.mean(axis=0)
+                    idle[name] = mean.reshape(array.shape).astype(array.dtype)
+                else:
+                    idle[name] = array
                 pulls = (off_diagonal[: len(messages)] @ columns).astype(array.dtype)
                 for message, model, pull in zip(messages, models, pulls, strict=False):
                     message[name] = model[name]
@@ -191,7 +191,9 @@ def learned_relations(gram: Floats) -> Floats:
 def _columns(name: str, models: Sequence[Arrays]) -> Floats:
     """One array of all models, (m, size)."""
     columns = [model[name].ravel() for model in models]
-    return np.stack(columns).astype(np.float64) if columns else np.zeros((0, 0))
+    if columns:
+        return np.stack(columns).astype(np.float64)
+    return np.zeros((0, 0))
 
 
 class FedMtlClient(Learner):

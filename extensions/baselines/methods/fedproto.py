@@ -104,7 +104,8 @@ class FedProtoClient(Learner):
         trained = super().train()
         features, labels = classifier_inputs(self.local.model, self.local.task)
         leaves = self.local.leaving.examples(labels.numpy())
-        classes = F.one_hot(labels, len(self._counts)).to(features.dtype) / max(len(labels), 1)
+        one_hot = F.one_hot(labels, len(self._counts)).to(features.dtype)
+        classes = one_hot / max(len(labels), 1)
         classes *= torch.from_numpy(leaves)[:, None]
         self._sums = classes.T @ features
         self._counts = classes.sum(0)

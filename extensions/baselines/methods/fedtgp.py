@@ -136,8 +136,9 @@ def separation(points: Tensor, labels: Tensor, centres: Tensor, margin: float) -
     with a margin added to those of their own classes."""
     # Differences have gradient 0 at a distance of 0.
     distances = torch.cdist(points, centres, compute_mode="donot_use_mm_for_euclid_dist")
-    own = margin * F.one_hot(labels, len(centres)).to(distances.dtype)
-    return F.cross_entropy(-(distances + own), labels)
+    is_own_class = F.one_hot(labels, len(centres))
+    margins = margin * is_own_class.to(distances.dtype)
+    return F.cross_entropy(-(distances + margins), labels)
 
 
 METHODS = {

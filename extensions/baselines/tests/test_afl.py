@@ -17,7 +17,8 @@ def recursion(clients):
     solutions = [
         np.linalg.solve(gram, sums.targets) for gram, sums in zip(matrices, clients, strict=True)
     ]
-    gram, solution = matrices[0], solutions[0]
+    gram = matrices[0]
+    solution = solutions[0]
     for next_gram, next_solution in zip(matrices[1:], solutions[1:], strict=True):
         both = np.linalg.inv(gram + next_gram)
         solution = (
@@ -49,7 +50,7 @@ def test_the_recursion_over_clients_is_least_squares_over_all_examples():
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_rounds_change_nothing(rounds, tmp_path):
     settings = QUICK["images"] | {"method": "afl", "num_rounds": rounds}
-    made = run(tmp_path, **settings)
+    result = run(tmp_path, **settings)
     start = run(tmp_path, "start", **settings | {"seed": 0, "num_rounds": 0})
-    assert all((made.model[name] == array).all() for name, array in start.model.items())
-    assert made.summary["global_accuracy"] > 0.3  # of ten classes
+    assert all((result.model[name] == array).all() for name, array in start.model.items())
+    assert result.summary["global_accuracy"] > 0.3  # of ten classes

@@ -16,7 +16,9 @@ from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError
 
-RATE, EPOCHS, OWN = 0.3, 2, 5
+RATE = 0.3
+EPOCHS = 2
+OWN = 5
 CLIENTS = (2, OWN, 7)
 SMALL = {
     "dataset": "digits",
@@ -26,15 +28,15 @@ SMALL = {
 }
 
 
-def client(partitions=CLIENTS, own=OWN, **settings):
-    """The learner of client `own` of these."""
-    found = learner(
+def apple_client(partitions=CLIENTS, partition=OWN, **settings):
+    """The learner of client `partition` of these."""
+    client = learner(
         "apple", **{"learning_rate": RATE, "local_epochs": EPOCHS, "num_rounds": 10} | settings
     )
-    return type(found)(replace(found.local, partition=own, partitions=partitions))
+    return type(client)(replace(client.local, partition=partition, partitions=partitions))
 
 
-def messages(found, count, partitions=CLIENTS, chosen=CLIENTS):
+def messages(client, count, partitions=CLIENTS, chosen=CLIENTS):
     """Cores that a server sends that sends what it likes, and shares."""
     rng = np.random.default_rng(7)
     sent = []
@@ -42,7 +44,7 @@ def messages(found, count, partitions=CLIENTS, chosen=CLIENTS):
         arrays = {
             f"core/{partition}/{name}": rng.normal(0, 0.7, array.shape).astype(array.dtype)
             for partition in chosen
-            for name, array in found.share().items()
+            for name, array in client.share().items()
         }
         sizes = rng.integers(1, 9, len(partitions))
         sent.append(arrays | {"shares": sizes / sizes.sum()})
@@ -58,20 +60,22 @@ def core(arrays: Arrays, partition: int) -> Arrays:
     }
 
 
-def relations(found) -> np.ndarray:
-    return np.array(found.local_state()["relations"].numpy(force=True))
+def relations(client) -> np.ndarray:
+    return np.array(client.local_state()["relations"].numpy(force=True))
 
 
 def combined(cores: list[Arrays], weights) -> Arrays:
     return {
-        name: sum(p * one[name].astype(np.float64) for p, one in zip(weights, cores, strict=True))
+        name: sum(p * core[name].astype(np.float64) for p, core in zip(weights, cores, strict=True))
         for name in cores[0]
     }
 
 
 def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays, np.ndarray]:
     """The client's own core and p - p_0 after a round."""
-    cores = [{name: np.array(array, np.float64) for name, array in one.items()} for one in cores]
+    cores = [
+        {name: np.array(array, np.float64) for name, array in arrays.items()} for arrays in cores
+    ]
     apart = np.array(apart, np.float64)
     for _ in range(EPOCHS):
         for x, labels in batches(task):
@@ -80,11 +84,12 @@ def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays,
                 lambda moved: softmax_loss(moved, x, labels), combined(cores, weights)
             )
             products = np.array(
-                [sum((slopes[name] * one[name]).sum() for name in slopes) for one in cores]
+                [sum((slopes[name] * arrays[name]).sum() for name in slopes) for arrays in cores]
             )
-            own = cores[place]
+            trained_core = cores[place]
+            rate_of_core = RATE * len(cores) * weights[place]
             cores[place] = {
-                name: own[name] - RATE * len(cores) * weights[place] * slopes[name] for name in own
+                name: trained_core[name] - rate_of_core * slopes[name] for name in trained_core
             }
             apart = apart - rate * (products + penalty * apart)
     return cores[place], apart
@@ -94,78 +99,80 @@ def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays,
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     """Of ten rounds the penalty counts in the first four, ever less."""
-    weight = (1 + math.cos(math.pi * (number - 1) / 4)) / 2 if number <= 4 else 0.0
-    found = client(dtype=dtype, apple__rate=0.05, apple__mu=4.0, apple__last=0.4)
-    found.round = number
+    if number <= 4:
+        weight = (1 + math.cos(math.pi * (number - 1) / 4)) / 2
+    else:
+        weight = 0.0
+    client = apple_client(dtype=dtype, apple__rate=0.05, apple__mu=4.0, apple__last=0.4)
+    client.round = number
     apart = np.zeros(3)
-    for arrays in messages(found, 2):
-        found.receive(arrays)
+    for arrays in messages(client, 2):
+        client.receive(arrays)
         cores = [core(arrays, partition) for partition in CLIENTS]
-        own, apart = algorithm(
-            cores, arrays["shares"], apart, found.local.task, 1, 0.05, 4.0 * weight
+        trained_core, apart = algorithm(
+            cores, arrays["shares"], apart, client.local.task, 1, 0.05, 4.0 * weight
         )
-        found.train()
+        client.train()
     tolerance = 1e-8 if dtype == torch.float64 else 200 * np.finfo(np.float32).eps
-    assert_near(found.share(), own, tolerance)
-    np.testing.assert_allclose(relations(found), apart, rtol=0, atol=tolerance)
-    cores[1] = own
+    assert_near(client.share(), trained_core, tolerance)
+    np.testing.assert_allclose(relations(client), apart, rtol=0, atol=tolerance)
+    cores[1] = trained_core
     expected = combined(cores, arrays["shares"] + apart)
-    assert_near(state(found.scored), expected, tolerance)
-    kept = {
+    assert_near(state(client.scored), expected, tolerance)
+    scored = {
         name.removeprefix("own/"): array.numpy(force=True)
-        for name, array in found.local_state().items()
+        for name, array in client.local_state().items()
         if name != "relations"
     }
-    assert_near(kept, expected, tolerance)
+    assert_near(scored, expected, tolerance)
 
 
 def test_before_training_the_model_is_what_came_by_the_relations_as_they_are():
-    found = client(apple__rate=0.05)
-    first, second = messages(found, 2)
-    found.receive(first)
-    assert_near(
-        state(found.scored), combined([core(first, p) for p in CLIENTS], first["shares"]), 1e-14
-    )
-    found.train()
-    found.receive(second)
-    weights = second["shares"] + relations(found)
-    assert_near(state(found.scored), combined([core(second, p) for p in CLIENTS], weights), 1e-14)
-    assert np.abs(relations(found)).max() > 1e-3
+    client = apple_client(apple__rate=0.05)
+    first, second = messages(client, 2)
+    client.receive(first)
+    expected = combined([core(first, p) for p in CLIENTS], first["shares"])
+    assert_near(state(client.scored), expected, 1e-14)
+    client.train()
+    client.receive(second)
+    weights = second["shares"] + relations(client)
+    assert_near(state(client.scored), combined([core(second, p) for p in CLIENTS], weights), 1e-14)
+    assert np.abs(relations(client)).max() > 1e-3
 
 
 def test_a_schedule_shortens_both_steps_and_moments_begin_at_rest():
-    found, other = (
-        client(momentum=0.9, apple__rate=rate, learning_rate=length)
+    client, scheduled = (
+        apple_client(momentum=0.9, apple__rate=rate, learning_rate=length)
         for rate, length in ((0.05, RATE), (0.1, 2 * RATE))
     )
-    other.local.optimizer.learning_rate = RATE
-    first, second = messages(found, 2)
-    for one in (found, other):
-        one.round = 1
-        one.receive(first)
-        one.train()
-    assert_near(found.share(), other.share(), 1e-15)
-    np.testing.assert_allclose(relations(found), relations(other), rtol=0, atol=1e-15)
-    fresh = client(momentum=0.9, apple__rate=0.05)
+    scheduled.local.optimizer.learning_rate = RATE
+    first, second = messages(client, 2)
+    for trainee in (client, scheduled):
+        trainee.round = 1
+        trainee.receive(first)
+        trainee.train()
+    assert_near(client.share(), scheduled.share(), 1e-15)
+    np.testing.assert_allclose(relations(client), relations(scheduled), rtol=0, atol=1e-15)
+    fresh = apple_client(momentum=0.9, apple__rate=0.05)
     fresh.round = 1
     with torch.no_grad():
-        fresh.local_state()["relations"].copy_(found.local_state()["relations"])
-    for one in (found, fresh):
-        one.receive(second)
-        one.train()
-    assert_near(found.share(), fresh.share(), 0)
+        fresh.local_state()["relations"].copy_(client.local_state()["relations"])
+    for trainee in (client, fresh):
+        trainee.receive(second)
+        trainee.train()
+    assert_near(client.share(), fresh.share(), 0)
 
 
 def test_alone_and_with_relations_that_rest_it_is_local_training():
-    found = client((OWN,), apple__rate=0.0)
+    client = apple_client((OWN,), apple__rate=0.0)
     local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
     start = state(local.local.model)
-    found.receive(
-        {f"core/{OWN}/{name}": array for name, array in start.items()} | {"shares": np.ones(1)}
-    )
-    found.train(), local.train()
-    assert_near(found.share(), state(local.scored), 0)
-    assert_near(state(found.scored), state(local.scored), 0)
+    own_core = {f"core/{OWN}/{name}": array for name, array in start.items()}
+    client.receive(own_core | {"shares": np.ones(1)})
+    client.train()
+    local.train()
+    assert_near(client.share(), state(local.scored), 0)
+    assert_near(state(client.scored), state(local.scored), 0)
 
 
 def test_with_relations_that_rest_a_run_is_fedavg(tmp_path):
@@ -180,32 +187,38 @@ def test_with_relations_that_rest_a_run_is_fedavg(tmp_path):
         "weight_decay": 0.0,
         "fine_tune_epochs": 0,
     }
-    found = run(tmp_path, "apple", method="apple", learning_rate=0.3, apple__rate=0.0, **settings)
+    apple = run(tmp_path, "apple", method="apple", learning_rate=0.3, apple__rate=0.0, **settings)
     fedavg = run(tmp_path, "fedavg", method="fedavg", learning_rate=0.3, **settings)
     for name, array in fedavg.model.items():
-        cores = [found.model[f"core/{partition}/{name}"] for partition in range(3)]
+        cores = [apple.model[f"core/{partition}/{name}"] for partition in range(3)]
         np.testing.assert_allclose(np.mean(cores, axis=0), array, rtol=0, atol=2e-6)
         assert np.ptp(cores, axis=0).max() > 1e-4
 
 
 def test_of_a_few_cores_the_last_that_came_of_each_take_part():
-    found = client(apple__cores=1, apple__rate=0.0)
-    start = {name: np.array(array) for name, array in found.share().items()}
-    (one,), (other,) = (messages(found, 1, chosen=chosen) for chosen in ((2, OWN), (OWN, 7)))
-    found.receive(one)
+    client = apple_client(apple__cores=1, apple__rate=0.0)
+    start = {name: np.array(array) for name, array in client.share().items()}
+    (first,), (second,) = (messages(client, 1, chosen=chosen) for chosen in ((2, OWN), (OWN, 7)))
+    client.receive(first)
+    expected = combined([core(first, 2), core(first, OWN), start], first["shares"])
     assert_near(
-        state(found.scored), combined([core(one, 2), core(one, OWN), start], one["shares"]), 1e-14
+        state(client.scored),
+        expected,
+        1e-14,
     )
-    found.receive(other)
-    cores = [core(one, 2), core(other, OWN), core(other, 7)]
-    assert_near(state(found.scored), combined(cores, other["shares"]), 1e-14)
-    found.train()
-    own, _ = algorithm(cores, other["shares"], np.zeros(3), found.local.task, 1, 0.0, 0.0)
-    assert_near(found.share(), own)
-    for name, array in own.items():
+    client.receive(second)
+    cores = [core(first, 2), core(second, OWN), core(second, 7)]
+    assert_near(state(client.scored), combined(cores, second["shares"]), 1e-14)
+    client.train()
+    trained_core, _ = algorithm(
+        cores, second["shares"], np.zeros(3), client.local.task, 1, 0.0, 0.0
+    )
+    assert_near(client.share(), trained_core)
+    for name, array in trained_core.items():
+        expected = np.stack([cores[0][name], array, cores[2][name]])
         np.testing.assert_allclose(
-            found.local_state()[f"last/{name}"].numpy(force=True),
-            np.stack([cores[0][name], array, cores[2][name]]),
+            client.local_state()[f"last/{name}"].numpy(force=True),
+            expected,
             rtol=0,
             atol=1e-8,
         )
@@ -213,16 +226,16 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
 
 def test_who_came_when_the_others_had_begun_is_refused():
     with refuses("new-client", "partition 4", "(2, 5, 7)", error=ConfigError):
-        client(own=4)
+        apple_client(partition=4)
 
 
 # --- The server
 # -------------------------------------------------------------------------------------------------------
 
 
-def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
+def server(cores=0, partitions=CLIENTS, dtype=np.float32, seed=0):
     arrays = {"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}
-    return AppleServer(arrays, Keys(cores=most), RunKeys(seed=seed), partitions)
+    return AppleServer(arrays, Keys(cores=cores), RunKeys(seed=seed), partitions)
 
 
 def update(value, examples=4):
@@ -232,55 +245,56 @@ def update(value, examples=4):
 
 
 def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples():
-    found = server()
-    start = found.expected_reply(2)
-    sent = found.sent_to(2)
-    assert sent.keys() == {"shares"} | {f"core/{p}/{name}" for p in CLIENTS for name in ("w", "b")}
+    aggregation = server()
+    start = aggregation.expected_reply(2)
+    sent = aggregation.sent_to(2)
+    cores = {f"core/{p}/{name}" for p in CLIENTS for name in ("w", "b")}
+    assert sent.keys() == {"shares"} | cores
     assert all(np.array_equal(sent[f"core/{p}/w"], start["w"]) for p in CLIENTS)
     np.testing.assert_array_equal(sent["shares"], np.full(3, 1 / 3))
-    found.aggregate({2: update(1.0, 4), 5: update(2.0, 0)})
-    sent = found.sent_to(7)
+    aggregation.aggregate({2: update(1.0, 4), 5: update(2.0, 0)})
+    sent = aggregation.sent_to(7)
     # that of 7 is not known: the mean of 4 and 0
     np.testing.assert_allclose(sent["shares"], np.array([4, 0, 2]) / 6)
     np.testing.assert_array_equal(sent["core/2/w"], np.full((2, 3), 1.0))
     np.testing.assert_array_equal(sent["core/5/w"], start["w"])  # it has learnt nothing
-    found.aggregate({7: update(3.0, 12)})
-    sent = found.sent_to(2)
+    aggregation.aggregate({7: update(3.0, 12)})
+    sent = aggregation.sent_to(2)
     np.testing.assert_array_equal(sent["shares"], np.array([4, 0, 12]) / 16)
     np.testing.assert_array_equal(sent["core/2/w"], np.full((2, 3), 1.0))
-    assert sent is found.sent_to(5)  # encoded once
-    again = server()
-    again.load(found.state())
-    assert_near(again.sent_to(5), sent, 0)
-    assert again.state().keys() == found.state().keys()
+    assert sent is aggregation.sent_to(5)  # encoded once
+    resumed = server()
+    resumed.load(aggregation.state())
+    assert_near(resumed.sent_to(5), sent, 0)
+    assert resumed.state().keys() == aggregation.state().keys()
 
 
-def others(found, partition):
-    return {
-        int(name.split("/")[1]) for name in found.sent_to(partition) if name.startswith("core/")
-    } - {partition}
+def other_partitions(aggregation, partition):
+    cores = [name for name in aggregation.sent_to(partition) if name.startswith("core/")]
+    return {int(name.split("/")[1]) for name in cores} - {partition}
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(most):
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(cores):
     partitions = (0, 1, 2, 3, 4, 5, 6)
-    found, asked = server(most, partitions), []
+    aggregation = server(cores, partitions)
+    neighbours = []
     for _ in range(12):
-        asked.append(others(found, 3))
-        assert 1 <= len(asked[-1]) <= most
-        assert "core/3/w" in found.sent_to(3)
-        assert others(found, 3) == asked[-1]
-        found.aggregate({5: update(0.5)})  # a round without it
-        assert others(found, 3) == asked[-1]
-        again = server(most, partitions)
-        again.load(found.state())
-        assert others(again, 3) == asked[-1]
-        found.aggregate({3: update(1.0)})
-    for first in range(0, 12, 6 // most):
-        turns = asked[first : first + 6 // most]
-        assert len(turns) < 6 // most or set().union(*turns) == set(partitions) - {3}
+        neighbours.append(other_partitions(aggregation, 3))
+        assert 1 <= len(neighbours[-1]) <= cores
+        assert "core/3/w" in aggregation.sent_to(3)
+        assert other_partitions(aggregation, 3) == neighbours[-1]
+        aggregation.aggregate({5: update(0.5)})  # a round without it
+        assert other_partitions(aggregation, 3) == neighbours[-1]
+        resumed = server(cores, partitions)
+        resumed.load(aggregation.state())
+        assert other_partitions(resumed, 3) == neighbours[-1]
+        aggregation.aggregate({3: update(1.0)})
+    for first in range(0, 12, 6 // cores):
+        turns = neighbours[first : first + 6 // cores]
+        assert len(turns) < 6 // cores or set().union(*turns) == set(partitions) - {3}
     orders = {
-        seed: [others(server(most, partitions, seed=seed), p) for p in partitions]
+        seed: [other_partitions(server(cores, partitions, seed=seed), p) for p in partitions]
         for seed in (0, 0, 1, 2)
     }
     assert orders[0] != orders[1] or orders[0] != orders[2]
@@ -291,12 +305,12 @@ def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(most):
 
 
 def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
-    for method, told in (("apple", [0, 1, 2]), ("ditto", [])):
+    for method, partitions in (("apple", [0, 1, 2]), ("ditto", [])):
         recorder = Recorder()
         run(tmp_path, method, intercept=recorder, **SMALL | {"method": method, "num_rounds": 1})
-        assert {tuple(asked["facts"]["partitions"]) for asked in recorder.requests("train")} == {
-            tuple(told)
-        }
+        assert {
+            tuple(request["facts"]["partitions"]) for request in recorder.requests("train")
+        } == {tuple(partitions)}
         assert all("relations" not in array_names(reply) for reply in recorder.replies())
 
 
@@ -320,8 +334,8 @@ def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
 )
 @pytest.mark.parametrize("cores", [0, 1])
 def test_messages_that_do_not_fit_are_refused(change, reason, cores):
-    found = client(apple__cores=cores)
-    (arrays,) = messages(found, 1)
+    client = apple_client(apple__cores=cores)
+    (arrays,) = messages(client, 1)
     arrays = {name: array for name, array in (arrays | change).items() if array is not None}
     with pytest.raises(MessageError, match=reason):
-        found.receive(arrays)
+        client.receive(arrays)

@@ -7,12 +7,13 @@ from app_runs import QUICK, run
 from tiers import only
 from tiny_learning import assert_near, descend, learner, state
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 
 
 def trained(method: str = "ditto", rounds: int = 2, dtype: torch.dtype = torch.float64, **settings):
     """A learner after rounds in which the server sends what it likes, and what that was."""
-    found = learner(
+    client = learner(
         method, dtype=dtype, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings
     )
     rng = np.random.default_rng(7)
@@ -20,39 +21,36 @@ def trained(method: str = "ditto", rounds: int = 2, dtype: torch.dtype = torch.f
     for _ in range(rounds):
         arrays = {
             name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-            for name, array in found.share().items()
+            for name, array in client.share().items()
         }
-        found.receive(arrays)
-        found.train()
+        client.receive(arrays)
+        client.train()
         sent.append(arrays)
-    return found, sent
+    return client, sent
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 2.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_both_models_are_those_of_the_algorithm(mu, dtype):
-    own = state(learner("ditto", dtype=dtype).scored)
-    found, sent = trained(dtype=dtype, ditto__mu=mu, ditto__epochs=3)
+    personal = state(learner("ditto", dtype=dtype).scored)
+    client, sent = trained(dtype=dtype, ditto__mu=mu, ditto__epochs=3)
     for received in sent:
-        own = descend(
-            own,
-            found.local.task,
+        personal = descend(
+            personal,
+            client.local.task,
             RATE,
             3,
             lambda v: {name: mu * (v[name] - received[name]) for name in v},
         )
-    shared = descend(sent[-1], found.local.task, RATE, EPOCHS)
+    shared = descend(sent[-1], client.local.task, RATE, EPOCHS)
     tolerance = 1e-8 if dtype == torch.float64 else 50 * np.finfo(np.float32).eps
-    assert_near(state(found.scored), own, tolerance)
-    assert_near(found.share(), shared, tolerance)
-    assert_near(
-        {
-            name.removeprefix("own/"): tensor.numpy(force=True)
-            for name, tensor in found.local_state().items()
-        },
-        own,
-        tolerance,
-    )
+    assert_near(state(client.scored), personal, tolerance)
+    assert_near(client.share(), shared, tolerance)
+    stored = {
+        name.removeprefix("own/"): tensor.numpy(force=True)
+        for name, tensor in client.local_state().items()
+    }
+    assert_near(stored, personal, tolerance)
 
 
 def test_what_is_shared_is_fedavgs_whatever_the_own_models_do():
@@ -93,14 +91,14 @@ def test_a_run_of_ditto_shares_what_a_run_of_fedavg_does(dataset, tmp_path):
 @pytest.mark.parametrize("method", only(["ditto", "fedrod"], "ditto".__eq__))
 def test_the_second_optimiser_keeps_its_moments_if_asked_to(method, tmp_path):
     settings = QUICK["images"] | {"method": method, "num_rounds": 3}
-    kept = run(tmp_path, "kept", optimizer_state="kept", **settings)
+    stored = run(tmp_path, "kept", optimizer_state="kept", **settings)
     fresh = run(tmp_path, "fresh", optimizer_state="fresh", **settings)
-    assert kept.rounds[0]["loss"] == fresh.rounds[0]["loss"]
-    assert kept.summary["personal_accuracy_mean"] != fresh.summary["personal_accuracy_mean"]
+    assert stored.rounds[0]["loss"] == fresh.rounds[0]["loss"]
+    assert stored.summary["personal_accuracy_mean"] != fresh.summary["personal_accuracy_mean"]
     run(tmp_path, "half", optimizer_state="kept", **settings | {"num_rounds": 2})
     half = run(tmp_path, "half", optimizer_state="kept", resume=True, **settings)
-    assert half.rounds[-1]["loss"] == kept.rounds[-1]["loss"]
-    assert half.summary["personal_accuracy_mean"] == kept.summary["personal_accuracy_mean"]
+    assert half.rounds[-1]["loss"] == stored.rounds[-1]["loss"]
+    assert half.summary["personal_accuracy_mean"] == stored.summary["personal_accuracy_mean"]
 
 
 def test_a_strong_pull_leaves_the_own_model_where_the_shared_one_was():

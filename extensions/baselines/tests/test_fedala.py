@@ -14,28 +14,30 @@ from tiny_learning import (
     state,
 )
 
-RATE, EPOCHS, ETA = 0.3, 2, 2.0
+RATE = 0.3
+EPOCHS = 2
+ETA = 2.0
 HEAD = ("head.weight", "head.bias")
 BATCHES = 2
 """Of four: half of a pass."""
 
 
-def mixed(kept, received, weights, names):
+def mixed(own_model, received, weights, names):
     start = dict(received)
     for name in names:
-        start[name] = kept[name] + (received[name] - kept[name]) * weights[name]
+        start[name] = own_model[name] + (received[name] - own_model[name]) * weights[name]
     return start
 
 
-def learn(kept, received, weights, names, task, passes):
+def learn(own_model, received, weights, names, task, passes):
     """The weights after passes over the first batches."""
     for _ in range(passes):
         for x, labels in batches(task)[:BATCHES]:
-            start = mixed(kept, received, weights, names)
+            start = mixed(own_model, received, weights, names)
             slopes = gradient(lambda a: softmax_loss(a, x, labels), start)
             weights = {
                 name: np.clip(
-                    weights[name] - ETA * slopes[name] * (received[name] - kept[name]), 0, 1
+                    weights[name] - ETA * slopes[name] * (received[name] - own_model[name]), 0, 1
                 )
                 for name in names
             }
@@ -55,18 +57,19 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
         fedala__sample=0.5,
         fedala__spread=1e3,
     )
-    task, rng = client.local.task, np.random.default_rng(7)
-    kept = state(client.scored)
-    weights = {name: np.ones_like(kept[name]) for name in names}
+    task = client.local.task
+    rng = np.random.default_rng(7)
+    own_model = state(client.scored)
+    weights = {name: np.ones_like(own_model[name]) for name in names}
     for passes in (0, 11, 1):
-        received = {name: rng.normal(0, 0.7, array.shape) for name, array in kept.items()}
-        weights = learn(kept, received, weights, names, task, passes)
-        start = mixed(kept, received, weights, names)
-        kept = descend(start if passes else received, task, RATE, EPOCHS)
+        received = {name: rng.normal(0, 0.7, array.shape) for name, array in own_model.items()}
+        weights = learn(own_model, received, weights, names, task, passes)
+        start = mixed(own_model, received, weights, names)
+        own_model = descend(start if passes else received, task, RATE, EPOCHS)
         client.receive(received)
         client.train()
-        assert_near(client.share(), kept, 1e-6)
-        assert_near(state(client.scored), kept, 1e-6)
+        assert_near(client.share(), own_model, 1e-6)
+        assert_near(state(client.scored), own_model, 1e-6)
     assert 0 < min(weight.min() for weight in weights.values()) + 1 < 2  # not all are 1
 
 
@@ -103,5 +106,6 @@ def test_a_client_that_is_sent_its_own_last_layers_trains_as_in_fedavg():
     client, plain = (
         learner(method, learning_rate=RATE, local_epochs=EPOCHS) for method in ("fedala", "fedavg")
     )
-    client.train(), plain.train()
+    client.train()
+    plain.train()
     assert_near(client.share(), plain.share(), 0)

@@ -16,7 +16,8 @@ from tiny_learning import (
 from curvfed.extensions.baselines.methods.feddbe import MEAN, OFFSET, FedDbeServer
 from curvfed.strategies.base.statistics import Statistics
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 
 
 def algorithm(arrays, offset, common, task, kappa, momentum):
@@ -51,7 +52,8 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
         feddbe__kappa=kappa,
         feddbe__momentum=momentum,
     )
-    common, offset = np.array([0.4, -0.3]), np.zeros(2)
+    common = np.array([0.4, -0.3])
+    offset = np.zeros(2)
     rng = np.random.default_rng(5)
     for _ in range(2):
         sent = {name: rng.normal(0, 0.7, array.shape) for name, array in client.share().items()}
@@ -65,8 +67,8 @@ def test_rounds_of_a_client_are_those_of_the_loss(kappa, momentum):
     x = client.local.task.x
     z = features(arrays, x.numpy())
     expected = (z + offset) @ arrays["head.weight"].T + arrays["head.bias"]
-    kept = {OFFSET: offset}
-    for model in (client.scored, client.restored(client.local.model, kept)):
+    stored = {OFFSET: offset}
+    for model in (client.scored, client.restored(client.local.model, stored)):
         np.testing.assert_allclose(model(x).numpy(force=True), expected, rtol=0, atol=1e-6)
 
 
@@ -92,9 +94,9 @@ def test_the_server_keeps_the_mean_of_the_first_round():
 
     server.aggregate({0: reply(1.0, 3), 1: reply(5.0, 1)})
     assert server.sent_to(0)[MEAN].tolist() == [2, 2]
-    again = FedDbeServer(start)
-    again.load(server.state())
-    for continued in (server, again):
+    resumed = FedDbeServer(start)
+    resumed.load(server.state())
+    for continued in (server, resumed):
         continued.aggregate({0: reply(7.0, 1)})
         assert continued.sent_to(1)[MEAN].tolist() == [2, 2]
     assert MEAN not in server.global_model()

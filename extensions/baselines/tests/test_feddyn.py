@@ -11,7 +11,9 @@ from curvfed.extensions.baselines.methods.feddyn import FedDynServer
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.codec import decode_arrays
 
-RATE, EPOCHS, CLIENTS = 0.3, 2, 3
+RATE = 0.3
+EPOCHS = 2
+CLIENTS = 3
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -19,10 +21,10 @@ def new(method="feddyn", **settings):
     return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
 
 
-def kept(found):
+def drift_of(client):
     return {
         name.removeprefix("drift/"): np.array(tensor.numpy(force=True))
-        for name, tensor in found.local_state().items()
+        for name, tensor in client.local_state().items()
     }
 
 
@@ -31,37 +33,40 @@ def change(after, before):
 
 
 def mean(models):
-    return {name: np.mean([one[name] for one in models], axis=0) for name in models[0]}
+    return {name: np.mean([arrays[name] for arrays in models], axis=0) for name in models[0]}
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounds_of_a_client_are_those_of_the_authors(alpha, dtype):
-    found, rng = new(dtype=dtype, feddyn__alpha=alpha), np.random.default_rng(7)
-    drift = {name: np.zeros(array.shape) for name, array in found.share().items()}
+    client = new(dtype=dtype, feddyn__alpha=alpha)
+    rng = np.random.default_rng(7)
+    drift = {name: np.zeros(array.shape) for name, array in client.share().items()}
     tolerance = 1e-8 if dtype == torch.float64 else 100 * EPS
     for _ in range(3):
         sent = {
             name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-            for name, array in found.share().items()
+            for name, array in client.share().items()
         }
-        found.receive(sent)
-        found.train()
+        client.receive(sent)
+        client.train()
         pull = lambda a: {name: alpha * (drift[name] + a[name] - sent[name]) for name in a}  # noqa: E731
-        model = descend(sent, found.local.task, RATE, EPOCHS, pull)
+        model = descend(sent, client.local.task, RATE, EPOCHS, pull)
         drift = {name: drift[name] + model[name] - sent[name] for name in drift}
-        assert_near(found.share(), model, tolerance)
-        assert_near(kept(found), drift, tolerance)
+        assert_near(client.share(), model, tolerance)
+        assert_near(drift_of(client), drift, tolerance)
 
 
 def test_a_round_without_training_moves_no_drift():
-    found = new()
-    found.receive({name: array + 1 for name, array in copied(found).items()})
-    found.train()
-    before = kept(found)
+    client = new()
+    arrays = {name: array + 1 for name, array in copied(client).items()}
+    client.receive(arrays)
+    client.train()
+    before = drift_of(client)
     assert all(array.any() for array in before.values())
-    found.receive({name: array - 1 for name, array in copied(found).items()})
-    assert_near(kept(found), before, 0)
+    arrays = {name: array - 1 for name, array in copied(client).items()}
+    client.receive(arrays)
+    assert_near(drift_of(client), before, 0)
 
 
 def cohort(number):
@@ -71,24 +76,25 @@ def cohort(number):
 
 def federation(rounds, method="feddyn", **settings):
     """The starts of the rounds of learners of different data under this server."""
-    found = [new(method, seed=k, **settings) for k in range(CLIENTS)]
-    server = FedDynServer(copied(found[0]), clients=range(CLIENTS))
+    learners = [new(method, seed=k, **settings) for k in range(CLIENTS)]
+    server = FedDynServer(copied(learners[0]), clients=range(CLIENTS))
     starts = [server.sent_to(0)]
     for number in range(rounds):
         replies = {}
         for k in cohort(number):
-            found[k].receive(server.sent_to(k))
-            found[k].train()
-            replies[k] = Statistics(copied(found[k]), 1)
+            learners[k].receive(server.sent_to(k))
+            learners[k].train()
+            replies[k] = Statistics(copied(learners[k]), 1)
         server.aggregate(replies)
         starts.append(server.sent_to(0))
-    return starts, found
+    return starts, learners
 
 
 def test_both_halves_together_are_algorithm_1_of_the_paper():
     """With the gradients ∇L_k that clients keep there, and the h of the server."""
-    alpha, rounds = 0.2, 6
-    starts, found = federation(rounds, feddyn__alpha=alpha)
+    alpha = 0.2
+    rounds = 6
+    starts, learners = federation(rounds, feddyn__alpha=alpha)
     theta = starts[0]
     gradients = [
         {name: np.zeros(array.shape) for name, array in theta.items()} for _ in range(CLIENTS)
@@ -97,12 +103,13 @@ def test_both_halves_together_are_algorithm_1_of_the_paper():
     for number in range(rounds):
         models = []
         for k in cohort(number):
-            kept_gradient, start = gradients[k], theta
+            kept_gradient = gradients[k]
+            start = theta
             pull = lambda a: {n: alpha * (a[n] - start[n]) - kept_gradient[n] for n in a}  # noqa: E731
-            models.append(descend(theta, found[k].local.task, RATE, EPOCHS, pull))
+            models.append(descend(theta, learners[k].local.task, RATE, EPOCHS, pull))
             moved = change(models[-1], theta)
             gradients[k] = {name: gradients[k][name] - alpha * moved[name] for name in theta}
-        total = {name: sum(change(one, theta)[name] for one in models) for name in theta}
+        total = {name: sum(change(model, theta)[name] for model in models) for name in theta}
         h = {name: h[name] - alpha * total[name] / CLIENTS for name in theta}
         theta = {name: array - h[name] / alpha for name, array in mean(models).items()}
         assert_near(starts[number + 1], theta, 1e-6)
@@ -111,14 +118,15 @@ def test_both_halves_together_are_algorithm_1_of_the_paper():
 def test_without_alpha_it_is_fedavgs_training_and_a_server_that_goes_by_all_past_updates():
     rounds = 5
     starts, _ = federation(rounds, feddyn__alpha=0.0)
-    found = [new("fedavg", seed=k) for k in range(CLIENTS)]
-    theta, past = starts[0], {name: np.zeros(array.shape) for name, array in starts[0].items()}
+    learners = [new("fedavg", seed=k) for k in range(CLIENTS)]
+    theta = starts[0]
+    past = {name: np.zeros(array.shape) for name, array in starts[0].items()}
     for number in range(rounds):
         models = []
         for k in cohort(number):
-            found[k].receive(theta)
-            found[k].train()
-            models.append(copied(found[k]))
+            learners[k].receive(theta)
+            learners[k].train()
+            models.append(copied(learners[k]))
         step = change(mean(models), theta)
         past = {name: past[name] + len(models) / CLIENTS * step[name] for name in theta}
         theta = {name: theta[name] + step[name] + past[name] for name in theta}
@@ -126,13 +134,14 @@ def test_without_alpha_it_is_fedavgs_training_and_a_server_that_goes_by_all_past
 
 
 def test_without_alpha_a_client_trains_as_fedavgs_to_the_bit():
-    one, other = new(feddyn__alpha=0.0), new("fedavg")
+    feddyn = new(feddyn__alpha=0.0)
+    fedavg = new("fedavg")
     for _ in range(2):
-        sent = {name: array + 0.5 for name, array in copied(other).items()}
-        for found in (one, other):
-            found.receive(sent)
-        assert one.train() == other.train()
-        assert_near(one.share(), other.share(), 0)
+        sent = {name: array + 0.5 for name, array in copied(fedavg).items()}
+        for client in (feddyn, fedavg):
+            client.receive(sent)
+        assert feddyn.train() == fedavg.train()
+        assert_near(feddyn.share(), fedavg.share(), 0)
 
 
 # --- The server
@@ -147,21 +156,22 @@ def arrays_of(rng, dtype=np.float64):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("examples", [(1, 1, 1), (7, 1, 2), (5, 0, 3), (0, 2, 0)])
 def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
-    rng, clients = np.random.default_rng(5), 6
+    rng = np.random.default_rng(5)
+    clients = 6
     theta = arrays_of(rng, dtype)
     server = FedDynServer(theta, clients=range(clients))
     drift = {name: np.zeros(array.shape) for name, array in theta.items()}
-    shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
+    shares = np.array(examples) / sum(examples)
+    taking = np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype) for _ in examples]
-        server.aggregate(
-            {
-                2 * k: Statistics(one, n)
-                for k, (n, one) in enumerate(zip(examples, came, strict=True))
-            }
-        )
+        replies = {
+            2 * k: Statistics(arrays, n)
+            for k, (n, arrays) in enumerate(zip(examples, came, strict=True))
+        }
+        server.aggregate(replies)
         average = {
-            n: sum(p * one[n].astype(np.float64) for p, one in zip(shares, came, strict=True))
+            n: sum(p * arrays[n].astype(np.float64) for p, arrays in zip(shares, came, strict=True))
             for n in theta
         }
         for name in ("body.weight", "head.bias"):
@@ -186,43 +196,46 @@ SMALL = {
 
 def sent_and_come(recorder):
     """By round: what all clients were sent, and what came back."""
-    found = {}
-    for asked, reply in recorder.pairs:
-        if asked["header"]["phase"] == "train":
-            both = found.setdefault(asked["header"]["round"], (decode_arrays(asked["arrays"]), []))
+    by_round = {}
+    for request, reply in recorder.pairs:
+        if request["header"]["phase"] == "train":
+            both = by_round.setdefault(
+                request["header"]["round"], (decode_arrays(request["arrays"]), [])
+            )
             both[1].append(decode_arrays(reply["arrays"]))
-    return [found[number] for number in sorted(found)]
+    return [by_round[number] for number in sorted(by_round)]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 def test_a_run_goes_by_the_unweighted_mean_and_all_drift(alpha, tmp_path):
     recorder = Recorder()
     settings = SMALL | {"num_rounds": 4, "clients": 4, "fraction_train": 0.5}
-    found = run(tmp_path, method="feddyn", feddyn__alpha=alpha, intercept=recorder, **settings)
+    result = run(tmp_path, method="feddyn", feddyn__alpha=alpha, intercept=recorder, **settings)
     rounds = sent_and_come(recorder)
     past = {
         name: np.zeros(array.shape)
-        for name, array in found.model.items()
+        for name, array in result.model.items()
         if not name.startswith("drift/")
     }
-    starts = [start for start, _ in rounds[1:]] + [{name: found.model[name] for name in past}]
+    starts = [start for start, _ in rounds[1:]] + [{name: result.model[name] for name in past}]
     for (start, came), after in zip(rounds, starts, strict=True):
-        step = change(
-            mean([{name: array.astype(np.float64) for name, array in one.items()} for one in came]),
-            start,
-        )
+        models = [
+            {name: array.astype(np.float64) for name, array in arrays.items()} for arrays in came
+        ]
+        step = change(mean(models), start)
         past = {name: past[name] + 2 / 4 * step[name] for name in past}
-        assert_near(after, {name: start[name] + step[name] + past[name] for name in past}, 20 * EPS)
+        expected = {name: start[name] + step[name] + past[name] for name in past}
+        assert_near(after, expected, 20 * EPS)
 
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
-    whole, resumed = (
+    undisturbed, resumed = (
         FedDynServer(arrays_of(np.random.default_rng(0)), clients=range(3)) for _ in range(2)
     )
     replies = [{k: Statistics(arrays_of(rng), k + 1) for k in range(2)} for _ in range(2)]
-    whole.aggregate(replies[0])
-    resumed.load(whole.state())
-    for server in (whole, resumed):
+    undisturbed.aggregate(replies[0])
+    resumed.load(undisturbed.state())
+    for server in (undisturbed, resumed):
         server.aggregate(replies[1])
-    assert_near(whole.state(), resumed.state(), 0)
+    assert_near(undisturbed.state(), resumed.state(), 0)

@@ -14,7 +14,8 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.heads import HeadSpec, make_head
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 FACTS = Facts("images", 64, tuple("abcde"), shape="1x8x8")
 
 
@@ -67,12 +68,12 @@ def test_fine_tuning_after_a_round_changes_prototypes_and_projection_alone():
     assert changed == {"head.weight", "body.1.weight", "body.1.bias"}
 
 
-@pytest.mark.parametrize("learned", [True, False])
-def test_the_temperature_is_a_parameter_where_it_is_learned(learned):
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_the_temperature_is_a_parameter_where_it_is_learned(is_learned):
     config = parse(
-        {"method": "fedetf", "dataset": "digits", "fedetf.learn-temperature": learned}
+        {"method": "fedetf", "dataset": "digits", "fedetf.learn-temperature": is_learned}
         | {"fedetf.temperature": 7.0}
     )
     head = model_spec(config, FACTS).build(seed=0).head
     assert torch.as_tensor(head.scale).item() == 7.0
-    assert ("scale" in dict(head.named_parameters())) == learned
+    assert ("scale" in dict(head.named_parameters())) == is_learned

@@ -21,7 +21,8 @@ from curvfed.extensions.baselines.methods.fedhpro import COUNTS, PROTOTYPES, SUM
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Leaving, Statistics
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 
 
 def waves(*shape, step=1.0):
@@ -32,8 +33,11 @@ def waves(*shape, step=1.0):
 def test_the_terms_have_the_values_of_the_authors_functions():
     """`match_loss` with `dis_metric="cos"`, `calculate_infonce_batch` times the batch size, and the
     smooth L1 loss of `local_train`."""
-    prototypes, weight, bias = waves(3, 2, 4), waves(3, 4, step=2.0), waves(3, step=3.0)
-    z, labels = waves(5, 4, step=0.7), torch.tensor([0, 2, 1, 1, 2])
+    prototypes = waves(3, 2, 4)
+    weight = waves(3, 4, step=2.0)
+    bias = waves(3, step=3.0)
+    z = waves(5, 4, step=0.7)
+    labels = torch.tensor([0, 2, 1, 1, 2])
     apart = fedhpro.mismatch(prototypes, weight, bias, waves(3, 4, step=1.3))
     assert apart.tolist() == pytest.approx([0.97498721, 0.77437595, 1.37312298], abs=1e-6)
     for margin, expected in ((0.0, 0.95256254), (0.8, 1.16850898)):
@@ -64,7 +68,8 @@ def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_re
     arrays = state(client.local.model)
     client.receive(arrays | {PROTOTYPES: prototypes})
     assert not client.share()[SUMS].any()
-    x, labels = client.local.task.x.numpy(), client.local.task.train_labels.numpy()
+    x = client.local.task.x.numpy()
+    labels = client.local.task.train_labels.numpy()
     z = features(arrays, x)
     sums = np.zeros((3, 2))
     for row, label in zip(z, labels):
@@ -77,7 +82,8 @@ def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_re
     means = np.stack([z[labels == label].mean(axis=0) for label in range(3)])
     products = means @ means.T
     margin = max((products.sum() - products.trace()) / 4, 0)
-    centres, directions = unit(prototypes).mean(axis=1), unit(prototypes.mean(axis=1))
+    centres = unit(prototypes).mean(axis=1)
+    directions = unit(prototypes.mean(axis=1))
     received = arrays
     for _ in range(EPOCHS):
         for x, labels in batches(client.local.task):
@@ -119,7 +125,8 @@ def test_prototypes_of_known_classes_come_to_match_and_others_stay():
     sums[:2] = np.random.default_rng(1).normal(size=(2, 4)) @ np.eye(4)
     # gradients that some features have: combinations of the differences of rows
     rows = before["head.weight"]
-    sums[0], sums[1] = rows[1] - rows[0], rows[2] - rows[1]
+    sums[0] = rows[1] - rows[0]
+    sums[1] = rows[2] - rows[1]
     model = {name: before[name] for name in ("head.weight", "head.bias")}
     reply = Statistics(model | {SUMS: sums, COUNTS: np.array([0.5, 0.5, 0], np.float32)}, 4)
     server.aggregate({0: reply})
@@ -132,8 +139,8 @@ def test_prototypes_of_known_classes_come_to_match_and_others_stay():
         for sent in (before, after)
     ]
     assert apart[1].sum() < 0.3 * apart[0].sum()
-    again = server_of(9)
-    again.load(server.state())
-    for each in (server, again):
-        each.aggregate({0: reply})
-    assert server.sent_to(0)[PROTOTYPES].tobytes() == again.sent_to(0)[PROTOTYPES].tobytes()
+    resumed = server_of(9)
+    resumed.load(server.state())
+    for continued in (server, resumed):
+        continued.aggregate({0: reply})
+    assert server.sent_to(0)[PROTOTYPES].tobytes() == resumed.sent_to(0)[PROTOTYPES].tobytes()

@@ -21,7 +21,8 @@ from curvfed.extensions.baselines.methods.fedmtl import (
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 SMALL = {
     "dataset": "digits",
     "images__train_subset": 200,
@@ -66,9 +67,10 @@ def ridged(gram):
 
 
 def server(relations, heard, clients=4, dtype=np.float64):
-    found = FedMtlServer(model(0, dtype), Keys(relations=relations), clients=range(clients))
-    found.aggregate({partition: Statistics(model(partition, dtype), 3) for partition in heard})
-    return found
+    aggregation = FedMtlServer(model(0, dtype), Keys(relations=relations), clients=range(clients))
+    replies = {partition: Statistics(model(partition, dtype), 3) for partition in heard}
+    aggregation.aggregate(replies)
+    return aggregation
 
 
 @pytest.mark.parametrize("relations", ["mean", "learned"])
@@ -77,7 +79,7 @@ def server(relations, heard, clients=4, dtype=np.float64):
 def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
     """Of tr(W Ω Wᵀ)/2, by differences, which are exact but for rounding; two columns may be the
     start."""
-    found = server(relations, heard, dtype=dtype)
+    aggregation = server(relations, heard, dtype=dtype)
     columns = [vector(model(partition, dtype)) for partition in heard]
     columns += [vector(model(0, dtype))] * (4 - len(heard))
     matrix = np.stack(columns, axis=1)
@@ -96,26 +98,28 @@ def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
             slopes[row] = (coupling(matrix + step) - coupling(matrix - step)) / 2
         # Of two equal columns the matrix is singular, and an error of eps in it is one of its root
         # in the root.
-        relative = (
-            2000 * np.finfo(dtype).eps
-            if len(heard) == 4 or relations == "mean"
-            else 10 * np.finfo(dtype).eps ** 0.5
-        )
+        if len(heard) == 4 or relations == "mean":
+            relative = 2000 * np.finfo(dtype).eps
+        else:
+            relative = 10 * np.finfo(dtype).eps ** 0.5
         tolerance = relative * np.abs(omega).max()
         np.testing.assert_allclose(
-            coupled(found.sent_to(partition)), slopes, rtol=0, atol=tolerance
+            coupled(aggregation.sent_to(partition)), slopes, rtol=0, atol=tolerance
         )
         for name, array in model(partition if place < len(heard) else 0, dtype).items():
-            np.testing.assert_array_equal(found.sent_to(partition)[name], array)
-            assert found.sent_to(partition)[name].dtype == dtype
+            np.testing.assert_array_equal(aggregation.sent_to(partition)[name], array)
+            assert aggregation.sent_to(partition)[name].dtype == dtype
 
 
 def test_the_mean_relations_draw_to_the_mean():
-    found = server("mean", (1, 3, 6, 8))
+    aggregation = server("mean", (1, 3, 6, 8))
     mean = np.mean([vector(model(partition)) for partition in (1, 3, 6, 8)], axis=0)
     for partition in (1, 3, 6, 8):
         np.testing.assert_allclose(
-            coupled(found.sent_to(partition)), vector(model(partition)) - mean, rtol=0, atol=1e-14
+            coupled(aggregation.sent_to(partition)),
+            vector(model(partition)) - mean,
+            rtol=0,
+            atol=1e-14,
         )
 
 
@@ -125,34 +129,37 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
     matrix = rng.normal(size=(9, 4))
     gram = matrix.T @ matrix
     np.testing.assert_allclose(learned_relations(gram), ridged(gram), rtol=1e-9)
-    assert np.linalg.eigvalsh(learned_relations(np.ones((4, 4)))).max() < 4 * (1 + 1 / RIDGE) * (
-        1 + 1e-12
-    )
+    of_equal_models = learned_relations(np.ones((4, 4)))
+    bound = 4 * (1 + 1 / RIDGE)
+    assert np.linalg.eigvalsh(of_equal_models).max() < bound * (1 + 1e-12)
     monkeypatch.setattr("curvfed.extensions.baselines.methods.fedmtl.RIDGE", 0.0)
     best = learned_relations(gram)
     assert np.trace(np.linalg.inv(best)) == pytest.approx(1)
     for _ in range(50):
-        root = np.linalg.inv(best) + 0.02 * rng.normal(size=(4, 4)) @ np.diag(
-            [1, 0, 0, 0]
-        ) @ rng.normal(size=(4, 4))
-        other = root @ root.T
-        other = np.linalg.inv(other / np.trace(other))
-        assert np.trace(matrix @ other @ matrix.T) > np.trace(matrix @ best @ matrix.T) * (
-            1 - 1e-12
-        )
+        left_factor = 0.02 * rng.normal(size=(4, 4))
+        change = left_factor @ np.diag([1, 0, 0, 0]) @ rng.normal(size=(4, 4))
+        root = np.linalg.inv(best) + change
+        rival = root @ root.T
+        rival = np.linalg.inv(rival / np.trace(rival))
+        smallest = np.trace(matrix @ best @ matrix.T)
+        assert np.trace(matrix @ rival @ matrix.T) > smallest * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("relations", ["mean", "learned"])
 def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
-    found = server(relations, (1, 3), clients=3)
-    found.aggregate({8: Statistics(model(8), 0)})
+    aggregation = server(relations, (1, 3), clients=3)
+    aggregation.aggregate({8: Statistics(model(8), 0)})
     without = server(relations, (1, 3), clients=2)
     for partition in (1, 3):
-        assert_near(found.sent_to(partition), without.sent_to(partition), 0)
+        assert_near(aggregation.sent_to(partition), without.sent_to(partition), 0)
+    expected = (vector(model(1)) + vector(model(3))) / 2
     np.testing.assert_allclose(
-        vector(found.sent_to(8)), (vector(model(1)) + vector(model(3))) / 2, rtol=0, atol=1e-15
+        vector(aggregation.sent_to(8)),
+        expected,
+        rtol=0,
+        atol=1e-15,
     )
-    assert not coupled(found.sent_to(8)).any()
+    assert not coupled(aggregation.sent_to(8)).any()
     nobody = server(relations, (), clients=1)
     nobody.aggregate({0: Statistics(model(3), 0)})
     assert_near({name: nobody.sent_to(0)[name] for name in model(0)}, model(0), 0)
@@ -162,12 +169,12 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
 # -------------------------------------------------------------------------------------------------------
 
 
-def sent_to(found, weight=0.75, seed=7):
+def sent_to(client, weight=0.75, seed=7):
     """What a server sends that sends what it likes."""
     rng = np.random.default_rng(seed)
     draw = {
         name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-        for name, array in found.share().items()
+        for name, array in client.share().items()
     }
     pulls = {
         f"pull/{name}": rng.normal(0, 0.7, array.shape).astype(array.dtype)
@@ -178,7 +185,7 @@ def sent_to(found, weight=0.75, seed=7):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_steps_are_along_the_gradient_of_the_objective(dtype):
-    found = learner(
+    client = learner(
         "fedmtl",
         dtype=dtype,
         learning_rate=RATE,
@@ -187,14 +194,14 @@ def test_steps_are_along_the_gradient_of_the_objective(dtype):
         fedmtl__ridge=0.3,
     )
     for seed in (7, 8):
-        arrays = sent_to(found, seed=seed)
-        found.receive(arrays)
-        start = {name: np.array(array) for name, array in found.share().items()}
+        arrays = sent_to(client, seed=seed)
+        client.receive(arrays)
+        start = {name: np.array(array) for name, array in client.share().items()}
         assert_near(start, {name: arrays[name] for name in start}, 0)
-        found.train()
+        client.train()
         expected = descend(
             start,
-            found.local.task,
+            client.local.task,
             RATE,
             EPOCHS,
             lambda w: {
@@ -202,38 +209,37 @@ def test_steps_are_along_the_gradient_of_the_objective(dtype):
             },
         )
     assert_near(
-        found.share(), expected, 1e-8 if dtype == torch.float64 else 100 * np.finfo(np.float32).eps
+        client.share(), expected, 1e-8 if dtype == torch.float64 else 100 * np.finfo(np.float32).eps
     )
-    assert not found.local_state()
+    assert not client.local_state()
 
 
 def test_without_coupling_it_is_local_training():
-    found = learner("fedmtl", learning_rate=RATE, local_epochs=EPOCHS, fedmtl__coupling=0.0)
+    client = learner("fedmtl", learning_rate=RATE, local_epochs=EPOCHS, fedmtl__coupling=0.0)
     local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
-    found.receive(sent_to(found) | state(local.scored))
-    found.train(), local.train()
-    assert_near(found.share(), state(local.scored), 0)
+    client.receive(sent_to(client) | state(local.scored))
+    client.train()
+    local.train()
+    assert_near(client.share(), state(local.scored), 0)
 
 
 def test_a_step_of_full_length_lands_on_the_mean():
     """With λ₁η = 1, but for the loss's own gradient."""
     models = FedMtlServer(learner("fedmtl").share(), Keys(relations="mean"), clients=range(3))
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
-    models.aggregate(
-        {
-            p: Statistics({name: drawn[p][name] for name in models.expected_reply(p)}, 1)
-            for p in range(3)
-        }
-    )
-    found = learner(
+    replies = {
+        p: Statistics({name: drawn[p][name] for name in models.expected_reply(p)}, 1)
+        for p in range(3)
+    }
+    models.aggregate(replies)
+    client = learner(
         "fedmtl", batch_size=8, learning_rate=1e-6, local_epochs=1, fedmtl__coupling=1e6
     )
-    found.receive(models.sent_to(1))
-    found.train()
-    for name, array in found.share().items():
-        np.testing.assert_allclose(
-            array, np.mean([drawn[p][name] for p in range(3)], axis=0), rtol=0, atol=1e-5
-        )
+    client.receive(models.sent_to(1))
+    client.train()
+    for name, array in client.share().items():
+        expected = np.mean([drawn[p][name] for p in range(3)], axis=0)
+        np.testing.assert_allclose(array, expected, rtol=0, atol=1e-5)
 
 
 # --- Whole runs
@@ -244,7 +250,7 @@ def test_a_step_of_full_length_lands_on_the_mean():
 def test_the_stronger_the_coupling_the_closer_the_models(relations, strong, tmp_path):
     apart = []
     for coupling in (0.0, strong / 10, strong):
-        found = run(
+        result = run(
             tmp_path,
             f"run{coupling}",
             method="fedmtl",
@@ -253,32 +259,31 @@ def test_the_stronger_the_coupling_the_closer_the_models(relations, strong, tmp_
             momentum=0.0,
             **SMALL | {"num_rounds": 4},
         )
-        weights = [found.model[f"client/{partition}/head.weight"] for partition in range(3)]
+        weights = [result.model[f"client/{partition}/head.weight"] for partition in range(3)]
         apart.append(np.std(weights, axis=0).mean())
     assert apart[2] < 0.7 * apart[1] < 0.7 * apart[0]
 
 
 def test_relations_before_anyone_replied_and_of_nothing():
-    found = FedMtlServer(model(0), Keys(relations="learned"), clients=range(4))
-    np.testing.assert_allclose(coupled(found.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
+    aggregation = FedMtlServer(model(0), Keys(relations="learned"), clients=range(4))
+    np.testing.assert_allclose(coupled(aggregation.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
     np.testing.assert_array_equal(learned_relations(np.zeros((3, 3))), 3 * np.eye(3))
-    np.testing.assert_allclose(
-        coupled(FedMtlServer(model(0), Keys(relations="mean"), clients=range(4)).sent_to(2)),
-        np.zeros(10),
-        atol=1e-15,
-    )
+    by_mean = FedMtlServer(model(0), Keys(relations="mean"), clients=range(4))
+    np.testing.assert_allclose(coupled(by_mean.sent_to(2)), np.zeros(10), atol=1e-15)
     assert mean_relations(1).tolist() == [[0.0]]
 
 
 @pytest.mark.parametrize("relations", ["mean", "learned"])
 def test_a_stored_state_goes_on_as_it_was(relations):
-    whole = server(relations, (1, 3), clients=5)
-    whole.aggregate({4: Statistics(model(4), 0), 3: Statistics(model(9), 2)})
-    again = FedMtlServer(model(7), Keys(relations=relations), clients=range(5))
-    again.load(dict(reversed(whole.state().items())))
+    undisturbed = server(relations, (1, 3), clients=5)
+    replies = {4: Statistics(model(4), 0), 3: Statistics(model(9), 2)}
+    undisturbed.aggregate(replies)
+    resumed = FedMtlServer(model(7), Keys(relations=relations), clients=range(5))
+    resumed.load(dict(reversed(undisturbed.state().items())))
     for partition in (0, 1, 3, 4):
-        assert_near(again.sent_to(partition), whole.sent_to(partition), 0)
-        assert again.expected_reply(partition).keys() == model(0).keys()
-    assert_near(again.state(), whole.state(), 0)
+        assert_near(resumed.sent_to(partition), undisturbed.sent_to(partition), 0)
+        assert resumed.expected_reply(partition).keys() == model(0).keys()
+    assert_near(resumed.state(), undisturbed.state(), 0)
     with refuses("parameters", error=AggregationError):
-        whole.aggregate({1: Statistics({"w": np.zeros((2, 3))}, 1)})
+        replies = {1: Statistics({"w": np.zeros((2, 3))}, 1)}
+        undisturbed.aggregate(replies)

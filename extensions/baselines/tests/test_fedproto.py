@@ -22,7 +22,9 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Leaving, Statistics
 from curvfed.tasks.heads import HeadSpec, make_head
 
-RATE, EPOCHS, WEIGHT = 0.3, 2, 0.7
+RATE = 0.3
+EPOCHS = 2
+WEIGHT = 0.7
 
 
 def new(monkeypatch, **settings):
@@ -55,7 +57,8 @@ def test_a_round_is_that_of_the_loss_and_the_sums_are_those_of_its_model(monkeyp
             arrays = {name: array - RATE * slopes[name] for name, array in arrays.items()}
     client.train()
     assert_near(state(client.local.model), arrays, 1e-7)
-    x, labels = client.local.task.x.numpy(), client.local.task.train_labels.numpy()
+    x = client.local.task.x.numpy()
+    labels = client.local.task.train_labels.numpy()
     z = features(arrays, x)
     sums = np.stack([z[labels == label].sum(axis=0) for label in range(3)]) / len(z)
     counts = np.bincount(labels, minlength=3) / len(z)
@@ -111,7 +114,8 @@ def test_evaluation_predicts_the_nearest_known_prototype():
     with torch.no_grad():
         head.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))
         assert head(z).argmax(1).tolist() == [2, 2]  # by the classifier: none is known
-        head.means[0, 0], head.means[1, 0] = 2.0, -1.0
+        head.means[0, 0] = 2.0
+        head.means[1, 0] = -1.0
         assert head(z).argmax(1).tolist() == [0, 1]
         assert head(z).isfinite().all()
         assert head.train()(z).argmax(1).tolist() == [2, 2]
@@ -119,7 +123,8 @@ def test_evaluation_predicts_the_nearest_known_prototype():
 
 def test_the_server_of_fedtgp_separates_as_its_loss_says():
     rng = np.random.default_rng(1)
-    points, centres = rng.normal(size=(5, 2)), rng.normal(size=(3, 2))
+    points = rng.normal(size=(5, 2))
+    centres = rng.normal(size=(3, 2))
     labels = np.array([0, 1, 1, 2, 0])
     distances = np.linalg.norm(points[:, None] - centres, axis=2)
     expected = cross_entropy(-(distances + 0.4 * np.eye(3)[labels]), labels)
@@ -135,25 +140,25 @@ def test_a_stored_server_of_fedtgp_goes_on_with_the_same_bits():
     keys = fedtgp.Keys(epochs=3, batch_size=3)
     server, twin = (fedtgp.FedTgpServer(start, keys, RunKeys(seed=4)) for _ in range(2))
     rng = np.random.default_rng(2)
-    for each in (server, twin):
+    for aggregation in (server, twin):
         *_, replies = replies_of(np.random.default_rng(0))
-        each.aggregate(replies)
-    again = fedtgp.FedTgpServer(start, keys, RunKeys(seed=9))
-    again.run = server.run
-    again.load(server.state())
+        aggregation.aggregate(replies)
+    resumed = fedtgp.FedTgpServer(start, keys, RunKeys(seed=9))
+    resumed.run = server.run
+    resumed.load(server.state())
     *_, replies = replies_of(rng)
-    for each in (server, twin, again):
-        each.aggregate(replies)
-    assert server.sent_to(0)[MEANS].tobytes() == again.sent_to(0)[MEANS].tobytes()
+    for aggregation in (server, twin, resumed):
+        aggregation.aggregate(replies)
+    assert server.sent_to(0)[MEANS].tobytes() == resumed.sent_to(0)[MEANS].tobytes()
     assert server.sent_to(0)[MEANS].tobytes() == twin.sent_to(0)[MEANS].tobytes()
 
 
 def test_a_secure_sum_gives_the_prototypes_of_an_open_run(tmp_path):
     settings = QUICK["images"] | {"method": "fedproto", "num_rounds": 1}
-    made = [
+    prototypes = [
         run(tmp_path, str(masked), secure_sum=masked, secure__min_holders=1, **settings).model[
             MEANS
         ]
         for masked in (False, True)
     ]
-    np.testing.assert_allclose(*made, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(*prototypes, rtol=0, atol=1e-4)

@@ -22,7 +22,8 @@ from tiny_learning import (
 from curvfed.extensions.baselines.methods import moon
 from curvfed.tasks.task import Batch
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -30,34 +31,38 @@ def new(method="moon", **settings):
     return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
 
 
-def drawn(found, rng):
+def drawn(client, rng):
     return {
         name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
-        for name, array in found.share().items()
+        for name, array in client.share().items()
     }
 
 
-def kept(found):
+def previous_model(client):
     return {
         name.removeprefix("previous/"): np.array(tensor.numpy(force=True))
-        for name, tensor in found.local_state().items()
+        for name, tensor in client.local_state().items()
     }
 
 
-def cosines(one, other):
-    return (one * other).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(other, axis=1)
+def cosines(first, second):
+    return (
+        (first * second).sum(axis=1)
+        / np.linalg.norm(first, axis=1)
+        / np.linalg.norm(second, axis=1)
+    )
 
 
 def contrast(arrays, received, previous, x, tau):
     """The paper's Eq. 3, mean over the examples."""
-    z, near, far = (features(one, x) for one in (arrays, received, previous))
-    up, down = (np.exp(cosines(z, other) / tau) for other in (near, far))
+    z, near, far = (features(weights, x) for weights in (arrays, received, previous))
+    up, down = (np.exp(cosines(z, opposite) / tau) for opposite in (near, far))
     return float(-np.log(up / (up + down)).mean())
 
 
 def descended(task, received, previous, mu, tau):
     """The model after a round, and the mean loss over its last pass."""
-    found = {name: np.array(array, np.float64) for name, array in received.items()}
+    model = {name: np.array(array, np.float64) for name, array in received.items()}
     for _ in range(EPOCHS):
         losses = []
         for x, labels in batches(task):
@@ -66,57 +71,62 @@ def descended(task, received, previous, mu, tau):
                 contrasted = contrast(a, received, previous, x, tau)
                 return softmax_loss(a, x, labels) + mu * contrasted
 
-            slopes = gradient(loss, found)
-            losses.append(loss(found))
-            found = {name: array - RATE * slopes[name] for name, array in found.items()}
-    return found, np.mean(losses)
+            slopes = gradient(loss, model)
+            losses.append(loss(model))
+            model = {name: array - RATE * slopes[name] for name, array in model.items()}
+    return model, np.mean(losses)
 
 
 @pytest.mark.parametrize(("mu", "tau"), [(0.0, 0.5), (1.0, 0.5), (3.0, 0.2)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounds_of_a_client_are_those_of_the_paper(mu, tau, dtype):
     """At first its last model is the start, then the one that it ended its last round with."""
-    found, rng = new(dtype=dtype, moon__mu=mu, moon__temperature=tau), np.random.default_rng(7)
-    previous = state(found.scored)
+    client = new(dtype=dtype, moon__mu=mu, moon__temperature=tau)
+    rng = np.random.default_rng(7)
+    previous = state(client.scored)
     tolerance = 1e-7 if dtype == torch.float64 else 300 * EPS
     for _ in range(3):
-        received = drawn(found, rng)
-        assert_near(kept(found), previous, tolerance)
-        found.receive(received)
-        trained = found.train()
-        previous, loss = descended(found.local.task, received, previous, mu, tau)
-        assert_near(found.share(), previous, tolerance)
+        received = drawn(client, rng)
+        assert_near(previous_model(client), previous, tolerance)
+        client.receive(received)
+        trained = client.train()
+        previous, loss = descended(client.local.task, received, previous, mu, tau)
+        assert_near(client.share(), previous, tolerance)
         assert trained.loss == pytest.approx(loss, abs=10 * tolerance)
-        assert_near(kept(found), found.share(), 0)
+        assert_near(previous_model(client), client.share(), 0)
 
 
 def test_without_the_term_it_is_fedavg_to_the_bit_and_nothing_more_is_computed(monkeypatch):
-    monkeypatch.setattr(moon, "_cosines", lambda *given: pytest.fail("a forward pass for nothing"))
-    one, other = new(moon__mu=0.0), new("fedavg")
+    monkeypatch.setattr(
+        moon, "_cosines", lambda *arguments: pytest.fail("a forward pass for nothing")
+    )
+    plain = new(moon__mu=0.0)
+    fedavg = new("fedavg")
     rng = np.random.default_rng(3)
     for _ in range(2):
-        sent = drawn(other, rng)
-        for found in (one, other):
-            found.receive(sent)
-        assert one.train() == other.train()
-        assert_near(one.share(), other.share(), 0)
+        sent = drawn(fedavg, rng)
+        for client in (plain, fedavg):
+            client.receive(sent)
+        assert plain.train() == fedavg.train()
+        assert_near(plain.share(), fedavg.share(), 0)
 
 
 def test_from_the_start_on_the_term_is_log_2_and_moves_nothing():
     """As long as the model received is the client's last: both are the start."""
-    one, other = new(moon__mu=1.0), new("fedavg")
-    for found in (one, other):
-        found.receive(copied(found))
-    assert one.train().loss == pytest.approx(other.train().loss + math.log(2), abs=1e-14)
-    assert_near(one.share(), other.share(), 1e-14)
+    contrasted = new(moon__mu=1.0)
+    fedavg = new("fedavg")
+    for client in (contrasted, fedavg):
+        client.receive(copied(client))
+    assert contrasted.train().loss == pytest.approx(fedavg.train().loss + math.log(2), abs=1e-14)
+    assert_near(contrasted.share(), fedavg.share(), 1e-14)
 
 
 def test_features_of_length_0_have_no_direction_and_do_no_harm():
-    found = new()
-    sent = {name: np.zeros_like(array) for name, array in found.share().items()}
-    found.receive(sent)
-    assert math.isfinite(found.train().loss)
-    assert all(np.isfinite(array).all() for array in found.share().values())
+    client = new()
+    sent = {name: np.zeros_like(array) for name, array in client.share().items()}
+    client.receive(sent)
+    assert math.isfinite(client.train().loss)
+    assert all(np.isfinite(array).all() for array in client.share().values())
 
 
 class Rows(Examples):
@@ -133,16 +143,17 @@ class Rows(Examples):
 
 
 def test_where_examples_are_rows_of_a_whole_the_others_do_not_count():
-    one, other = new(), new()
-    whole = other.local.task
-    other.local = replace(other.local, task=Rows(whole.x, whole.train_labels, whole.batch_size))
+    separate = new()
+    in_rows = new()
+    task = in_rows.local.task
+    in_rows.local = replace(in_rows.local, task=Rows(task.x, task.train_labels, task.batch_size))
     rng = np.random.default_rng(5)
     for _ in range(2):
-        sent = drawn(one, rng)
-        for found in (one, other):
-            found.receive(sent)
-        assert one.train().loss == pytest.approx(other.train().loss, abs=1e-13)
-        assert_near(one.share(), other.share(), 1e-13)
+        sent = drawn(separate, rng)
+        for client in (separate, in_rows):
+            client.receive(sent)
+        assert separate.train().loss == pytest.approx(in_rows.train().loss, abs=1e-13)
+        assert_near(separate.share(), in_rows.share(), 1e-13)
 
 
 # --- Whole runs
@@ -162,11 +173,13 @@ SMALL = {
 @pytest.mark.parametrize("dataset", SMALL)
 def test_a_run_without_the_term_is_a_run_of_fedavg_to_the_bit(dataset, tmp_path):
     settings = SMALL[dataset] | {"dataset": dataset, "num_rounds": 3}
-    one = run(tmp_path, "moon", method="moon", moon__mu=0.0, **settings)
-    other = run(tmp_path, "fedavg", method="fedavg", **settings)
-    assert one.model.keys() == other.model.keys()
-    assert all(one.model[name].tobytes() == array.tobytes() for name, array in other.model.items())
-    assert one.figures["clients"] == other.figures["clients"]
+    plain = run(tmp_path, "moon", method="moon", moon__mu=0.0, **settings)
+    fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
+    assert plain.model.keys() == fedavg.model.keys()
+    assert all(
+        plain.model[name].tobytes() == array.tobytes() for name, array in fedavg.model.items()
+    )
+    assert plain.figures["clients"] == fedavg.figures["clients"]
 
 
 @pytest.mark.parametrize("dataset", SMALL)
@@ -178,9 +191,9 @@ def test_the_first_round_of_a_run_is_fedavgs_whatever_the_term(dataset, tmp_path
         "fine_tune_epochs": 0,
         "optimizer": "sgd",
     }
-    one = run(tmp_path, "moon", method="moon", moon__mu=2.0, **settings)
-    other = run(tmp_path, "fedavg", method="fedavg", **settings)
-    for name, array in other.model.items():
-        np.testing.assert_allclose(one.model[name], array, rtol=0, atol=1e-5)
-    losses = [float(found.rounds[0]["loss"]) for found in (one, other)]
+    contrasted = run(tmp_path, "moon", method="moon", moon__mu=2.0, **settings)
+    fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
+    for name, array in fedavg.model.items():
+        np.testing.assert_allclose(contrasted.model[name], array, rtol=0, atol=1e-5)
+    losses = [float(result.rounds[0]["loss"]) for result in (contrasted, fedavg)]
     assert losses[0] == pytest.approx(losses[1] + 2 * math.log(2), abs=1e-5)

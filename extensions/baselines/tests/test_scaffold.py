@@ -17,7 +17,8 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_arrays
 
-RATE, EPOCHS = 0.3, 2
+RATE = 0.3
+EPOCHS = 2
 EPS = float(np.finfo(np.float32).eps)
 
 
@@ -25,18 +26,18 @@ def new(method="scaffold", **settings):
     return learner(method, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
 
 
-def drawn(found, rng, scale=0.7):
+def drawn(client, rng, scale=0.7):
     """Arrays such as the learner awaits."""
     return {
         name: rng.normal(0, scale, array.shape).astype(array.dtype)
-        for name, array in found.share().items()
+        for name, array in client.share().items()
     }
 
 
-def kept(found):
+def own_variate(client):
     return {
         name.removeprefix("own-variate/"): np.array(tensor.numpy(force=True))
-        for name, tensor in found.local_state().items()
+        for name, tensor in client.local_state().items()
     }
 
 
@@ -50,7 +51,7 @@ def split(arrays):
     return {name: array for name, array in arrays.items() if name in variates}, variates
 
 
-def corrected(task, x, common, own, rate, momentum, decay=0.0):
+def corrected(task, x, common, variate, rate, momentum, decay=0.0):
     """y after EPOCHS passes of heavy-ball SGD on the corrected gradients, and the mean of the
     gradients that were met, each weighed by what it did to y."""
     y = {name: np.array(array, np.float64) for name, array in x.items()}
@@ -61,10 +62,14 @@ def corrected(task, x, common, own, rate, momentum, decay=0.0):
             slopes = gradient(lambda moved: softmax_loss(moved, inputs, labels), y)
             met.append({name: slope + decay * y[name] for name, slope in slopes.items()})
             for name in y:
-                speed[name] = momentum * speed[name] + met[-1][name] - own[name] + common[name]
+                old_speed = momentum * speed[name]
+                speed[name] = old_speed + met[-1][name] - variate[name] + common[name]
                 y[name] = y[name] - rate * speed[name]
     weights = [sum(momentum**later for later in range(len(met) - step)) for step in range(len(met))]
-    mean = {name: np.average([one[name] for one in met], axis=0, weights=weights) for name in y}
+    mean = {
+        name: np.average([slopes_met[name] for slopes_met in met], axis=0, weights=weights)
+        for name in y
+    }
     return y, mean
 
 
@@ -72,42 +77,47 @@ def corrected(task, x, common, own, rate, momentum, decay=0.0):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rounds_of_a_client_are_those_of_the_algorithm(dtype, momentum):
     """Its variate is a mean of its own gradients, whatever the server's was."""
-    found, rng = new(dtype=dtype, momentum=momentum, weight_decay=0.01), np.random.default_rng(7)
-    own = {name: np.zeros(array.shape) for name, array in state(found.scored).items()}
+    client = new(dtype=dtype, momentum=momentum, weight_decay=0.01)
+    rng = np.random.default_rng(7)
+    variate = {name: np.zeros(array.shape) for name, array in state(client.scored).items()}
     tolerance = 1e-7 if dtype == torch.float64 else 300 * EPS
     for rate in (RATE, RATE, RATE / 4):  # the last as by a schedule
-        sent = drawn(found, rng, 0.5)
+        sent = drawn(client, rng, 0.5)
         x, common = split(sent)
-        found.receive(sent)
-        found.local.optimizer.reset()
-        found.local.optimizer.learning_rate = rate
-        found.train()
-        y, mean = corrected(found.local.task, x, common, own, rate, momentum, decay=0.01)
-        model, change = split(found.share())
+        client.receive(sent)
+        client.local.optimizer.reset()
+        client.local.optimizer.learning_rate = rate
+        client.train()
+        y, mean = corrected(client.local.task, x, common, variate, rate, momentum, decay=0.01)
+        model, change = split(client.share())
         assert_near(model, y, tolerance)
-        assert_near(change, {name: mean[name] - own[name] for name in mean}, tolerance)
-        assert_near(kept(found), mean, tolerance)
-        own = kept(found)
+        assert_near(change, {name: mean[name] - variate[name] for name in mean}, tolerance)
+        assert_near(own_variate(client), mean, tolerance)
+        variate = own_variate(client)
 
 
 def test_a_round_without_training_moves_no_variate():
-    found, rng = new(), np.random.default_rng(1)
-    found.receive(drawn(found, rng))
-    found.train()
-    own, sent = kept(found), drawn(found, rng)
-    assert any(array.any() for array in own.values())
-    found.receive(sent)
-    model, change = split(found.share())
+    client = new()
+    rng = np.random.default_rng(1)
+    client.receive(drawn(client, rng))
+    client.train()
+    variate = own_variate(client)
+    sent = drawn(client, rng)
+    assert any(array.any() for array in variate.values())
+    client.receive(sent)
+    model, change = split(client.share())
     assert_near(model, split(sent)[0], 0)
     assert not any(array.any() for array in change.values())
-    assert_near(kept(found), own, 0)
+    assert_near(own_variate(client), variate, 0)
 
 
 def test_without_variates_a_client_trains_as_fedavgs():
-    scaffold, fedavg = new(), new("fedavg")
+    scaffold = new()
+    fedavg = new("fedavg")
     x = drawn(fedavg, np.random.default_rng(3))
     fedavg.receive(x)
-    scaffold.receive(x | {f"variate/{name}": np.zeros_like(array) for name, array in x.items()})
+    arrays = x | {f"variate/{name}": np.zeros_like(array) for name, array in x.items()}
+    scaffold.receive(arrays)
     assert scaffold.train() == fedavg.train()
     assert_near(split(scaffold.share())[0], fedavg.share(), 0)
 
@@ -132,13 +142,13 @@ def test_without_variates_a_client_trains_as_fedavgs():
     ],
 )
 def test_a_client_refuses_other_variates(change, words):
-    found = new()
-    before = copied(found)
+    client = new()
+    before = copied(client)
     arrays = {name: array for name, array in (before | change).items() if array is not None}
     with pytest.raises(MessageError) as caught:
-        found.receive(arrays)
+        client.receive(arrays)
     assert words in str(caught.value)
-    assert_near(copied(found), before, 0)
+    assert_near(copied(client), before, 0)
 
 
 # --- The server
@@ -149,20 +159,22 @@ NAMES = ("body.weight", "body.running_mean", "head.bias")
 
 def arrays_of(rng, dtype=np.float64, variates=False):
     shapes = dict(zip(NAMES, ((3, 2), (2,), (4,)), strict=True))
-    found = {name: rng.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
+    arrays = {name: rng.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
     if variates:
-        found |= {
+        arrays |= {
             f"variate/{n}": rng.normal(size=s).astype(dtype)
             for n, s in shapes.items()
             if "running" not in n
         }
-    return found
+    return arrays
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("examples", [(1, 1, 1), (7, 1, 2), (5, 0, 3), (0, 2, 0)])
 def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
-    rng, clients, rate = np.random.default_rng(5), 6, 0.7
+    rng = np.random.default_rng(5)
+    clients = 6
+    rate = 0.7
     x = arrays_of(rng, dtype)
     server = ScaffoldServer(x, Keys(learning_rate=rate), clients=range(clients))
     assert {name for name in server.sent_to(0) if name.startswith("variate/")} == {
@@ -173,32 +185,33 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
         array.any() for name, array in server.sent_to(0).items() if name.startswith("variate/")
     )
     c = {name: np.zeros(x[name].shape) for name in ("body.weight", "head.bias")}
-    shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
+    shares = np.array(examples) / sum(examples)
+    taking = np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype, variates=True) for _ in examples]
-        server.aggregate(
-            {
-                2 * k: Statistics(one, n, {"steps": 4})
-                for k, (n, one) in enumerate(zip(examples, came, strict=True))
-            }
-        )
+        replies = {
+            2 * k: Statistics(arrays, n, {"steps": 4})
+            for k, (n, arrays) in enumerate(zip(examples, came, strict=True))
+        }
+        server.aggregate(replies)
         for name in x:
             step = sum(
-                p * (one[name].astype(np.float64) - x[name])
-                for p, one in zip(shares, came, strict=True)
+                p * (arrays[name].astype(np.float64) - x[name])
+                for p, arrays in zip(shares, came, strict=True)
             )
             x[name] = x[name] + (1 if "running" in name else rate) * step
         for name in c:
             mean = sum(
-                p * one[f"variate/{name}"].astype(np.float64)
-                for p, one in zip(shares, came, strict=True)
+                p * arrays[f"variate/{name}"].astype(np.float64)
+                for p, arrays in zip(shares, came, strict=True)
             )
             c[name] = c[name] + taking / clients * mean
         tolerance = 20 * np.finfo(dtype).eps
         assert_near(server.global_model(), x, tolerance)
+        expected = x | {f"variate/{name}": array for name, array in c.items()}
         assert_near(
             server.sent_to(1),
-            x | {f"variate/{name}": array for name, array in c.items()},
+            expected,
             tolerance,
         )
         assert {array.dtype for array in server.sent_to(0).values()} == {np.dtype(dtype)}
@@ -214,38 +227,44 @@ def federation(method, rounds, participants, clients=3):
     """A few learners of different data and a server of plain means, after rounds of full
     batches.
     """
-    found = [
+    learners = [
         new(method, seed=k, batch_size=8, weight_decay=DECAY, local_epochs=5)
         for k in range(clients)
     ]
-    server = ScaffoldServer(state(found[0].scored), Keys(learning_rate=1.0), clients=range(clients))
+    server = ScaffoldServer(
+        state(learners[0].scored), Keys(learning_rate=1.0), clients=range(clients)
+    )
     for number in range(rounds):
         replies = {}
         for k in participants(number):
             sent = server.sent_to(k) if method == "scaffold" else server.global_model()
-            found[k].receive(sent)
-            found[k].train()
+            learners[k].receive(sent)
+            learners[k].train()
             variates = {name: np.zeros_like(array) for name, array in server.sent_to(k).items()}
-            replies[k] = Statistics(variates | copied(found[k]), 1)
+            replies[k] = Statistics(variates | copied(learners[k]), 1)
         server.aggregate(replies)
-    return server, found
+    return server, learners
 
 
-def slope(server, found):
+def slope(server, learners):
     """Largest entry of the gradient of the mean loss at the server's model."""
     x = server.global_model()
     parts = [
-        gradient(lambda a: softmax_loss(a, *next(iter(batches(one.local.task)))), x)
-        for one in found
+        gradient(lambda a: softmax_loss(a, *next(iter(batches(client.local.task)))), x)
+        for client in learners
     ]
     return max(
-        np.abs(np.mean([one[name] for one in parts], axis=0) + DECAY * x[name]).max() for name in x
+        np.abs(np.mean([client[name] for client in parts], axis=0) + DECAY * x[name]).max()
+        for name in x
     )
 
 
 def test_the_servers_variate_is_the_mean_of_the_clients_whoever_took_part():
-    server, found = federation("scaffold", 7, lambda number: {number % 3, (number // 2) % 3})
-    means = {name: np.mean([kept(one)[name] for one in found], axis=0) for name in kept(found[0])}
+    server, learners = federation("scaffold", 7, lambda number: {number % 3, (number // 2) % 3})
+    means = {
+        name: np.mean([own_variate(client)[name] for client in learners], axis=0)
+        for name in own_variate(learners[0])
+    }
     assert_near(split(server.sent_to(0))[1], means, 1e-14)
 
 
@@ -294,17 +313,21 @@ def test_where_nothing_is_to_be_corrected_it_is_fedavg_of_equal_weights(limit, s
 @pytest.mark.parametrize("weights", ["auto", "examples"])
 def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path, method="scaffold", weights=weights, num_rounds=1, intercept=recorder, **IMAGES
     )
     replies = recorder.replies("train")
     sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
     assert len(set(sizes)) > 1
-    shares = np.full(3, 1 / 3) if weights == "auto" else sizes / sizes.sum()
+    if weights == "auto":
+        shares = np.full(3, 1 / 3)
+    else:
+        shares = sizes / sizes.sum()
     came = [decode_arrays(reply["arrays"]) for reply in replies]
-    for name, array in found.model.items():
+    for name, array in result.model.items():
         mean = sum(
-            share * one[name].astype(np.float64) for share, one in zip(shares, came, strict=True)
+            share * arrays[name].astype(np.float64)
+            for share, arrays in zip(shares, came, strict=True)
         )
         np.testing.assert_allclose(array, mean, rtol=0, atol=4 * EPS)
 
@@ -321,7 +344,7 @@ def test_it_is_for_sgd_from_rest_alone(keys):
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
-    whole, resumed = (
+    undisturbed, resumed = (
         ScaffoldServer(
             arrays_of(np.random.default_rng(0)), Keys(learning_rate=0.5), clients=range(3)
         )
@@ -330,12 +353,12 @@ def test_a_server_that_goes_on_is_the_same():
     replies = [
         {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
     ]
-    whole.aggregate(replies[0])
-    resumed.load(whole.state())
-    for server in (whole, resumed):
+    undisturbed.aggregate(replies[0])
+    resumed.load(undisturbed.state())
+    for server in (undisturbed, resumed):
         server.aggregate(replies[1])
-    assert_near(whole.state(), resumed.state(), 0)
-    assert_near(whole.sent_to(0), resumed.sent_to(0), 0)
+    assert_near(undisturbed.state(), resumed.state(), 0)
+    assert_near(undisturbed.sent_to(0), resumed.sent_to(0), 0)
 
 
 def test_running_statistics_have_no_variate(tmp_path):
@@ -346,14 +369,13 @@ def test_running_statistics_have_no_variate(tmp_path):
         "num_rounds": 1,
         "local_epochs": 1,
     }
-    found = run(tmp_path, method="scaffold", intercept=recorder, **settings)
+    result = run(tmp_path, method="scaffold", intercept=recorder, **settings)
     names = decode_arrays(recorder.replies("train")[0]["arrays"]).keys()
     running = {name for name in names if name.endswith(("running_mean", "running_var"))}
     assert len(running) == 14
-    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {
-        f"variate/{n}" for n in running
-    }
-    assert found.summary["status"] == "completed"
+    variates = {f"variate/{name}" for name in names if "variate/" not in name}
+    assert variates - names == {f"variate/{name}" for name in running}
+    assert result.summary["status"] == "completed"
 
 
 def test_large_arrays_beside_the_model_hide_no_long_update():

@@ -14,9 +14,8 @@ def data(seed, num, size, classes):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, num)
     mixing = rng.standard_normal((size, size))
-    features = (
-        rng.standard_normal((num, size)) @ mixing + 5 * rng.standard_normal((classes, size))[labels]
-    )
+    spread = rng.standard_normal((num, size)) @ mixing
+    features = spread + 5 * rng.standard_normal((classes, size))[labels]
     return features.astype(np.float32), labels
 
 
@@ -28,7 +27,7 @@ def packed(features, labels, classes, batch=16):
 
 
 def summed(parts, size, classes):
-    return ClassSums.unpack(sum(packed(*part, classes) for part in parts), size, classes)
+    return ClassSums.unpack(sum(packed(*examples, classes) for examples in parts), size, classes)
 
 
 def divided(features, labels, owner, clients):
@@ -38,14 +37,17 @@ def divided(features, labels, owner, clients):
 @given(st.lists(st.integers(0, 2), min_size=40, max_size=40), st.integers(0, 9))
 def test_gaussians_are_those_of_the_pooled_features(owner, seed):
     features, labels = data(seed, 40, 4, 5)
-    found = summed(divided(features, labels, np.array(owner), 3), 4, 5)
-    np.testing.assert_array_equal(found.counts, np.bincount(labels, minlength=5))
+    sums = summed(divided(features, labels, np.array(owner), 3), 4, 5)
+    np.testing.assert_array_equal(sums.counts, np.bincount(labels, minlength=5))
     for label in np.unique(labels):
-        own = features[labels == label].astype(float)
-        mean, covariance = found.gaussian(label)
-        np.testing.assert_allclose(mean, own.mean(axis=0), rtol=1e-12, atol=1e-12)
+        members = features[labels == label].astype(float)
+        mean, covariance = sums.gaussian(label)
+        np.testing.assert_allclose(mean, members.mean(axis=0), rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(covariance, covariance.T)
-        expected = np.cov(own, rowvar=False) if len(own) > 1 else np.zeros((4, 4))
+        if len(members) > 1:
+            expected = np.cov(members, rowvar=False)
+        else:
+            expected = np.zeros((4, 4))
         np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-11)
 
 
@@ -53,22 +55,25 @@ def test_and_those_of_the_papers_equations():
     """Luo et al., Eqs. 3 and 4, from the clients' own means and covariances."""
     features, labels = data(1, 300, 3, 2)
     parts = divided(features.astype(float), labels, np.arange(300) % 4, 4)
-    found = summed(parts, 3, 2)
+    sums = summed(parts, 3, 2)
     for label in (0, 1):
-        own = [z[y == label] for z, y in parts]
-        n, counts = sum(map(len, own)), [len(z) for z in own]
-        mean = sum(c / n * z.mean(axis=0) for c, z in zip(counts, own, strict=True))
-        within = sum(
-            (c - 1) / (n - 1) * np.cov(z, rowvar=False) for c, z in zip(counts, own, strict=True)
+        members = [z[y == label] for z, y in parts]
+        n = sum(map(len, members))
+        counts = [len(z) for z in members]
+        mean = sum(c / n * z.mean(axis=0) for c, z in zip(counts, members, strict=True))
+        inner = sum(
+            (c - 1) / (n - 1) * np.cov(z, rowvar=False)
+            for c, z in zip(counts, members, strict=True)
         )
-        between = sum(
+        outer = sum(
             c / (n - 1) * np.outer(z.mean(axis=0), z.mean(axis=0))
-            for c, z in zip(counts, own, strict=True)
+            for c, z in zip(counts, members, strict=True)
         )
-        np.testing.assert_allclose(found.gaussian(label)[0], mean, atol=1e-12)
+        np.testing.assert_allclose(sums.gaussian(label)[0], mean, atol=1e-12)
+        expected = inner + outer - n / (n - 1) * np.outer(mean, mean)
         np.testing.assert_allclose(
-            found.gaussian(label)[1],
-            within + between - n / (n - 1) * np.outer(mean, mean),
+            sums.gaussian(label)[1],
+            expected,
             atol=1e-11,
         )
 
@@ -83,23 +88,23 @@ def test_virtual_features_have_the_class_statistics():
     for label in range(3):
         mean, covariance = sums.gaussian(label)
         spread = np.sqrt(covariance.diagonal())
-        own = drawn[classes == label].astype(float)
+        members = drawn[classes == label].astype(float)
         # five standard errors of the mean
-        assert (np.abs(own.mean(axis=0) - mean) < 5 * spread / 200).all()
+        assert (np.abs(members.mean(axis=0) - mean) < 5 * spread / 200).all()
         assert (
-            np.abs(np.cov(own, rowvar=False) - covariance)
+            np.abs(np.cov(members, rowvar=False) - covariance)
             < 5 * np.sqrt(2) * np.outer(spread, spread) / 200
         ).all()
 
 
 def test_draws_depend_on_the_seed_and_the_class_alone():
     features, labels = data(3, 200, 4, 3)
-    whole = summed([(features, labels)], 4, 3)
-    part = summed([(features[labels == 2], labels[labels == 2])], 4, 3)
-    drawn, classes = sample(whole, 10, 7)
-    np.testing.assert_array_equal(sample(whole, 10, 7)[0], drawn)
-    assert (sample(whole, 10, 8)[0] != drawn).any()
-    alone, labels_alone = sample(part, 10, 7)  # classes without examples are left out
+    sums = summed([(features, labels)], 4, 3)
+    third_class = summed([(features[labels == 2], labels[labels == 2])], 4, 3)
+    drawn, classes = sample(sums, 10, 7)
+    np.testing.assert_array_equal(sample(sums, 10, 7)[0], drawn)
+    assert (sample(sums, 10, 8)[0] != drawn).any()
+    alone, labels_alone = sample(third_class, 10, 7)  # classes without examples are left out
     np.testing.assert_array_equal(labels_alone, [2] * 10)
     np.testing.assert_allclose(alone, drawn[classes == 2], rtol=1e-6, atol=1e-6)
 
@@ -118,26 +123,26 @@ def test_no_examples_draw_nothing_and_leave_the_head():
     drawn, labels = sample(ClassSums.zeros(3, 2), 5, 0)
     assert drawn.shape == (0, 3)
     assert labels.shape == (0,)
-    weight, bias = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
+    weight = np.ones((2, 3), np.float32)
+    bias = np.zeros(2, np.float32)
     for batch_size in (0, 4):
-        found = retrain(weight, bias, drawn, labels, 0.1, 2, batch_size, 0)
-        np.testing.assert_array_equal(found[0], weight)
-        np.testing.assert_array_equal(found[1], bias)
+        head = retrain(weight, bias, drawn, labels, 0.1, 2, batch_size, 0)
+        np.testing.assert_array_equal(head[0], weight)
+        np.testing.assert_array_equal(head[1], bias)
 
 
 def descent(weight, bias, features, labels, rate, steps):
     """Full gradient descent on the cross-entropy, in float64."""
-    w, b, z, y = (
-        weight.astype(float),
-        bias.astype(float),
-        features.astype(float),
-        np.eye(len(bias))[labels],
-    )
+    w = weight.astype(float)
+    b = bias.astype(float)
+    z = features.astype(float)
+    y = np.eye(len(bias))[labels]
     for _ in range(steps):
         logits = z @ w.T + b
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
         error = (shares / shares.sum(axis=1, keepdims=True) - y) / len(z)
-        w, b = w - rate * error.T @ z, b - rate * error.sum(axis=0)
+        w = w - rate * error.T @ z
+        b = b - rate * error.sum(axis=0)
     return w, b
 
 
@@ -153,11 +158,11 @@ def test_retraining_in_one_batch_is_gradient_descent():
     weight, bias = head_of(4, 4, 3)
     before = weight.copy()
     for batch_size in (0, 100, 500):
-        found = retrain(weight, bias, features, labels, 0.05, 8, batch_size, 1)
-        for one, expected in zip(
-            found, descent(weight, bias, features, labels, 0.05, 8), strict=True
+        head = retrain(weight, bias, features, labels, 0.05, 8, batch_size, 1)
+        for array, expected in zip(
+            head, descent(weight, bias, features, labels, 0.05, 8), strict=True
         ):
-            np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(array, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(weight, before)
 
 
@@ -168,13 +173,13 @@ def test_retraining_in_batches_lowers_the_loss_and_follows_its_seed():
     def right(w, b):
         return np.mean((features @ w.T + b).argmax(axis=1) == labels)
 
-    found = retrain(weight, bias, features, labels, 0.01, 20, 16, 1)
-    assert right(*found) > max(right(weight, bias), 0.9)
-    for one, again in zip(
-        found, retrain(weight, bias, features, labels, 0.01, 20, 16, 1), strict=True
+    head = retrain(weight, bias, features, labels, 0.01, 20, 16, 1)
+    assert right(*head) > max(right(weight, bias), 0.9)
+    for array, repeated in zip(
+        head, retrain(weight, bias, features, labels, 0.01, 20, 16, 1), strict=True
     ):
-        np.testing.assert_array_equal(one, again)
-    assert (retrain(weight, bias, features, labels, 0.01, 20, 16, 2)[0] != found[0]).any()
+        np.testing.assert_array_equal(array, repeated)
+    assert (retrain(weight, bias, features, labels, 0.01, 20, 16, 2)[0] != head[0]).any()
 
 
 def test_bad_vectors_are_refused():

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
+from curvfed.extensions.cells.cell_files import entry, opened
 from curvfed.extensions.cells.commands.make import (
     NEAREST,
     WITHIN,
@@ -22,7 +23,6 @@ from curvfed.extensions.cells.expression import Expression
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.cell_files import entry, opened
 
 SAMPLE = 500
 """Maximum number of cells for measuring the distortion."""
@@ -162,11 +162,12 @@ def embed(
             f" ({examples})"
         )
     if len(shared) < MIN_GENES * len(reference.genes):
-        own = ", ".join(expression.genes[:3])
-        others = ", ".join(reference.genes[:3])
+        cell_genes = ", ".join(expression.genes[:3])
+        reference_genes = ", ".join(reference.genes[:3])
         raise DataError(
             f"{name} has {len(shared)} of the reference's {len(reference.genes)} genes; allowed is"
-            f" at least {MIN_GENES:.0%}. Its names are like {own}, the reference's like {others}",
+            f" at least {MIN_GENES:.0%}. Its names are like {cell_genes}, the reference's like"
+            f" {reference_genes}",
             key="few-genes",
         )
     # A missing gene has the reference's mean, which is 0 in standard deviations.
@@ -211,7 +212,8 @@ def _place(components: Floats, reference: Reference) -> tuple[Floats, Flags]:
         points = interpolated(reference.components, reference.points, components)
         return points, _outside(reference.components, components)
     # hydra's limit for small distances: the first two components are tangent vectors
-    points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
+    tangents = torch.from_numpy(reference.scale / 2 * components[:, :2])
+    points = exp0(tangents, -1.0).numpy()
     squares = (components**2 / reference.variances).sum(axis=1)
     return points, squares > chi2.ppf(WITHIN, components.shape[1])
 
@@ -244,6 +246,7 @@ def _outside(components: Floats, new: Floats) -> Flags:
     `WITHIN` of the reference's own cells."""
     from sklearn.neighbors import NearestNeighbors
 
-    near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
+    num_neighbours = min(NEAREST, len(components) - 1)
+    near = NearestNeighbors(n_neighbors=num_neighbours).fit(components)
     distances = near.kneighbors()[0][:, -1]  # a cell is not its own neighbour
     return near.kneighbors(new)[0][:, -1] > np.quantile(distances, WITHIN)

@@ -57,10 +57,10 @@ def embed(
         raise typer.BadParameter("give --reference FILE or --make-reference, one of the two")
     with failing(1, OSError), failing(2, DataError):
         check_output(out, [".h5ad"], data, *([reference] if reference else []))
+        from curvfed.extensions.cells.cell_files import add_to_copy
         from curvfed.extensions.cells.commands import make
         from curvfed.extensions.cells.commands.embedding import Reference, embed
         from curvfed.extensions.cells.expression import expression, read
-        from curvfed.tasks.points.cell_files import add_to_copy
 
         console = open_console(stderr=True)
 

@@ -60,7 +60,8 @@ def make_reference(
     scaled = standardised(expression.dense(genes), mean, deviation)
     _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
     components = scaled @ axes
-    chosen = np.sort(np.random.default_rng(0).permutation(count)[:GRAPH_CELLS])
+    shuffled = np.random.default_rng(0).permutation(count)
+    chosen = np.sort(shuffled[:GRAPH_CELLS])
     report(f"shortest paths between {len(chosen)} cells, and their embedding ...")
     paths = path_lengths(components[chosen])
     points, diameter, error = _embed_paths(paths)
@@ -132,7 +133,8 @@ def distortion(points: Floats, paths: Floats, scale: float) -> float:
     −1."""
     upper = np.triu_indices(len(points), 1)
     first, second = (torch.from_numpy(points[indices]) for indices in upper)
-    return float(np.abs(dist(first, second, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
+    ratios = dist(first, second, -1.0).numpy() / (scale * paths[upper])
+    return float(np.abs(ratios - 1).mean())
 
 
 def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
@@ -148,7 +150,8 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
 
     def weights(near: Floats) -> Floats:
         """Gaussian weights; the width is the distance to the farthest neighbour."""
-        return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
+        relative = near / np.maximum(near[:, -1:], 1e-12)
+        return np.exp(-2 * relative**2)
 
     model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
     model.fit(components, log0(torch.from_numpy(points), -1.0).numpy())
@@ -171,7 +174,8 @@ def _variable_genes(expression: Expression) -> tuple[list[str], Floats, Floats]:
     values = expression.values
     mean = np.asarray(values.mean(axis=0), dtype=np.float64).ravel()
     square = values.multiply(values) if hasattr(values, "toarray") else np.square(values)
-    variance = np.asarray(square.mean(axis=0), dtype=np.float64).ravel() - mean**2
+    mean_square = np.asarray(square.mean(axis=0), dtype=np.float64).ravel()
+    variance = mean_square - mean**2
     chosen = np.argsort(-variance, kind="stable")[:GENES]
     chosen = np.sort(chosen[variance[chosen] > 1e-8])
     return [expression.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])

@@ -77,7 +77,8 @@ def class_moments(tangents: Floats, labels: Integers, classes: int, reach: float
         Longer tangent vectors are shortened to it.
     """
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
-    short = tangents * np.minimum(1, reach / np.maximum(norms, min(reach, 1)))
+    shrinkage = reach / np.maximum(norms, min(reach, 1))
+    short = tangents * np.minimum(1, shrinkage)
     moments: list[Floats] = []
     for label in range(classes):
         points = short[labels == label]

@@ -119,7 +119,8 @@ def principal(gram: Floats, count: int) -> tuple[Floats, Floats]:
     values, axes = eigh(gram, subset_by_index=[size - min(count, size), size - 1])
     values = values[::-1]
     axes = axes[:, ::-1]
-    return values, axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(values))])
+    largest_entries = axes[np.abs(axes).argmax(axis=0), np.arange(len(values))]
+    return values, axes * np.sign(largest_entries)
 
 
 class MomentsOfCells(Half):

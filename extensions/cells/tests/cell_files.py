@@ -14,7 +14,7 @@ SITES = ("one", "two", "three")
 def cells():
     """All cells; nothing of the package is imported."""
     files = importlib.metadata.files("scanpy") or []
-    (path,) = [one.locate() for one in files if one.name == "10x_pbmc68k_reduced.h5ad"]
+    (path,) = [file.locate() for file in files if file.name == "10x_pbmc68k_reduced.h5ad"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the file is of an earlier version of AnnData
         return anndata.read_h5ad(path)
@@ -23,11 +23,11 @@ def cells():
 def write_parts(folder: Path):
     """Write atlas.h5ad (250 cells) and a file of 150 cells for each of `SITES`; all cells are
     returned."""
-    whole = cells()
+    all_cells = cells()
     order = np.random.default_rng(0).permutation(700)
     parts = zip(("atlas", *SITES), np.split(order, [250, 400, 550]), strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, chosen in parts:
-            whole[np.sort(chosen)].copy().write_h5ad(folder / f"{name}.h5ad")
-    return whole
+            all_cells[np.sort(chosen)].copy().write_h5ad(folder / f"{name}.h5ad")
+    return all_cells

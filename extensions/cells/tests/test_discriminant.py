@@ -46,13 +46,13 @@ def test_equals_the_classifier_of_all_points(kind, classes, curvature):
     points, labels = points_of(0, classes, curvature=curvature)
     tangents = poincare.log0(torch.from_numpy(points), curvature).numpy()
     unit = tangents * np.sqrt(-curvature)
-    parts = [class_moments(unit[one::3], labels[one::3], classes) for one in range(3)]
+    parts = [class_moments(unit[client::3], labels[client::3], classes) for client in range(3)]
     assert parts[0].shape == (length(2, classes),)
-    found, _ = discriminant(sum(parts), kind, curvature)
-    wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
-    np.testing.assert_allclose(found.probabilities(points), wanted, atol=1e-8)
-    again = Classifier.from_arrays(found.arrays())
-    np.testing.assert_array_equal(again.probabilities(points), found.probabilities(points))
+    classifier, _ = discriminant(sum(parts), kind, curvature)
+    expected = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
+    np.testing.assert_allclose(classifier.probabilities(points), expected, atol=1e-8)
+    stored = Classifier.from_arrays(classifier.arrays())
+    np.testing.assert_array_equal(stored.probabilities(points), classifier.probabilities(points))
 
 
 @pytest.mark.parametrize("kind", ORACLES)
@@ -63,8 +63,8 @@ def test_in_more_dimensions(kind):
     _, q, w, b, _ = scores(class_moments(tangents, labels, 4), 6, kind)
     logs = np.einsum("ni,jik,nk->nj", tangents, q, tangents) + tangents @ w.T + b
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
-    wanted = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
-    np.testing.assert_allclose(shares / shares.sum(axis=1, keepdims=True), wanted, atol=1e-8)
+    expected = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
+    np.testing.assert_allclose(shares / shares.sum(axis=1, keepdims=True), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ORACLES)
@@ -97,11 +97,11 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
-    found = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
+    classifier = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
     np.testing.assert_allclose(
-        found.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8
+        classifier.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8
     )
-    names = found.predict(pooled.test_points)
+    names = classifier.predict(pooled.test_points)
     assert summary["global_accuracy"] == pytest.approx(np.mean(names == pooled.test_labels))
 
 
@@ -116,11 +116,12 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
     first = load_file(simulate(keys, 3) / "model.safetensors")
     (tmp_path / "run" / "model.safetensors").unlink()
     (tmp_path / "run" / "summary.json").unlink()
-    again = simulate(keys | {"resume": True}, 3)
+    folder = simulate(keys | {"resume": True}, 3)
+    expected = {name: array.tolist() for name, array in first.items()}
     assert {
-        name: array.tolist() for name, array in load_file(again / "model.safetensors").items()
-    } == {name: array.tolist() for name, array in first.items()}
-    phases = [line.split(",") for line in (again / "rounds.csv").read_text().splitlines()]
+        name: array.tolist() for name, array in load_file(folder / "model.safetensors").items()
+    } == expected
+    phases = [line.split(",") for line in (folder / "rounds.csv").read_text().splitlines()]
     column = phases[0].index("phase")
     assert [row[column] for row in phases[1:]].count("hulls") == 1
 
@@ -157,18 +158,19 @@ def test_a_rare_class_has_the_covariance_of_all():
     for label, covariance in enumerate(covariances):
         members = tangents[labels == label]
         away = tangents - members.mean(axis=0)
-        wanted = -0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away)
-        wanted += np.log(len(members) / len(labels)) - 0.5 * np.log(np.linalg.det(covariance))
+        expected = -0.5 * np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away)
+        expected += np.log(len(members) / len(labels)) - 0.5 * np.log(np.linalg.det(covariance))
         logs = np.einsum("ni,ik,nk->n", tangents, q[label], tangents)
         logs += tangents @ w[label] + b[label]
-        np.testing.assert_allclose(logs, wanted, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(logs, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ORACLES)
 @pytest.mark.parametrize("scale", [0.0, 0.2374])
 def test_equal_points_have_the_largest_class(kind, scale):
     tangents = np.full((600, 2), scale) * [1, 0.3333]
-    classifier, _ = discriminant(class_moments(tangents, np.arange(600) % 3 // 2, 2), kind, -1.0)
+    moments = class_moments(tangents, np.arange(600) % 3 // 2, 2)
+    classifier, _ = discriminant(moments, kind, -1.0)
     elsewhere = np.random.default_rng(0).uniform(-0.6, 0.6, (20, 2))
     np.testing.assert_allclose(classifier.probabilities(elsewhere)[:, 0], 2 / 3, atol=0.02)
 
@@ -211,7 +213,7 @@ def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
     for name in ("y_train", "y_test"):
         test[name] = np.where(test[name] == "0", "2", "0")
     np.savez(tmp_path / "test.npz", **test)
-    made = run(
+    result = run(
         tmp_path,
         nodes=nodes_of(tmp_path / "nodes", [blobs("02", seed=seed, test=0) for seed in range(3)]),
         method="discriminant",
@@ -219,7 +221,7 @@ def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
         secure__min_holders=1,
         share_statistics=True,
     )
-    (sentence,) = [text for text in made.summary["warnings"] if "trivial answer" in text]
+    (sentence,) = [text for text in result.summary["warnings"] if "trivial answer" in text]
     assert sentence.startswith("the global accuracy, 0.0%, is below that of the trivial answer (")
 
 

@@ -10,9 +10,9 @@ import pytest
 from cell_files import write_parts
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.cells.cell_files import add_to_copy
 from curvfed.extensions.cells.expression import expression
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.cell_files import add_to_copy
 
 COUNTS = (
     np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50))
@@ -46,18 +46,19 @@ def small(path, values, genes=None):
 def test_a_site_is_embedded_by_the_reference_alone(files, capsys):
     out = files / "one.embedded.h5ad"
     assert run(files / "one.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 0
-    told = capsys.readouterr().err
-    assert "distortion: " in told
-    assert "outside the reference's range: " in told
-    site, given = anndata.read_h5ad(out), anndata.read_h5ad(files / "one.h5ad")
-    assert (site.obs_names == given.obs_names).all()
-    assert (site.obs["bulk_labels"] == given.obs["bulk_labels"]).all()
+    report = capsys.readouterr().err
+    assert "distortion: " in report
+    assert "outside the reference's range: " in report
+    site = anndata.read_h5ad(out)
+    cells = anndata.read_h5ad(files / "one.h5ad")
+    assert (site.obs_names == cells.obs_names).all()
+    assert (site.obs["bulk_labels"] == cells.obs["bulk_labels"]).all()
     assert site.obsm["X_poincare"].shape == (150, 2)
     assert (np.linalg.norm(site.obsm["X_poincare"], axis=1) < 1).all()
     assert site.obs["curvfed_outside"].mean() == site.uns["curvfed_embed"]["outside"] < 0.1
     assert 0 < site.uns["curvfed_embed"]["distortion"] < 0.6
     # A cell's coordinates do not depend on which cells are beside it.
-    given[:10].copy().write_h5ad(files / "few.h5ad")
+    cells[:10].copy().write_h5ad(files / "few.h5ad")
     assert run(files / "few.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 0
     assert np.allclose(
         anndata.read_h5ad(out).obsm["X_poincare"], site.obsm["X_poincare"][:10], atol=1e-9
@@ -130,9 +131,9 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
 def test_what_is_no_reference_is_refused(tmp_path, capsys, values, genes, message):
     path = small(tmp_path / "a.h5ad", values, genes)
     assert run(path, "--make-reference", "--out", tmp_path / "b.h5ad") == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert str(path) in told
+    refusal = capsys.readouterr().err
+    assert message in refusal
+    assert str(path) in refusal
 
 
 def test_entries_that_are_not_used_need_not_be_readable(files, tmp_path):
@@ -152,18 +153,19 @@ def test_entries_that_are_not_used_need_not_be_readable(files, tmp_path):
 
 
 def test_faults_of_the_arguments(files, tmp_path, capsys):
-    one, out = files / "one.h5ad", tmp_path / "b.h5ad"
-    assert run(one, "--out", out) == 2
-    assert run(one, "--reference", one, "--make-reference", "--out", out) == 2
+    site = files / "one.h5ad"
+    out = tmp_path / "b.h5ad"
+    assert run(site, "--out", out) == 2
+    assert run(site, "--reference", site, "--make-reference", "--out", out) == 2
     capsys.readouterr()
     for arguments, message in (
         (
-            (one, "--reference", one, "--out", out),
+            (site, "--reference", site, "--out", out),
             "is no reference (KeyError: 'uns/curvfed'); one is made by curvfed embed",
         ),
         ((tmp_path / "a.h5ad", "--make-reference", "--out", out), "no file"),
         (
-            (one, "--make-reference", "--layer", "logs", "--out", out),
+            (site, "--make-reference", "--layer", "logs", "--out", out),
             "has no layer logs; there are raw, X (--layer)",
         ),
     ):
@@ -182,11 +184,11 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     ],
 )
 def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, words):
-    for made in ("one.h5ad", "reference.h5ad"):
-        (tmp_path / made).write_text("no file of cells")
+    for file in ("one.h5ad", "reference.h5ad"):
+        (tmp_path / file).write_text("no file of cells")
     (tmp_path / "folder.h5ad").mkdir()
     (tmp_path / "link.h5ad").symlink_to(tmp_path / "one.h5ad")
-    there = sorted(tmp_path.iterdir())
+    before = sorted(tmp_path.iterdir())
     assert (
         run(
             tmp_path / "one.h5ad",
@@ -197,10 +199,10 @@ def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, w
         )
         == 2
     )
-    told = capsys.readouterr().err
-    assert words in told
-    assert str(tmp_path / name) in told
-    assert sorted(tmp_path.iterdir()) == there
+    refusal = capsys.readouterr().err
+    assert words in refusal
+    assert str(tmp_path / name) in refusal
+    assert sorted(tmp_path.iterdir()) == before
 
 
 LOGS = np.log1p(1e4 * SHARES)
@@ -237,9 +239,9 @@ def test_where_expression_is(tmp_path, places, layer, expected):
     for name in sorted(places.keys() - {"raw", "X"}):
         cells.layers[name] = csr_matrix(places[name])
     if "; " not in expected and " are " not in expected:
-        found = expression(cells, tmp_path / "a.h5ad", layer)
-        assert found.place == expected
-        assert np.allclose(found.dense(found.genes), LOGS, rtol=1e-5)
+        logs = expression(cells, tmp_path / "a.h5ad", layer)
+        assert logs.place == expected
+        assert np.allclose(logs.dense(logs.genes), LOGS, rtol=1e-5)
         return
     with pytest.raises(DataError, match=expected):
         expression(cells, tmp_path / "a.h5ad", layer)
@@ -253,7 +255,8 @@ def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
     cells = anndata.read_h5ad(files / "one.h5ad")
     cells.obs["note"] = pandas.array(["a", None, "c"] * 50, dtype="string")
     cells.obs.index = pandas.Index(cells.obs_names, dtype="string")
-    site, out = tmp_path / "site.h5ad", tmp_path / "out.h5ad"
+    site = tmp_path / "site.h5ad"
+    out = tmp_path / "out.h5ad"
     with anndata.settings.override(allow_write_nullable_strings=True):
         cells.write_h5ad(site)
     with h5py.File(site, "r+") as file:
@@ -268,10 +271,10 @@ def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
     for reference in (["--reference", files / "reference.h5ad"], ["--make-reference"]):
         for source in (site, tmp_path / "again.h5ad"):
             assert run(source, *reference, "--out", out) == 0
-            made = anndata.read_h5ad(out)
-            assert made.obsm["X_poincare"].shape == (150, 2)
-            assert made.obs["note"].astype(object).tolist()[0] == "a"
-            assert [*made.obs.columns].count("curvfed_outside") <= 1
+            embedded = anndata.read_h5ad(out)
+            assert embedded.obsm["X_poincare"].shape == (150, 2)
+            assert embedded.obs["note"].astype(object).tolist()[0] == "a"
+            assert [*embedded.obs.columns].count("curvfed_outside") <= 1
             with h5py.File(out) as file:
                 assert file["obs"].attrs["note of another program"] == "kept"
                 assert "_index" in file["raw/var"]

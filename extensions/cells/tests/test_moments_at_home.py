@@ -26,15 +26,15 @@ pytestmark = pytest.mark.usefixtures("own_home")
 @pytest.fixture
 def sums(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     """The sums that the server decodes."""
-    seen: list[np.ndarray] = []
+    totals: list[np.ndarray] = []
     learn = DiscriminantServer.learn
 
     def watched(half: DiscriminantServer, total: Any) -> Any:
-        seen.append(total.arrays["sums"])
+        totals.append(total.arrays["sums"])
         return learn(half, total)
 
     monkeypatch.setattr(DiscriminantServer, "learn", watched)
-    return seen
+    return totals
 
 
 @pytest.mark.parametrize("line", ["", "hull-min-class-size = 1\n"], ids=["default", "one"])
@@ -128,10 +128,10 @@ def test_a_noisy_sum_is_paid_once_and_the_budget_ends_the_next(tmp_path):
         "dp__epsilon": 4.0,
     }
     recorder = Recorder()
-    made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **private)
+    result = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **private)
     assert not any(reply["header"]["num_examples"] for reply in recorder.replies("hulls"))
     assert len(costs(tmp_path)) == 1
-    assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
+    assert result.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
     with pytest.raises(FederationError, match=r"max-epsilon = 5"):
         run(tmp_path, "second", nodes=nodes, clients=3, **private)
 

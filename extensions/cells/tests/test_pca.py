@@ -32,7 +32,7 @@ def nodes_of(folder):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def pca_run(tmp_path_factory):
     """The folder of three sites' files, a run over them, and the expression of all their cells."""
     folder = tmp_path_factory.mktemp("sites")
     write_parts(folder)
@@ -48,8 +48,8 @@ def found(tmp_path_factory):
     )
 
 
-def test_equal_to_the_components_of_all_cells(found):
-    _, done, values = found
+def test_equal_to_the_components_of_all_cells(pca_run):
+    _, done, values = pca_run
     assert done.summary["status"] == "completed"
     assert "class" not in " ".join(done.summary["warnings"])
     assert done.summary["metrics"]["points_summed"] == 450
@@ -66,33 +66,24 @@ def test_equal_to_the_components_of_all_cells(found):
     np.testing.assert_allclose(model["axes"].T, signs * oracle.components_, atol=1e-8)
 
 
-def test_every_site_embeds_by_the_run(found, capsys):
-    folder, done, values = found
+def test_every_site_embeds_by_the_run(pca_run, capsys):
+    folder, done, values = pca_run
     pooled = []
     for name in SITES:
         out = folder / f"{name}.embedded.h5ad"
-        assert (
-            main(
-                [
-                    "embed",
-                    str(folder / f"{name}.h5ad"),
-                    "--reference",
-                    str(done.path),
-                    "--out",
-                    str(out),
-                ]
-            )
-            == 0
-        )
+        cells = folder / f"{name}.h5ad"
+        words = ["embed", str(cells), "--reference", str(done.path), "--out", str(out)]
+        assert main(words) == 0
         site = anndata.read_h5ad(out)
         assert site.obs["curvfed_outside"].mean() < 0.25
         assert 0 < site.uns["curvfed_embed"]["distortion"] < 1
         pooled.append(site.obsm["X_poincare"])
-    told = capsys.readouterr().err
-    print(told)
-    assert "distortion: " in told
+    report = capsys.readouterr().err
+    print(report)
+    assert "distortion: " in report
     # One map for all: what one site gets from the run is what all cells in one place would get.
-    z = np.clip(StandardScaler().fit_transform(values), -10, 10) @ done.model["axes"][:, :2]
+    standardised = np.clip(StandardScaler().fit_transform(values), -10, 10)
+    z = standardised @ done.model["axes"][:, :2]
     half = z / np.sqrt(done.model["variances"][:2].sum())
     length = np.linalg.norm(half, axis=1, keepdims=True)
     np.testing.assert_allclose(np.concatenate(pooled), half * np.tanh(length) / length, atol=1e-8)
@@ -104,15 +95,16 @@ def test_directions_without_variance_are_no_components():
     arrays, share = reference(moments(values), 50, 5, 30)
     # one for each gene that varies
     np.testing.assert_allclose(arrays["variances"].sum(), 4, rtol=1e-12)
-    assert (arrays["axes"].shape, arrays["deviation"][4]) == ((5, 3), 1)
+    assert arrays["axes"].shape == (5, 3)
+    assert arrays["deviation"][4] == 1
     assert share == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
     "genes", ["", "a,b", "a,b,b", ",".join(f"g{number}" for number in range(1001))]
 )
-def test_a_number_of_genes_that_is_not_allowed(genes, found, tmp_path):
-    folder, *_ = found
+def test_a_number_of_genes_that_is_not_allowed(genes, pca_run, tmp_path):
+    folder, *_ = pca_run
     with refuses("genes", "3 to 1,000", error=ConfigError):
         run(tmp_path, nodes=nodes_of(folder), method="pca", pca__genes=genes)
 
@@ -122,9 +114,9 @@ def test_a_file_that_is_not_sparse(dtype, tmp_path):
     values = np.random.default_rng(0).uniform(0, 5, (5, 4)).astype(dtype)
     cells = anndata.AnnData(values, var=pandas.DataFrame(index=list("wxyz")))
     cells.write_h5ad(tmp_path / "dense.h5ad")
-    found = client_cells(tmp_path / "dense.h5ad", ["y", "w"])
-    np.testing.assert_array_equal(found.values, values[:, [2, 0]])
-    assert found.digest != client_cells(tmp_path / "dense.h5ad", ["w", "y"]).digest
+    selected = client_cells(tmp_path / "dense.h5ad", ["y", "w"])
+    np.testing.assert_array_equal(selected.values, values[:, [2, 0]])
+    assert selected.digest != client_cells(tmp_path / "dense.h5ad", ["w", "y"]).digest
 
 
 def test_moments_of_few_cells_stay_at_their_nodes(tmp_path):
@@ -137,8 +129,8 @@ def test_moments_of_few_cells_stay_at_their_nodes(tmp_path):
         run(tmp_path, nodes=nodes, method="pca", pca__genes="x,y,z")
 
 
-def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_path):
-    folder, *_ = found
+def test_nodes_without_the_genes_or_without_expression_are_refused(pca_run, tmp_path):
+    folder, *_ = pca_run
     with pytest.raises(Exception, match=r"genes of pca\.genes: none such"):
         run(
             tmp_path,
@@ -157,8 +149,8 @@ def test_no_noise_hides_a_record():
         parse({"method": "pca", "dataset": "own", "pca.genes": "a,b,c"} | private)
 
 
-def test_a_folder_that_is_no_such_run(found, capsys):
-    folder, *_ = found
+def test_a_folder_that_is_no_such_run(pca_run, capsys):
+    folder, *_ = pca_run
     out = folder / "out.h5ad"
     assert (
         main(["embed", str(folder / "one.h5ad"), "--reference", str(folder), "--out", str(out)])

@@ -34,12 +34,12 @@ def test_every_command_of_the_tutorial(tmp_path):
         "HOME": str(tmp_path / "home"),
         "PYTHONWARNINGS": "ignore",
     }
-    told = ""
+    log = ""
     for kind, code in blocks:
         command = [sys.executable, "-c", code] if kind == "python" else ["bash", "-euc", code]
         done = subprocess.run(command, cwd=tmp_path, env=place, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        told += done.stderr
+        log += done.stderr
     summary = json.loads((tmp_path / "results/cells/summary.json").read_text())
     assert summary["status"] == "completed"
     nodes = json.loads((tmp_path / "home/curvfed/results/on-nodes/summary.json").read_text())
@@ -48,7 +48,7 @@ def test_every_command_of_the_tutorial(tmp_path):
     with (tmp_path / "labels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 150
-    accuracy, of_moments = map(float, re.findall(r"accuracy on .*: ([\d.]+)", told))
+    accuracy, of_moments = map(float, re.findall(r"accuracy on .*: ([\d.]+)", log))
 
     import anndata
 
@@ -56,7 +56,9 @@ def test_every_command_of_the_tutorial(tmp_path):
     assert all((np.linalg.norm(site.obsm["X_poincare"], axis=1) < 1).all() for site in sites)
     assert accuracy > 0.5  # the most frequent type has a third
 
-    points, labels, held = [], [], []
+    points = []
+    labels = []
+    is_test = []
     for site in sites:
         raw = raw_points(
             "a site",
@@ -69,12 +71,13 @@ def test_every_command_of_the_tutorial(tmp_path):
         ).own_data(raw)
         points.append(mine.points)
         labels.append(np.array(mine.class_names)[mine.labels])
-        held.append(mine.test)
+        is_test.append(mine.test)
     length = np.linalg.norm(np.concatenate(points), axis=1, keepdims=True)
     tangents = np.concatenate(points) * np.arctanh(length) / length
-    labels, held = np.concatenate(labels), np.concatenate(held)
-    pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(tangents[~held], labels[~held])
-    last = held & (np.arange(len(labels)) >= 300)  # the third site's, on which it did not train
+    labels = np.concatenate(labels)
+    is_test = np.concatenate(is_test)
+    pooled = LinearDiscriminantAnalysis(solver="lsqr").fit(tangents[~is_test], labels[~is_test])
+    last = is_test & (np.arange(len(labels)) >= 300)  # the third site's, on which it did not train
     expected = (pooled.predict(tangents[last]) == labels[last]).mean()
     print(
         f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one"
@@ -84,14 +87,14 @@ def test_every_command_of_the_tutorial(tmp_path):
         name: json.loads((tmp_path / "results" / name / "summary.json").read_text())
         for name in RUNS
     }
-    pooled_scores = {name: told["personal_accuracy_mean"] for name, told in scores.items()}
+    pooled_scores = {name: summary["personal_accuracy_mean"] for name, summary in scores.items()}
     print("on all sites' test cells:", pooled_scores)
     shared = [str(tmp_path / f"{name}.shared.h5ad") for name in SITES]
     keys = {"points": {"label_key": "bulk_labels"}, "discriminant": {"kind": "lda"}}
-    found = curvfed.simulate(
+    trained = curvfed.simulate(
         "discriminant", data=shared, results_dir=tmp_path / "results", quiet=True, **keys
     )
-    rows = found.predict(shared[2])
+    rows = trained.predict(shared[2])
     accuracy_shared = (
         rows["class"].to_numpy() == sites[2].obs["bulk_labels"].to_numpy(dtype=str)
     ).mean()

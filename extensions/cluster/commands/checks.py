@@ -217,10 +217,10 @@ def node_checks(
     if node.signing_key or node.roster:
         checks.append(Check("roster", partial(node_config.check_roster, node), commands=both))
     ledger = ledger_of(node)
-    others = [path for path in sorted(state.glob("ledger-*.jsonl")) if path != ledger.path]
+    older_ledgers = [path for path in sorted(state.glob("ledger-*.jsonl")) if path != ledger.path]
     stored = sorted(state.glob("*/[0-9]*"))
     checks.append(Check("ledger", partial(_check_ledger, ledger), commands=both))
-    checks += [Check("ledger", partial(_check_ledger, Ledger(path))) for path in others]
+    checks += [Check("ledger", partial(_check_ledger, Ledger(path))) for path in older_ledgers]
     checks += [Check("personal", partial(check_stored, path)) for path in stored]
     # The last, since it can take minutes.
     checks.append(Check("data", partial(node_config.check_data, node), commands=both))

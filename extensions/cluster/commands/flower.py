@@ -87,9 +87,8 @@ def supernode(
     config = read_config(node_config, folder.policy)
     run_checks(node_checks(folder, config, address, port), START, folder.note_step)
     folder.note_step(CONNECTS)
-    command = flower_supernode(
-        folder, address, toml_pairs(config), port or free_ports(1)[0], health_port
-    ).show()
+    api_port = port or free_ports(1)[0]
+    command = flower_supernode(folder, address, toml_pairs(config), api_port, health_port).show()
     guarded = [sys.executable, "-P", forked_clients.__file__]
     if cold:
         guarded.append(forked_clients.COLD)

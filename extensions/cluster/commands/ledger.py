@@ -90,8 +90,8 @@ def _accept(paths: list[Path], peer: int) -> None:
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.client_app.node.ledger_memory import ACCEPTED
 
-    (path, *others) = paths
-    if others:
+    (path, *further_paths) = paths
+    if further_paths:
         raise ClusterError(
             f"there are several ledgers in {path.parent}; needed is the state-path of one node",
             key="several-ledgers",
@@ -159,7 +159,9 @@ def _details(line: dict[str, object]) -> str:
         return f"by {line['by']}"
     if line["kind"] == RUN and "method" in line:
         return f"method = {line['method']}"
-    return str(line["reason"]) if line["kind"] == REFUSAL else ""
+    if line["kind"] == REFUSAL:
+        return str(line["reason"])
+    return ""
 
 
 def regroup(

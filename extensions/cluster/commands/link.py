@@ -213,7 +213,9 @@ class Link:
             raise ClusterError(
                 f"{self.authority} is no certificate: {error}", key="unreadable"
             ) from None
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        if ":" in host:
+            return f"[{host}]:{port}"
+        return f"{host}:{port}"
 
 
 def check_superlink(link: Link) -> str:
@@ -299,7 +301,8 @@ def check_clock(link: Link) -> str:
             half_seconds, False, key=lambda half: not is_accepted(begin + half / 2)
         )
     ahead = AHEAD - begin - (accepted - 0.5) / 2
-    difference = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
+    relation = "ahead of" if ahead > 0 else "behind"
+    difference = f"{abs(ahead):.1f} s {relation} the server's"
     if not -BEHIND <= ahead <= AHEAD:
         raise ClusterError(
             f"this machine's clock is {difference}, and the SuperLink refuses a node whose clock is"

@@ -77,7 +77,9 @@ class _Guard:
 
     def _flowers(self, name: str, *arguments: Any, **options: Any) -> Any:
         """The result of Flower's own function if any code may run; else None."""
-        return self._own[name](*arguments, **options) if self._app is None else None
+        if self._app is None:
+            return self._own[name](*arguments, **options)
+        return None
 
 
 def guard_program() -> None:

@@ -117,8 +117,8 @@ def check_code(node: Node) -> str:
     code = (node.rules or Policy()).runs.code
     if code == ANY:
         return "any that the server sends: [runs] code in its policy"
-    others = ", ".join(digest for digest in code if code != INSTALLED)
-    return installed_code() + (f"; of bundles: {others}" if others else "")
+    bundles = ", ".join(digest for digest in code if code != INSTALLED)
+    return installed_code() + (f"; of bundles: {bundles}" if bundles else "")
 
 
 def check_data(node: Node) -> str:
@@ -208,7 +208,9 @@ def check_keys(config: Mapping[str, Any]) -> str:
     """The node's number, and the keys that this app does not read."""
     number = f"partition-id {config['partition-id']}"
     unused = ", ".join(config.keys() - set(KEYS))
-    return f"{number}; not read: {unused}; this app reads {', '.join(KEYS)}" if unused else number
+    if unused:
+        return f"{number}; not read: {unused}; this app reads {', '.join(KEYS)}"
+    return number
 
 
 def gib(size: int) -> str:

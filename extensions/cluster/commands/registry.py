@@ -198,7 +198,9 @@ def add_names(folder: ServerFolder, text: str) -> str:
         for name, identity in read_names(folder).items()
         if re.search(rf"\b{identity}\b", text)
     ]
-    return f"{text} ({', '.join(names)})" if names else text
+    if names:
+        return f"{text} ({', '.join(names)})"
+    return text
 
 
 def ledger_path(folder: ServerFolder) -> Path:

@@ -151,7 +151,10 @@ def make_cluster(
     for name in existing:
         _remove(path / name)
     unfinished.unlink(missing_ok=True)
-    address = f"[{host}]:{fleet_port}" if ":" in host else f"{host}:{fleet_port}"
+    if ":" in host:
+        address = f"[{host}]:{fleet_port}"
+    else:
+        address = f"{host}:{fleet_port}"
     ports = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
     sizes = {} if group_size == GROUP_SIZE else {"group-size": group_size}
     certificates.write_new(unfinished, tomli_w.dumps(ports | sizes).encode())
@@ -262,7 +265,8 @@ def add_node(
     if group_size != GROUP_SIZE:
         policy = re.sub("(?m)^# group-size = [0-9]+ ", f"group-size = {group_size} ", policy)
     certificates.write_new(new.policy, policy.encode())
-    certificates.write_new(new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
+    settings = tomli_w.dumps({"superlink": address})
+    certificates.write_new(new.path / "node.toml", settings.encode())
     new.path.rename(node.path)
     return node
 

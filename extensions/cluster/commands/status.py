@@ -2,7 +2,6 @@
 runs; and `doctor`: every check of the server or of a node."""
 
 import datetime
-import json
 import time
 from pathlib import Path
 from typing import Annotated
@@ -165,11 +164,9 @@ def _print_tables(folder: ServerFolder) -> None:
 def _warnings(directory: Path) -> str:
     """The warnings of an ended run, such as of missing or outlying clients, if its results are
     here."""
-    try:
-        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
-        return "; ".join(summary["warnings"])
-    except (OSError, ValueError, LookupError, TypeError):  # missing, unreadable or damaged
-        return ""
+    from curvfed.server_app.directory.run_files import RunFiles  # its import takes a while
+
+    return "; ".join(map(str, RunFiles(directory).summary.get("warnings", [])))
 
 
 ANY_PART = "partition-id=0 num-partitions=1"

@@ -71,9 +71,8 @@ def folder(tmp_path_factory):
 def test_private_keys_are_private(folder):
     private = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
     assert [mode(path) for path in private] == [0o600] * 4
-    assert [mode(path) for path in (folder.path, *(node.path for node in folder.nodes()))] == [
-        0o700
-    ] * 3
+    folders = [folder.path, *(node.path for node in folder.nodes())]
+    assert [mode(path) for path in folders] == [0o700] * 3
     public = [path for path in folder.path.rglob("*") if path.is_file() and path not in private]
     assert not [path for path in public if b"PRIVATE" in path.read_bytes()]
 
@@ -97,17 +96,18 @@ def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
     """The defaults that its comments say are those that hold without the file."""
     lines = [re.sub(r"^# (?=[a-z-]+ = )", "", line) for line in POLICY.splitlines()]
     (tmp_path / "policy.toml").write_text("\n".join(lines))
-    found = read_policy(tmp_path / "policy.toml")
+    policy = read_policy(tmp_path / "policy.toml")
     said = {
         key
-        for table in found.model_dump(exclude_unset=True, by_alias=True).values()
+        for table in policy.model_dump(exclude_unset=True, by_alias=True).values()
         for key in table
     }
-    assert said == {key for table in found.model_dump(by_alias=True).values() for key in table}
+    assert said == {key for table in policy.model_dump(by_alias=True).values() for key in table}
     by_node = {"share_statistics": None, "hull_min_class_size": None}
-    assert found.leaves.model_copy(update=by_node) == Policy().leaves
-    sums = found.sums.model_copy(update={"min_holders": None})  # or all of a smaller group
-    assert (sums, found.privacy.delta) == (Policy().sums, Policy().privacy.delta)
+    assert policy.leaves.model_copy(update=by_node) == Policy().leaves
+    sums = policy.sums.model_copy(update={"min_holders": None})  # or all of a smaller group
+    assert sums == Policy().sums
+    assert policy.privacy.delta == Policy().privacy.delta
 
 
 def test_groups_of_another_size_are_in_every_policy(tmp_path, capsys):
@@ -123,13 +123,13 @@ def test_groups_of_another_size_are_in_every_policy(tmp_path, capsys):
 
 @pytest.mark.parametrize(("number", "is_asked"), [(9, False), (10, True)])
 def test_init_asks_for_the_size_of_groups_on_a_terminal(number, is_asked, tmp_path, monkeypatch):
-    asked = []
+    prompts = []
     terminal = SimpleNamespace(isatty=lambda: True)
     monkeypatch.setattr(setup.sys, "stdin", terminal)
-    monkeypatch.setattr(setup.typer, "prompt", lambda *words, **options: asked.append(words) or 7)
+    monkeypatch.setattr(setup.typer, "prompt", lambda *words, **options: prompts.append(words) or 7)
     words = [word for index in range(number) for word in ("--node", f"n{index}")]
     assert main(["cluster", "--folder", str(tmp_path / "c"), "init", *words]) == 0
-    assert bool(asked) == is_asked
+    assert bool(prompts) == is_asked
     sizes = {
         read_policy(node.policy).sums.group_size for node in ServerFolder(tmp_path / "c").nodes()
     }
@@ -243,12 +243,13 @@ def test_addresses_that_are_none(address):
 
 def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
     folder = make_cluster(tmp_path / "c", ["fl.example.org"], ["north"], 9092, 8000, 10)
-    authority, before = folder.authority[0].read_bytes(), folder.server[0].read_bytes()
-    assert told("--folder", folder.path, "renew", "--days", "100") == 0
+    authority = folder.authority[0].read_bytes()
+    before = folder.server[0].read_bytes()
+    assert exit_status("--folder", folder.path, "renew", "--days", "100") == 0
     assert folder.authority[0].read_bytes() == authority
     assert folder.server[0].read_bytes() != before
-    left = certificates.time_left(folder.server[0])
-    assert datetime.timedelta(days=99) < left < datetime.timedelta(days=100)
+    validity = certificates.time_left(folder.server[0])
+    assert datetime.timedelta(days=99) < validity < datetime.timedelta(days=100)
     assert mode(folder.server[1]) == 0o600
     server = Server(*folder.server)
     for name in ("fl.example.org", "localhost"):
@@ -266,7 +267,7 @@ def test_a_certificate_that_is_over_is_refused(tmp_path, folder):
         certificates.check_certificate(soon.server[0])
 
 
-def told(*words: str | Path) -> int:
+def exit_status(*words: str | Path) -> int:
     """Exit status of a command line."""
     return main(["cluster", *map(str, words)])
 
@@ -283,13 +284,13 @@ def killed_at(step: int):
     count = [0]
 
     def dying(do):
-        def then(*given, **named):
+        def counted(*arguments, **options):
             count[0] = next(steps)
             if count[0] == step:
                 raise Killed
-            return do(*given, **named)
+            return do(*arguments, **options)
 
-        return then
+        return counted
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certificates, "write_new", dying(certificates.write_new))
@@ -307,8 +308,8 @@ def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path
             break
         with pytest.raises(ClusterError, match=r"there is no .*cluster\.toml"):
             ServerFolder.open(path)
-        made = make_cluster(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
-        assert {each.name for each in path.iterdir()} == {
+        cluster = make_cluster(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
+        assert {entry.name for entry in path.iterdir()} == {
             "ca.crt",
             "ca.key",
             "server.crt",
@@ -317,10 +318,10 @@ def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path
             "flwr",
             "cluster.toml",
         }
-        assert ServerFolder.open(path).fleet_port == made.fleet_port == 9093
-        assert [node.name for node in made.nodes()] == ["south"]
-        assert made.node("south").superlink == "fl.example.org:9093"
-        check_pair(made)
+        assert ServerFolder.open(path).fleet_port == cluster.fleet_port == 9093
+        assert [node.name for node in cluster.nodes()] == ["south"]
+        assert cluster.node("south").superlink == "fl.example.org:9093"
+        check_pair(cluster)
     assert step > 10
 
 
@@ -362,7 +363,7 @@ def site(tmp_path, monkeypatch):
 def start(
     folder: ServerFolder, *words: str, config: str = "partition-id=0 num-partitions=2"
 ) -> int:
-    return told(
+    return exit_status(
         *(
             "--folder",
             folder.path,
@@ -428,7 +429,8 @@ def test_flower_reads_the_superlink_command(folder):
     assert command.words[0] == "flower-superlink"
     read = _parse_args_run_superlink().parse_args(command.words[1:])
     # whoever reaches it runs code on every node
-    assert (read.host, read.port) == ("127.0.0.1", 8000)
+    assert read.host == "127.0.0.1"
+    assert read.port == 8000
     assert read.fleet_api_address == "0.0.0.0:9092"
     assert read.enable_supernode_auth
     assert not read.insecure
@@ -439,12 +441,10 @@ def test_flower_reads_the_supernode_command(folder):
     config = 'partition-id=0 data-path="/data/my graphs/a.pt"'
     command = flower_supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
     read = _parse_args_run_supernode().parse_args(command.words[1:])
-    assert (read.host, read.port, read.superlink, read.node_config) == (
-        "127.0.0.1",
-        9094,
-        "fl.example.org:9092",
-        config,
-    )
+    assert read.host == "127.0.0.1"
+    assert read.port == 9094
+    assert read.superlink == "fl.example.org:9092"
+    assert read.node_config == config
     assert not read.insecure
 
 
@@ -539,7 +539,7 @@ def node(identity: int, status: str) -> str:
     )
 
 
-def asked(fake: Path, word: str) -> list[str]:
+def recorded(fake: Path, word: str) -> list[str]:
     return [line for line in (fake / "asked").read_text().splitlines() if line.startswith(word)]
 
 
@@ -577,23 +577,26 @@ def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
     monkeypatch.setattr(
         registry,
         "write_names",
-        lambda *told: (places.mkdir(parents=True, exist_ok=True), (places / "config.toml").touch()),
+        lambda *arguments: (
+            places.mkdir(parents=True, exist_ok=True),
+            (places / "config.toml").touch(),
+        ),
     )
     assert submitted(folder, fake, retries=3) == 0
-    assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
+    assert ["resume=true" in line for line in recorded(fake, "run")] == [False, True, True]
 
 
 def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
     folder, fake, monkeypatch
 ):
-    def began(*told):
+    def began(*arguments):
         (fake / "results" / "one").mkdir(parents=True)
         (fake / "results" / "one" / "rounds.csv").touch()
 
     monkeypatch.setattr(registry, "write_names", began)
     answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
-    assert len(asked(fake, "run")) == 1
+    assert len(recorded(fake, "run")) == 1
 
 
 def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
@@ -633,14 +636,14 @@ def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
     monkeypatch.setenv("SUDO_USER", "ada")
     (folder.path / "ledger-server.jsonl").unlink(missing_ok=True)
     register_nodes(folder, ["north"])
-    assert told("--folder", folder.path, "revoke", "north") == 0
+    assert exit_status("--folder", folder.path, "revoke", "north") == 0
     answer(fake, *["finished:completed"] * 2, summary={"status": "completed"})
     submitted(folder, fake)
     submitted(folder, fake, resume=True)
-    assert told("ledger", folder.path) == 0
+    assert exit_status("ledger", folder.path) == 0
     said = capsys.readouterr().out
-    found = re.findall(r"Z  (\w+) +(\w+) +by ada", said)
-    assert found == [
+    lines = re.findall(r"Z  (\w+) +(\w+) +by ada", said)
+    assert lines == [
         ("registered", "north"),
         ("revoked", "north"),
         ("run", "one"),
@@ -651,7 +654,7 @@ def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
 def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
     answer(fake, "finished:stopped", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
-    assert len(asked(fake, "run")) == 1
+    assert len(recorded(fake, "run")) == 1
 
 
 def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
@@ -660,7 +663,7 @@ def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
     main_thread = threading.main_thread().ident
 
     def interrupt() -> None:
-        while not (fake / "asked").exists() or not asked(fake, "run"):
+        while not (fake / "asked").exists() or not recorded(fake, "run"):
             threading.Event().wait(0.02)
         signal.pthread_kill(main_thread, signal.SIGTERM)
 
@@ -668,7 +671,7 @@ def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
     thread.start()
     assert submitted(folder, fake) == 128 + signal.SIGTERM
     thread.join()
-    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
+    assert recorded(fake, "stop") == ["stop 7 cluster --format json"]
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -678,7 +681,7 @@ def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     main_thread = threading.main_thread().ident
 
     def interrupt() -> None:
-        while not (fake / "asked").exists() or not asked(fake, "list"):
+        while not (fake / "asked").exists() or not recorded(fake, "list"):
             threading.Event().wait(0.05)
         signal.pthread_kill(main_thread, signum)
 
@@ -686,8 +689,8 @@ def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     thread.start()
     assert submitted(folder, fake, retries=3) == 128 + signum
     thread.join()
-    assert asked(fake, "stop") == ["stop 7 cluster --format json"]
-    assert len(asked(fake, "run")) == 1
+    assert recorded(fake, "stop") == ["stop 7 cluster --format json"]
+    assert len(recorded(fake, "run")) == 1
 
 
 def test_the_superlink_of_another_cluster_is_said_to_be_that(
@@ -696,14 +699,14 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(
     (fake / "flwr").write_text(
         "#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n"
     )
-    other = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
+    foreign = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
     assert status.show(ServerFolder(folder.path, *free_ports(2))) == 1
     said = capsys.readouterr().out
     assert said.count("the SuperLink does not run; `curvfed cluster superlink` starts it") == 1
     assert "does not answer" not in said
     server = Server(*folder.server)
     try:
-        assert status.show(ServerFolder(other.path, 9092, split_address(server.address)[1])) == 1
+        assert status.show(ServerFolder(foreign.path, 9092, split_address(server.address)[1])) == 1
     finally:
         server.close()
     said = " ".join(capsys.readouterr().out.split())
@@ -718,8 +721,8 @@ def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path,
         connection.execute("CREATE TABLE node (node_id TEXT)")
         connection.executemany("INSERT INTO node VALUES (?)", [("x" * 1000,)] * 100)
     assert registry.check_database(folder).endswith("sound")
-    whole = folder.database.read_bytes()
-    folder.database.write_bytes(whole[: int(share * len(whole))])
+    content = folder.database.read_bytes()
+    folder.database.write_bytes(content[: int(share * len(content))])
     for command, stream in ("superlink", "err"), ("status", "out"):
         assert main(["cluster", "--folder", str(folder.path), command]) == 1
         said = " ".join(getattr(capsys.readouterr(), stream).split())
@@ -737,10 +740,12 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
         register_nodes(folder, ["south"])
     with pytest.raises(ClusterError, match=r"there is no public key .*west"):
         register_nodes(folder, ["west"])
-    assert told("--folder", folder.path, "revoke", "west") == 1
+    assert exit_status("--folder", folder.path, "revoke", "west") == 1
     assert "west is not registered; registered are north" in capsys.readouterr().err
-    assert told("--folder", folder.path, "revoke", "north") == 0
-    assert asked(fake, "supernode unregister") == ["supernode unregister 41 cluster --format json"]
+    assert exit_status("--folder", folder.path, "revoke", "north") == 0
+    assert recorded(fake, "supernode unregister") == [
+        "supernode unregister 41 cluster --format json"
+    ]
     assert registry.read_names(folder) == {}
 
 
@@ -830,7 +835,7 @@ def test_a_host_that_is_none_is_refused(tmp_path):
 )
 def test_a_host_to_which_no_node_can_connect_is_refused(hosts, reason, tmp_path, capsys):
     words = [word for host in hosts for word in ("--host", host)]
-    assert told("--folder", tmp_path / "c", "init", *words, "--node", "north") == 2
+    assert exit_status("--folder", tmp_path / "c", "init", *words, "--node", "north") == 2
     assert re.search(reason, " ".join(capsys.readouterr().err.split()))
     assert not (tmp_path / "c").exists()
 
@@ -852,7 +857,7 @@ def test_a_node_gets_an_address_to_which_it_can_connect(hosts, address, tmp_path
 def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
     folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
     before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
-    assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
+    assert exit_status("--folder", folder.path, "renew", "--days", "99999999") == 2
     assert (
         "days is 99999999; allowed is 1 to 3649, the days that the authority has"
         in capsys.readouterr().err
@@ -883,4 +888,4 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
 def test_retries_end(folder, fake):
     answer(fake, *["finished:failed"] * 3)
     assert submitted(folder, fake, retries=2) == 1
-    assert len(asked(fake, "run")) == 3
+    assert len(recorded(fake, "run")) == 3

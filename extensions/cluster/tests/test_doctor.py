@@ -30,11 +30,9 @@ class Site:
 
     def __init__(self, path: Path) -> None:
         self.folder = make_cluster(path / "c", [], ["north"], *free_ports(2), 100)
-        self.node, self.results, self.state = (
-            self.folder.node("north"),
-            path / "results",
-            path / "state",
-        )
+        self.node = self.folder.node("north")
+        self.results = path / "results"
+        self.state = path / "state"
         registry.write_names(self.folder, {"north": "41"})
         registry.write_names(self.folder, {"7": "one"}, registry.RUNS)
         with sqlite3.connect(self.folder.database) as connection:
@@ -56,7 +54,7 @@ class Site:
     def personal(self) -> Store:
         return Store(self.state / "one" / "00000")
 
-    def told(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    def findings(self, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         """Exit status and lines of what is wrong, at the server and at the node."""
         cluster = ["cluster", "--folder", str(self.folder.path), "doctor"]
         config = f'partition-id=0 num-partitions=1 state-path="{self.state}"'
@@ -177,11 +175,11 @@ NOT_RUNNING = (
 
 
 def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
-    code, wrong = site.told(capsys)
+    code, wrong = site.findings(capsys)
     assert code == 1
-    assert [words in line for words, line in zip(NOT_RUNNING, wrong.splitlines(), strict=True)] == [
-        True
-    ] * 3
+    pairs = list(zip(NOT_RUNNING, wrong.splitlines(), strict=True))
+    assert len(pairs) == 3
+    assert all(words in line for words, line in pairs)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +188,7 @@ def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
 def test_what_is_broken_is_named_with_its_mend(site, capsys, harm, name, words):
 
     harm(site)
-    code, wrong = site.told(capsys)
+    code, wrong = site.findings(capsys)
     assert code == 1
     assert re.search(f"^WRONG +{name} +.*{words}", wrong, re.MULTILINE), wrong
 
@@ -243,7 +241,7 @@ def fleet(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("off", "told"),
+    ("off", "message"),
     [
         (0, ""),
         (3, "(3|2).[0-9] s ahead of"),
@@ -254,14 +252,14 @@ def fleet(tmp_path_factory):
         (10**6, "more than a day from the server's"),
     ],
 )
-def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, told):
+def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, message):
     monkeypatch.setattr(Clock, "off", float(off))
     fields = {"datetime": Clock, "UTC": datetime.UTC, "timedelta": datetime.timedelta}
     monkeypatch.setattr(link, "datetime", SimpleNamespace(**fields))
     if off in (0, 3, -200):
-        assert re.search(told, link.check_clock(fleet))
+        assert re.search(message, link.check_clock(fleet))
     else:
-        with pytest.raises(ClusterError, match=told):
+        with pytest.raises(ClusterError, match=message):
             link.check_clock(fleet)
 
 

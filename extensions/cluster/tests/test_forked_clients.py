@@ -67,10 +67,10 @@ def stand_in(folder: Path) -> dict[str, str]:
     (information / "entry_points.txt").write_text(f"[console_scripts]\n{PROGRAM} = stand_in:main\n")
     (folder / "stand_in.py").write_text(STAND_IN)
     # Settings of threads that these tests run under would hide what the imports do by themselves.
-    others = {
+    environment = {
         name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")
     }
-    return others | {
+    return environment | {
         "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
     }
 
@@ -121,41 +121,41 @@ def started(environment: dict[str, str], stderr: TextIO | None = None) -> Iterat
 
 @pytest.fixture(scope="module")
 def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forking]:
-    with started(stand_in(tmp_path_factory.mktemp("stand-in"))) as one:
-        yield one
+    with started(stand_in(tmp_path_factory.mktemp("stand-in"))) as fork:
+        yield fork
 
 
-def seen(forking: Forking, folder: Path, *arguments: str) -> dict:
+def child_report(forking: Forking, folder: Path, *arguments: str) -> dict:
     """What the forked program wrote."""
-    told = folder / "told"
-    assert forking.call(str(told), *arguments).returncode == 0
-    assert wait_until(told.exists, PATIENCE)
-    return json.loads(told.read_text())
+    path = folder / "told"
+    assert forking.call(str(path), *arguments).returncode == 0
+    assert wait_until(path.exists, PATIENCE)
+    return json.loads(path.read_text())
 
 
 def test_the_parent_is_safe_to_fork(forking, tmp_path):
     """A fork has the one thread that forked, and a context of CUDA does not live on in it."""
     assert len(os.listdir(f"/proc/{forking.parent.pid}/task")) == 1
-    assert not seen(forking, tmp_path)["cuda"]
+    assert not child_report(forking, tmp_path)["cuda"]
 
 
 def test_a_program_is_a_fork_of_the_parent(forking, tmp_path):
-    assert seen(forking, tmp_path)["parent"] == forking.parent.pid
+    assert child_report(forking, tmp_path)["parent"] == forking.parent.pid
 
 
 def test_the_app_is_not_imported_beforehand(forking, tmp_path):
     """A policy may allow that of the run, and this folder's must not stand in its way."""
-    found = seen(forking, tmp_path)
-    assert "curvfed.extensions.cluster.commands.node_code" in found["of the app"]
-    assert not any("client_app" in name for name in found["of the app"])
-    assert Path(found["path"][0]).name.startswith("stand-in"), (
+    report = child_report(forking, tmp_path)
+    assert "curvfed.extensions.cluster.commands.node_code" in report["of the app"]
+    assert not any("client_app" in name for name in report["of the app"])
+    assert Path(report["path"][0]).name.startswith("stand-in"), (
         "neither the working folder nor that of the program"
     )
 
 
 def test_arguments_arrive_as_they_are(forking, tmp_path):
     arguments = ["--token", "a b", "", 'it\'s "quoted"', "$HOME", "*", "ü\n2"]
-    assert seen(forking, tmp_path, *arguments)["arguments"] == [
+    assert child_report(forking, tmp_path, *arguments)["arguments"] == [
         PROGRAM,
         str(tmp_path / "told"),
         *arguments,

@@ -69,7 +69,7 @@ def refused(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "description"),
     [
         ("graph.pt", "a graph of 60 nodes and 84 edges, 8 features, 2 classes"),
         ("tu/MUTAG/raw", "24 graphs of 133 nodes and 127 edges, 9 features, 3 classes"),
@@ -77,12 +77,12 @@ def refused(text: str) -> str:
         ("points.npz", "5 points in the disc, 2 classes"),
     ],
 )
-def test_data_of_every_kind_are_loaded_and_told(name, told, node, capsys):
-    found = checked(f'partition-id=3 data-path="{name}"')
-    assert found["data-path"] == str(node / name)
+def test_data_of_every_kind_are_loaded_and_told(name, description, node, capsys):
+    config = checked(f'partition-id=3 data-path="{name}"')
+    assert config["data-path"] == str(node / name)
     out = capsys.readouterr().out
     assert "keys         partition-id 3\n" in out
-    assert f"{node / name}: {told}\n" in out
+    assert f"{node / name}: {description}\n" in out
 
 
 def test_nothing_of_the_data_is_told(capsys):
@@ -114,12 +114,13 @@ def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, 
 
 
 def test_a_share_of_a_public_data_set(tmp_path, capsys):
-    found = checked("partition-id=1 num-partitions=3")
-    assert found == {
+    config = checked("partition-id=1 num-partitions=3")
+    expected = {
         "partition-id": 1,
         "num-partitions": 3,
         "state-path": str(tmp_path / "home/curvfed/personal"),
     }
+    assert config == expected
     assert (
         "data         share 2 of 3 of the public data set that a run names\n"
         in capsys.readouterr().out
@@ -132,11 +133,12 @@ def test_every_value_arrives_as_it_was(node):
         'partition-id=0 data-path="it\'s ä=b\\\\c.pt" share-statistics=false hull-max-share=0.3'
         ' other.key="x y"'
     )
-    found = checked(text)
-    assert found == parse_config_args([text]) | {
+    config = checked(text)
+    expected = parse_config_args([text]) | {
         "data-path": str(node / "it's ä=b\\c.pt"),
-        "state-path": found["state-path"],
+        "state-path": config["state-path"],
     }
+    assert config == expected
 
 
 READ_WRONG = {
@@ -160,9 +162,9 @@ READ_WRONG = {
 
 @pytest.mark.parametrize("text", READ_WRONG)
 def test_text_that_flower_reads_otherwise_than_it_was_meant(text):
-    told = refused(text)
-    assert READ_WRONG[text] in told
-    assert told.endswith(
+    message = refused(text)
+    assert READ_WRONG[text] in message
+    assert message.endswith(
         'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0'
         ' data-path="/data"'
     )
@@ -240,12 +242,12 @@ def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     assert checked('partition-id=0 num-partitions=1 device="cuda:1"')["device"] == "cuda:1"
     checked('partition-id=0 num-partitions=1 device="cpu"')
     checked("partition-id=0 num-partitions=1")
-    told = [
+    devices = [
         line.split(None, 2)[2]
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("ok     device")
     ]
-    assert told == [
+    assert devices == [
         "cuda:1, 3.0 GiB of memory free",
         "cpu, 1.0 GiB of memory free",
         "the device of the run",
@@ -264,13 +266,16 @@ def key_pair(private: Path, public: Path) -> None:
 def test_keys_of_secure_sums(node, capsys):
     for number in range(3):
         key_pair(node / f"{number}.key", node / "roster" / f"{number}.pem")
-    found = checked('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
-    assert (found["signing-key"], found["roster"]) == (str(node / "1.key"), str(node / "roster"))
+    config = checked('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
+    assert config["signing-key"] == str(node / "1.key")
+    assert config["roster"] == str(node / "roster")
     out = capsys.readouterr().out
     assert "roster       3 nodes in the roster\n" in out
     assert "PRIVATE" not in out
-    told = refused('partition-id=2 num-partitions=3 signing-key="1.key" roster="roster"')
-    assert f"roster: 2.pem in {node / 'roster'} is not the public part of {node / '1.key'}" in told
+    message = refused('partition-id=2 num-partitions=3 signing-key="1.key" roster="roster"')
+    assert (
+        f"roster: 2.pem in {node / 'roster'} is not the public part of {node / '1.key'}" in message
+    )
     (node / "roster" / "1.pem").unlink()
     assert "1.pem in" in refused(
         'partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"'
@@ -284,11 +289,11 @@ def test_keys_of_secure_sums(node, capsys):
 
 def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
     policy = node / "policy.toml"
-    found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
-    assert "policy" not in found  # there is none
+    config = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
+    assert "policy" not in config  # there is none
     policy.write_text("# nothing\n")
-    found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
-    assert found["policy"] == str(policy)
+    config = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
+    assert config["policy"] == str(policy)
     assert f"policy       {policy}: the defaults\n" in capsys.readouterr().out
     policy.write_text(
         f'[data]\npath = "{node / "cells.csv"}"\nlabel-key = "kind"\n[sums]\ncontributors = 5\n'
@@ -300,12 +305,12 @@ def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
         " contributors = 5\n" in out
     )
     assert "cells.csv: 1 points in the disc, 1 classes\n" in out
-    told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
-    assert "and path in [data] of its policy.toml differ" in told
+    message = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
+    assert "and path in [data] of its policy.toml differ" in message
     policy.write_text("[sums]\n\ncontributors = 1\n")
-    told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
+    message = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
     assert (
-        told
+        message
         == f"policy: {policy}, line 3: [sums] contributors = 1; allowed is a whole number, 2 or"
         " more"
     )

@@ -94,13 +94,14 @@ def test_another_app_is_refused_by_name(altered, node, old, new):
     project.write_text(project.read_text().replace(old, new))
     bundle = build_fab_from_disk(altered)
     refusal = error(node_code.chosen_app(bundle, node), node)
-    own = node_code.installed_code()
-    brought = new.partition('"')[2].rstrip('"')
-    assert own in refusal
-    assert brought in refusal
+    installed = node_code.installed_code()
+    offered = new.partition('"')[2].rstrip('"')
+    assert installed in refusal
+    assert offered in refusal
     assert f'[runs] code = ["{bundle_digest(altered)}"]' in refusal
     (line,) = ledger_of(Node.read(node)).lines()
-    assert (line["kind"], line["reason"]) == (REFUSAL, refusal)
+    assert line["kind"] == REFUSAL
+    assert line["reason"] == refusal
 
 
 def test_no_bundle_is_refused(node):
@@ -118,8 +119,8 @@ def test_code_runs_that_the_policy_names(altered, node, tmp_path, monkeypatch):
     (place,) = (tmp_path / "flower").rglob("client_app/app.py")
     assert place.read_text().startswith("open")
     assert digest.removeprefix("sha256:") in place.parts
-    (other,) = with_policy(tmp_path / "b", [node], f'[runs]\ncode = ["sha256:{"0" * 64}"]')
-    assert node_code.chosen_app(bundle, other) is app
+    (mismatched,) = with_policy(tmp_path / "b", [node], f'[runs]\ncode = ["sha256:{"0" * 64}"]')
+    assert node_code.chosen_app(bundle, mismatched) is app
     (anything,) = with_policy(tmp_path / "c", [node], '[runs]\ncode = "any"')
     assert node_code.chosen_app(bundle, anything) is None
     (wrong,) = with_policy(tmp_path / "d", [node], '[runs]\ncode = "ours"')

@@ -43,11 +43,12 @@ def understood(words: list[str]) -> dict[str, object]:
     assert [Path(words[0]).name, words[1]] == ["curvfed", "cluster"]
     group = typer.main.get_command(cluster_app)
     try:
-        context, rest = group.make_context("cluster", words[2:]), []
+        context = group.make_context("cluster", words[2:])
+        words_left = []
         while isinstance(group, click.Group):
-            rest = [*context._protected_args, *context.args]
-            name, group, rest = group.resolve_command(context, rest)
-            context = group.make_context(name, rest, parent=context)
+            words_left = [*context._protected_args, *context.args]
+            name, group, words_left = group.resolve_command(context, words_left)
+            context = group.make_context(name, words_left, parent=context)
         return context.params
     except (click.UsageError, click.exceptions.Exit) as error:
         pytest.fail(f"not understood: {shlex.join(words)}: {error}")
@@ -92,9 +93,9 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path, node, is_system):
             ["systemd-analyze", *words, str(unit)], capture_output=True, text=True
         )
         # The table of `security` goes to stdout, and is no fault.
-        told = done.stderr + (done.stdout if words == ["verify"] else "")
-        about = [line for line in told.splitlines() if "curvfed" in line]
-        assert (done.returncode, about) == (0, []), done.stdout[-200:] + done.stderr
+        output = done.stderr + (done.stdout if words == ["verify"] else "")
+        complaints = [line for line in output.splitlines() if "curvfed" in line]
+        assert (done.returncode, complaints) == (0, []), done.stdout[-200:] + done.stderr
 
 
 @SERVICES
@@ -223,46 +224,45 @@ def services(*names: str) -> dict[str, dict]:
 
 
 def entry_point() -> list[str]:
-    (found,) = re.findall(
+    (command,) = re.findall(
         r"^ENTRYPOINT (\[.*\])$", (CONTAINERS / "Dockerfile").read_text(), re.MULTILINE
     )
-    return json.loads(found)
+    return json.loads(command)
 
 
 @pytest.mark.parametrize("files", [["compose.yaml"], ["compose.yaml", "compose.gpu.yaml"]])
 def test_the_containers_start_what_there_is(files):
-    found = services(*files)
-    assert set(found) == {"superlink", *NODES}
+    containers = services(*files)
+    assert set(containers) == {"superlink", *NODES}
     configs = []
-    for name, service in found.items():
+    for name, service in containers.items():
         options = understood([*entry_point(), *service["command"]])
         if name in NODES:
             assert options["node"] == f"/nodes/{name}"
             configs.append(parse_config_args([options["node_config"]]))
             assert set(configs[-1]) <= set(KEYS)
     assert sorted(config["partition-id"] for config in configs) == [0, 1, 2]
-    assert [config.get("device") for config in configs] == [
-        "cuda:0" if len(files) > 1 else None
-    ] * 3
+    expected = ["cuda:0" if len(files) > 1 else None] * 3
+    assert [config.get("device") for config in configs] == expected
 
 
 def test_the_containers_show_one_port_and_write_nothing_but_their_own():
-    found = services("compose.yaml")
-    assert {name: service.get("ports", []) for name, service in found.items()} == {
+    containers = services("compose.yaml")
+    assert {name: service.get("ports", []) for name, service in containers.items()} == {
         "superlink": ["9092:9092"],
         "north": [],
         "south": [],
         "west": [],
     }
-    for name, service in found.items():
+    for name, service in containers.items():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
         assert service["restart"] == "unless-stopped"
         assert service["healthcheck"]["test"][0] == "CMD"
         if name in NODES:
-            *given, own = service["volumes"]
-            assert [volume.rpartition(":")[2] for volume in given] == ["ro", "ro"]
-            assert own == f"{name}:/home/curvfed/curvfed"
+            *mounts, volume = service["volumes"]
+            assert [volume.rpartition(":")[2] for volume in mounts] == ["ro", "ro"]
+            assert volume == f"{name}:/home/curvfed/curvfed"
 
 
 def test_the_image_holds_the_app_and_no_more():
@@ -272,18 +272,19 @@ def test_the_image_holds_the_app_and_no_more():
         "targets"
     ]["wheel"]
     assert rules[0] == "*"
-    kept = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
-    assert all((ROOT / name).exists() for name in kept)
-    assert kept == {
+    included = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    assert all((ROOT / name).exists() for name in included)
+    expected = {
         *wheel["only-include"],
         *wheel["force-include"],
         "README.md",
         "LICENSE",
         "requirements.txt",
     }
+    assert included == expected
     text = (CONTAINERS / "Dockerfile").read_text()
     for copied in re.findall(r"^COPY (?!--)(.*) \./$", text, re.MULTILINE):
-        assert set(copied.split()) <= kept
+        assert set(copied.split()) <= included
     assert "USER curvfed" in text
     assert "://" not in text
 
@@ -298,8 +299,8 @@ def commands() -> list[list[str]]:
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     alone = [line.partition(" > ")[0] for line in lines if "curvfed cluster" in line]
-    found = [shlex.split(line, comments=True) for line in alone]
-    return [words[words.index("cluster") - 1 :] for words in found]
+    word_lists = [shlex.split(line, comments=True) for line in alone]
+    return [words[words.index("cluster") - 1 :] for words in word_lists]
 
 
 def test_every_command_of_the_guide_is_one():
@@ -310,8 +311,8 @@ def test_every_command_of_the_guide_is_one():
 
 def test_the_guide_has_every_key_of_a_node():
     rows = re.findall(r"^\| (`.*?`) \|", GUIDE.read_text(), re.MULTILINE)
-    named = {key for row in rows for key in re.findall(r"`([\w-]+)`", row)}
-    assert set(KEYS) <= named
+    documented = {key for row in rows for key in re.findall(r"`([\w-]+)`", row)}
+    assert set(KEYS) <= documented
 
 
 def test_no_service_runs_as_root(tmp_path, monkeypatch):

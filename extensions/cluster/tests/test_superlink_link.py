@@ -28,8 +28,8 @@ def folder(tmp_path_factory):
     """At its ports nothing answers: they are taken for as long, so that no other program gets
     them."""
     with socket.socket() as fleet, socket.socket() as control:
-        for taken in (fleet, control):
-            taken.bind((LOOPBACK, 0))
+        for listener in (fleet, control):
+            listener.bind((LOOPBACK, 0))
         ports = fleet.getsockname()[1], control.getsockname()[1]
         yield make_cluster(tmp_path_factory.mktemp("link") / "c", [], ["north"], *ports, 10)
 
@@ -76,13 +76,13 @@ def test_a_proxy_that_is_in_the_way_is_named_with_its_variable_and_without_its_p
     with listening(plain_http) as way:
         error = wrong(folder, port, **{variable: f"http://me:secret@127.0.0.1:{way}"})
     assert type(error) is ClusterError  # it is no use to wait for the SuperLink
-    for part in (
+    for words in (
         f"127.0.0.1:{port}",
         f"{variable} names the proxy 127.0.0.1:{way}",
         "403",
         "127.0.0.1 to no_proxy",
     ):
-        assert part in str(error)
+        assert words in str(error)
     assert "secret" not in str(error)
 
 
@@ -119,14 +119,17 @@ def test_an_authority_that_does_not_vouch(folder, port, tmp_path):
     certificates.make_authority(tmp_path / "ca.crt", tmp_path / "ca.key")
     with pytest.raises(ForeignError, match=r"is not the one that .*ca\.crt vouches for"):
         superlink.check_superlink(Link(f"127.0.0.1:{port}", tmp_path / "ca.crt", {}))
-    named = make_cluster(tmp_path / "named", ["fl.example.org"], [], 9092, 8000, 10)
+    misnamed = make_cluster(tmp_path / "named", ["fl.example.org"], [], 9092, 8000, 10)
     (tmp_path / "server.crt").write_bytes(b"")
-    for path in named.server:
+    for path in misnamed.server:
         path.unlink()
     names = certificates.x509.SubjectAlternativeName([certificates.x509.DNSName("fl.example.org")])
-    certificates.make_server(*named.server, named.authority, names, 10)
-    with fleet_server(named) as other, pytest.raises(ForeignError, match="Hostname Verification"):
-        superlink.check_superlink(link(named, other))
+    certificates.make_server(*misnamed.server, misnamed.authority, names, 10)
+    with (
+        fleet_server(misnamed) as address,
+        pytest.raises(ForeignError, match="Hostname Verification"),
+    ):
+        superlink.check_superlink(link(misnamed, address))
     (tmp_path / "ca.crt").write_text("nothing")
     with pytest.raises(ClusterError, match="is no certificate"):
         superlink.check_superlink(Link("127.0.0.1:1", tmp_path / "ca.crt", {}))
@@ -134,14 +137,16 @@ def test_an_authority_that_does_not_vouch(folder, port, tmp_path):
 
 def test_an_address_is_that_which_flower_asks(folder, port, monkeypatch):
     """Flower takes an IPv6 address without brackets; gRPC alone would not."""
-    asked = []
+    targets = []
     channel = superlink.grpc.secure_channel
     monkeypatch.setattr(
-        superlink.grpc, "secure_channel", lambda *given: asked.append(given[0]) or channel(*given)
+        superlink.grpc,
+        "secure_channel",
+        lambda *arguments: targets.append(arguments[0]) or channel(*arguments),
     )
     for host in ("::1", "[::1]"):
         wrong(folder, free_ports(1)[0], host)
-    assert all(target.startswith("[::1]:") for target in asked)
+    assert all(target.startswith("[::1]:") for target in targets)
 
 
 def test_by_https_where_flower_asks_so(folder, tmp_path):
@@ -182,8 +187,8 @@ def test_flower_asks_its_own_machine_without_a_proxy(name, monkeypatch):
     """gRPC reads `no_grpc_proxy`, and if there is none `no_proxy`; an empty name in them would
     exempt every host."""
     monkeypatch.setenv(name, "fl.example.org")
-    for each in ("no_proxy", "no_grpc_proxy"):
-        assert flower_environment({})[each] == "fl.example.org,127.0.0.1,localhost"
+    for variable in ("no_proxy", "no_grpc_proxy"):
+        assert flower_environment({})[variable] == "fl.example.org,127.0.0.1,localhost"
 
 
 # --- Waiting for nodes
@@ -280,10 +285,11 @@ def silent(link):
 
 
 def test_the_superlink_of_another_cluster_is_no_silence(folder, tmp_path):
-    other = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
+    other_cluster = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
     with web_server(folder) as runs:
-        own, foreign = ServerFolder(folder.path, 9092, runs), ServerFolder(other.path, 9092, runs)
-        assert checks._check_superlink(own) == f"127.0.0.1:{runs} answers"
+        local = ServerFolder(folder.path, 9092, runs)
+        foreign = ServerFolder(other_cluster.path, 9092, runs)
+        assert checks._check_superlink(local) == f"127.0.0.1:{runs} answers"
         with pytest.raises(ClusterError, match="is another cluster's"):
             checks._check_superlink(foreign)
 

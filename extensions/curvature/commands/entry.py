@@ -128,7 +128,9 @@ def _is_data(word: str) -> bool:
 
 def _as_path(word: str) -> str:
     """The path so that it is not read as a data set's name."""
-    return word if Path(word).suffix or "/" in word else f"./{word}"
+    if Path(word).suffix or "/" in word:
+        return word
+    return f"./{word}"
 
 
 def _print_expectation(request: Request, expectation: Any) -> None:

@@ -261,19 +261,19 @@ def _draw(
     stem : Path
     """
     with style.applied():
-        figure, (left, right) = style.panels(2)
+        figure, (by_curvature, by_forman) = style.panels(2)
         for curve in curves:
             shares = [100 * error for error in curve.values()]
-            left.plot([*curve], shares, color=style.CLIENT, linewidth=1.2)
-        left.set_xscale("symlog", linthresh=0.01)
+            by_curvature.plot([*curve], shares, color=style.CLIENT, linewidth=1.2)
+        by_curvature.set_xscale("symlog", linthresh=0.01)
         ticks = (-10, -1, -0.1, -0.01, 0, 0.01, 0.1, 1)
-        left.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-        left.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-        charts.name(left, "curvature", "distortion (%)")
+        by_curvature.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        by_curvature.axvline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+        charts.name(by_curvature, "curvature", "distortion (%)")
         formans, best = zip(*points, strict=True)
-        right.plot(formans, best, "o", color=style.MEAN)
-        right.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-        charts.name(right, "mean Forman curvature", "best curvature")
+        by_forman.plot(formans, best, "o", color=style.MEAN)
+        by_forman.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
+        charts.name(by_forman, "mean Forman curvature", "best curvature")
     title = f"The clients' graphs in {dim} dimensions"
     caption = (
         "Left: a line per client; the lowest place is its best curvature. Right: a dot per client."

@@ -39,7 +39,7 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["dataset=digits"], "is read as images, but curvfed curvature measures graphs"),
         (["dataset=digits", "method=fedavg"], "the data are images"),
@@ -50,17 +50,17 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
         (["dataset=trees", "method=links"], "whose edges are no hierarchy"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(words, told, capsys):
+def test_what_cannot_be_measured_is_refused(words, message, capsys):
     assert main(["curvature", "num-supernodes=2", *words]) == 2
     captured = capsys.readouterr()
-    assert told in " ".join((captured.out + captured.err).split())
+    assert message in " ".join((captured.out + captured.err).split())
 
 
 def graph(
     client: int, forman: float, curvature: float, curve: dict[float, float]
 ) -> GraphCurvature:
-    least = min(curve.values())
-    fits = {2: Fit(curvature, least, least, curve[0.0], 0.5, curve)}
+    lowest = min(curve.values())
+    fits = {2: Fit(curvature, lowest, lowest, curve[0.0], 0.5, curve)}
     return GraphCurvature(client, 9, 9, 4.0, forman, 0.0, 0.0, fits)
 
 

@@ -39,6 +39,6 @@ def test_delta_of_a_tree_is_0():
 
 
 def test_the_example_is_true():
-    found = doctest.testmod(module)
-    assert found.attempted == 2
-    assert found.failed == 0
+    outcome = doctest.testmod(module)
+    assert outcome.attempted == 2
+    assert outcome.failed == 0

@@ -162,6 +162,7 @@ def _ratios(points: Tensor, centre: Tensor, radii: Tensor) -> Tensor:
     place = (angle / (2 * torch.pi)).remainder(1) * len(radii)
     low = place.floor().long() % len(radii)
     share = place - place.floor()
-    reach = radii[low] + share * (radii[(low + 1) % len(radii)] - radii[low])
+    high = (low + 1) % len(radii)
+    reach = radii[low] + share * (radii[high] - radii[low])
     distance = length.clamp(max=1 - 1e-15)
     return (distance.log1p() - (-distance).log1p()) / reach

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.graph_spec import normalize_rows
-from curvfed.tasks.graphs.data.ogb import ATOMS
-from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.data.raw import ATOMS, RawGraph, RawGraphs
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.images.raw import RawImages
@@ -247,23 +246,23 @@ class ProgramInputs(GraphInputs):
         """(N, N), symmetrically normalised, with self-loops."""
         loops = torch.arange(self.num_nodes, device=self.edge_index.device)
         rows, columns = torch.cat([self.edge_index, loops.expand(2, -1)], dim=1)
-        ones = self.dense.new_ones(self.edge_index.shape[1] + self.num_nodes)
-        scale = self.dense.new_zeros(self.num_nodes).index_add(0, rows, ones).rsqrt()
+        weights = self.dense.new_ones(self.edge_index.shape[1] + self.num_nodes)
+        scale = self.dense.new_zeros(self.num_nodes).index_add(0, rows, weights).rsqrt()
         return _constant(rows, columns, scale[rows] * scale[columns], self.num_nodes)
 
     @cached_property
     def sums(self) -> Constant:
         """(N, N), 0 and 1."""
         rows, columns = self.edge_index
-        ones = self.dense.new_ones(self.edge_index.shape[1])
-        return _constant(rows, columns, ones, self.num_nodes)
+        weights = self.dense.new_ones(self.edge_index.shape[1])
+        return _constant(rows, columns, weights, self.num_nodes)
 
     @cached_property
     def members(self) -> Constant:
         """(G, N), 0 and 1."""
         nodes = torch.arange(self.num_nodes, device=self.edge_index.device)
-        ones = self.dense.new_ones(self.num_nodes)
-        return _constant(cast(Tensor, self.graph_of_node), nodes, ones, self.num_graphs)
+        weights = self.dense.new_ones(self.num_nodes)
+        return _constant(cast(Tensor, self.graph_of_node), nodes, weights, self.num_graphs)
 
 
 PROGRAMS: dict[type, type[Program]] = {

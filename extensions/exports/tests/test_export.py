@@ -41,9 +41,9 @@ print(json.dumps(sizes))
 
 @pytest.mark.long
 def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
-    whole = run(tmp_path, method="flatland", num_rounds=2, embedding_dim=8)
+    trained = run(tmp_path, method="flatland", num_rounds=2, embedding_dim=8)
     out = tmp_path / "model.pt2"
-    assert main(["export", str(whole.path), "--out", str(out), "--client", "1"]) == 0
+    assert main(["export", str(trained.path), "--out", str(out), "--client", "1"]) == 0
     assert capsys.readouterr().out.strip() == str(out)
     command = [sys.executable, "-I", "-c", FRESH, str(out)]
     assert not paths_of_this_machine(out)
@@ -53,7 +53,7 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     x = torch.rand(20, 300)
     edge_index = torch.tensor([[0, 1, 1, 3, 5, 5], [1, 0, 2, 3, 6, 6]])
     classes, probabilities = torch.export.load(out).module()(x, edge_index)
-    table = curvfed.load(whole.path).predict({"x": x, "edge_index": edge_index}, client=1)
+    table = curvfed.load(trained.path).predict({"x": x, "edge_index": edge_index}, client=1)
     largest = probabilities.max(dim=1).values.numpy()
     assert np.abs(table["probability"].to_numpy() - largest).max() <= exports.LIMIT
     assert table["class"].tolist() == [str(number) for number in classes.tolist()]
@@ -89,18 +89,17 @@ def test_images_and_points_of_any_number(suffix, own_home, tmp_path):
         images: lambda count: rng.integers(0, 256, (count, *shape), dtype=np.uint8),
         points: lambda count: rng.uniform(-0.7, 0.7, (count, 2)),
     }
-    for made, draw in draws.items():
-        out = made.export(tmp_path / f"{made.data.task}{suffix}")
+    for trained, draw in draws.items():
+        out = trained.export(tmp_path / f"{trained.data.task}{suffix}")
         for count in (1, 9):
             inputs = draw(count)
             _, probabilities, *unknown = answers(out, inputs)
             assert not paths_of_this_machine(out)
-            table = made.predict(inputs)
+            table = trained.predict(inputs)
             error = np.abs(probabilities.max(axis=1) - table["probability"].to_numpy())
             assert error.max() <= exports.LIMIT
-            assert [flags.tolist() for flags in unknown] == [
-                table[name].tolist() for name in ("unknown",) if name in table
-            ]
+            expected = [table[name].tolist() for name in ("unknown",) if name in table]
+            assert [flags.tolist() for flags in unknown] == expected
     outside = np.array([[1.0, 0.1], [-3.0, 0.0], [np.nan, 0.0], [np.inf, 0.0]])
     assert answers(out, outside)[2].all()
 
@@ -142,10 +141,10 @@ def test_the_torch_form_of_a_classifier_answers_as_it_does(kind, classes):
 
 
 def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypatch):
-    whole = run(tmp_path, method="fedavg", num_rounds=1, embedding_dim=8)
+    trained = run(tmp_path, method="fedavg", num_rounds=1, embedding_dim=8)
 
     def refused(out: str, *options: str) -> tuple[int, str]:
-        status = main(["export", str(whole.path), "--out", str(tmp_path / out), *options])
+        status = main(["export", str(trained.path), "--out", str(tmp_path / out), *options])
         assert not (tmp_path / out).exists()
         return status, capsys.readouterr().err
 
@@ -163,8 +162,8 @@ def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypa
 
 
 def test_the_model_of_a_one_shot_run_is_its_classifier(own_home, tmp_path):
-    whole = run(tmp_path, method="hull", dataset="uniform", num_rounds=0)
-    stored = curvfed.load(whole.path)
+    trained = run(tmp_path, method="hull", dataset="uniform", num_rounds=0)
+    stored = curvfed.load(trained.path)
     points = np.random.default_rng(0).uniform(-0.6, 0.6, (50, 2))
     winners, probabilities, _ = stored.model()(torch.from_numpy(points))
     table = stored.predict(points)
@@ -177,8 +176,8 @@ def test_the_model_of_a_one_shot_run_is_its_classifier(own_home, tmp_path):
 def test_models_of_graphs_name_the_columns_of_their_input(own_home, tmp_path, capsys):
     write_tu(tmp_path, "MINE", attributes=True)
     folder = str(tmp_path / "tu" / "MINE" / "raw")
-    whole = run(tmp_path, clients=2, dataset=folder, method="fedavg", num_rounds=1)
-    assert main(["export", str(whole.path), "--out", str(tmp_path / "model.pt2")]) == 0
+    trained = run(tmp_path, clients=2, dataset=folder, method="fedavg", num_rounds=1)
+    assert main(["export", str(trained.path), "--out", str(tmp_path / "model.pt2")]) == 0
     said = capsys.readouterr().err
     assert "one-hot codes" in said
     assert "batch" in said
@@ -197,8 +196,8 @@ class Net(torch.nn.Module):
 
 def test_a_model_whose_code_was_changed_is_not_exported(own_home, tmp_path, monkeypatch):
     keys = {"dataset": "digits", "num_supernodes": 2, "num_rounds": 1, "quiet": True}
-    made = curvfed.simulate("fedavg", model=Net, results_dir=tmp_path, report=False, **keys)
+    trained = curvfed.simulate("fedavg", model=Net, results_dir=tmp_path, report=False, **keys)
     monkeypatch.setattr(Net, "forward", lambda self, images: -self.body(images.flatten(1)))
     with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
-        made.export(tmp_path / "model.pt2")
+        trained.export(tmp_path / "model.pt2")
     assert not (tmp_path / "model.pt2").exists()

@@ -65,9 +65,8 @@ class FedPubServer(PersonalAverages):
         trained = [update.arrays for update in replies.values() if update.weight]
         if not trained:
             return
-        embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(
-            np.float64
-        )
+        rows = [update.arrays[EMBEDDING] for update in replies.values()]
+        embeddings = np.stack(rows).astype(np.float64)
         sources = np.stack([arrays[EMBEDDING] for arrays in trained]).astype(np.float64)
         self._mix(replies, trained, mixing_weights(embeddings, sources, self.keys.scale))
 

@@ -113,13 +113,11 @@ class FedGtaServer(PersonalAverages):
         }
         # A confidence is never negative; a client that lies about it must not change the signs of
         # the sums.
-        confidence = np.array(
-            [max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in trained]
-        )
-        alike = (
-            cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in trained]))
-            >= self.keys.threshold
-        )
+        confidences = [float(replies[partition].arrays[CONFIDENCE]) for partition in trained]
+        confidence = np.array([max(value, 0.0) for value in confidences])
+        all_moments = np.stack(list(moments.values()))
+        trained_moments = np.stack([moments[p] for p in trained])
+        alike = cosines(all_moments, trained_moments) >= self.keys.threshold
         # Rounding must not exclude a client's own model.
         alike |= np.array(list(replies))[:, None] == np.array(trained)
         examples = np.array([replies[partition].weight for partition in trained], np.float64)
@@ -196,7 +194,8 @@ class FedGtaClient(Learner):
         softer = (last / keys.temperature).softmax(dim=1)
         soft[batch.rows] = truth
         softer[batch.rows] = truth
-        degrees = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft)).to(soft.dtype)
+        num_edges = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft))
+        degrees = num_edges.to(soft.dtype)
         figures = {
             MOMENTS: moments(soft, keys.moments),
             CONFIDENCE: smoothing_confidence(softer, degrees),

@@ -297,7 +297,8 @@ class FedSageClient(Learner):
         scale = (
             self.keys.cross * max(lacking / self.keys.sample, 1) / self._impaired.inputs.num_nodes
         )
-        term = Correction(self._fgen, {name: scale * array for name, array in gradient.items()})
+        scaled = {name: scale * array for name, array in gradient.items()}
+        term = Correction(self._fgen, scaled)
         # The gradient is valid where it was computed, so it is used in the first step only.
         for epochs, terms in ((1, [term]), (self.keys.epochs - 1, [])):
             if epochs:
@@ -345,7 +346,8 @@ class FedSageClient(Learner):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy on the mended graph, in which the client's own nodes come first."""
-        return F.cross_entropy(batch.select(model(self._mend(batch.inputs))), batch.labels)
+        logits = model(self._mend(batch.inputs))
+        return F.cross_entropy(batch.select(logits), batch.labels)
 
     def _mend(self, inputs: GraphInputs) -> GraphInputs:
         """The mended graph; that of the client's own graph is computed once."""

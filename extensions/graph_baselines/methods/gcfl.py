@@ -37,7 +37,9 @@ class Keys(Table):
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """`eps1` above `eps2` would split clusters of clients that agree."""
-        return ("", "") if self.eps1 <= self.eps2 else ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
+        if self.eps1 <= self.eps2:
+            return ("", "")
+        return ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,10 +156,9 @@ class GcflServer(Aggregation):
                     self._sequences[partition] = norms[-window:]
         for number, statistics in updates.items():
             self._split(number, trained[number], statistics)
-        self._norms = (
-            min((statistics.mean_norm for statistics in updates.values()), default=0.0),
-            max((float(statistics.norms.max()) for statistics in updates.values()), default=0.0),
-        )
+        mean_norms = [statistics.mean_norm for statistics in updates.values()]
+        largest_norms = [float(statistics.norms.max()) for statistics in updates.values()]
+        self._norms = (min(mean_norms, default=0.0), max(largest_norms, default=0.0))
         for number, model in enumerate(self._models):
             members = [reply for p, reply in replies.items() if self._cluster[p] == number]
             self._models[number] = split_average(model, members)
@@ -237,7 +238,8 @@ def time_warping(first: Sequence[float], second: Sequence[float]) -> float:
         above = row
         row = [math.inf]
         for j, b in enumerate(second):
-            row.append((a - b) ** 2 + min(above[j], above[j + 1], row[j]))
+            nearest = min(above[j], above[j + 1], row[j])
+            row.append((a - b) ** 2 + nearest)
     return math.sqrt(row[-1])
 
 
@@ -260,9 +262,8 @@ def min_cut(weights: Floats) -> tuple[list[int], list[int]]:
     graph.add_weighted_edges_from(
         (i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i)
     )
-    larger, smaller = sorted(
-        map(sorted, networkx.stoer_wagner(graph)[1]), key=lambda half: (-len(half), half[0])
-    )
+    _, halves = networkx.stoer_wagner(graph)
+    larger, smaller = sorted(map(sorted, halves), key=lambda half: (-len(half), half[0]))
     return larger, smaller
 
 

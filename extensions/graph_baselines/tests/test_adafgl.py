@@ -33,7 +33,9 @@ from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 
-NODES, FEATURES, CLASSES = 9, 4, 3
+NODES = 9
+FEATURES = 4
+CLASSES = 3
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 6), (6, 4), (6, 7)]  # node 8 has none
 SPEC = AdaptiveSpec(FEATURES, CLASSES, width=5, dropout=0.5, steps=2, alpha=0.3, beta=0.4)
 
@@ -60,10 +62,10 @@ def soft(logits):
 
 
 def edges_as_matrix():
-    found = np.zeros((NODES, NODES))
+    matrix = np.zeros((NODES, NODES))
     for i, j in EDGES:
-        found[i, j] = found[j, i] = 1
-    return found
+        matrix[i, j] = matrix[j, i] = 1
+    return matrix
 
 
 def normalised(weights):
@@ -80,9 +82,9 @@ def alike(predictions):
 
 def smoothed(pairs, features, alpha, steps):
     matrix = alpha * edges_as_matrix() + (1 - alpha) * pairs
-    return np.hstack(
-        [np.linalg.matrix_power(normalised(matrix), step) @ features for step in range(steps + 1)]
-    )
+    adjacency = normalised(matrix)
+    powers = [np.linalg.matrix_power(adjacency, step) for step in range(steps + 1)]
+    return np.hstack([power @ features for power in powers])
 
 
 def weights_of(matrix, logits, beta):
@@ -92,9 +94,9 @@ def weights_of(matrix, logits, beta):
     np.fill_diagonal(cosines, 0)
     mixed = beta * matrix + (1 - beta) * cosines
     mean = mixed.mean()
-    found = np.where(mixed > mean, (mixed - mean) / (mixed.max() - mean), (mixed - mean) / mean)
-    np.fill_diagonal(found, 1)
-    return found
+    weights = np.where(mixed > mean, (mixed - mean) / (mixed.max() - mean), (mixed - mean) / mean)
+    np.fill_diagonal(weights, 1)
+    return weights
 
 
 def prelu(x, slope):
@@ -102,7 +104,7 @@ def prelu(x, slope):
 
 
 def passed(weights, logits, slope):
-    heard, opposed = (soft(prelu(one, slope) @ logits) for one in (weights, -weights))
+    heard, opposed = (soft(prelu(signed, slope) @ logits) for signed in (weights, -weights))
     return (logits + heard - opposed) / 2
 
 
@@ -111,7 +113,8 @@ def mlp(arrays, name, x):
     for layer in layers:
         if layer != "0":
             x = prelu(x, arrays[f"{name}.slope.weight"])
-        x = x @ arrays[f"{name}.layers.{layer}.weight"].T + arrays[f"{name}.layers.{layer}.bias"]
+        weight = arrays[f"{name}.layers.{layer}.weight"]
+        x = x @ weight.T + arrays[f"{name}.layers.{layer}.bias"]
     return x
 
 
@@ -133,17 +136,16 @@ def mixture(arrays, features, predictions):
     """log Ŷ of the network of these parameters."""
     smooth, deep, plain, last = map(soft, parts_of(arrays, features, predictions))
     share = arrays["confidence"]
-    return np.log(
-        share * (smooth + soft(predictions)) / 2 + (1 - share) * (deep + plain + last) / 3
-    )
+    of_homophily = (smooth + soft(predictions)) / 2
+    of_heterophily = (deep + plain + last) / 3
+    return np.log(share * of_homophily + (1 - share) * of_heterophily)
 
 
 def loss_of(arrays, features, predictions, rows, labels):
     parts = parts_of(arrays, features, predictions)
-    return (
-        sum(cross_entropy(part[rows], labels.numpy()) for part in parts)
-        + ((parts[0] - predictions) ** 2).mean()
-    )
+    of_labels = sum(cross_entropy(logits[rows], labels.numpy()) for logits in parts)
+    of_predictions = ((parts[0] - predictions) ** 2).mean()
+    return of_labels + of_predictions
 
 
 def shared_model(dtype=torch.float64, seed=3):
@@ -171,7 +173,8 @@ def learner(data, dtype=torch.float64, **settings):
         parse({"method": "adafgl", "dataset": "trees", "adafgl.width": 5} | keys), "nodes"
     )
     model = shared_model(dtype)
-    parameters, tensors = dict(model.named_parameters()), named_state(model)
+    parameters = dict(model.named_parameters())
+    tensors = named_state(model)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
     return AdaFglClient(
         local_of(
@@ -191,19 +194,22 @@ def predictions_of(seed=1, dtype=np.float64):
 
 
 def tolerance(dtype):
-    return 1e-12 if dtype == torch.float64 else 100 * float(np.finfo(np.float32).eps)
+    if dtype == torch.float64:
+        return 1e-12
+    return 100 * float(np.finfo(np.float32).eps)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.05, 0.7, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
-    told, inputs = predictions_of(), inputs_of(dtype)
-    pairs = alike(told)
+    predictions = predictions_of()
+    inputs = inputs_of(dtype)
+    pairs = alike(predictions)
     assert 0 < pairs.sum() < NODES * (NODES - 1)
-    found = predicted_alike(torch.from_numpy(told).to(dtype))
-    assert np.array_equal(found.numpy(force=True), pairs)
-    assert found.dtype == dtype
-    wide = smoothed_features(found, inputs, alpha, 3)
+    likeness = predicted_alike(torch.from_numpy(predictions).to(dtype))
+    assert np.array_equal(likeness.numpy(force=True), pairs)
+    assert likeness.dtype == dtype
+    wide = smoothed_features(likeness, inputs, alpha, 3)
     expected = smoothed(pairs, inputs.features.matrix.numpy(force=True), alpha, 3)
     np.testing.assert_allclose(wide.numpy(force=True), expected, rtol=0, atol=tolerance(dtype))
 
@@ -211,44 +217,45 @@ def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_signed_weights_and_what_is_passed_on(beta, dtype):
-    matrix, logits = (
-        alike(predictions_of()),
-        np.random.default_rng(2).normal(0, 2, (NODES, CLASSES)),
-    )
-    found = signed_weights(
+    matrix = alike(predictions_of())
+    logits = np.random.default_rng(2).normal(0, 2, (NODES, CLASSES))
+    weights = signed_weights(
         torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta
     )
     expected = weights_of(matrix, logits, beta)
-    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=0, atol=tolerance(dtype))
+    np.testing.assert_allclose(weights.numpy(force=True), expected, rtol=0, atol=tolerance(dtype))
     off = expected[~np.eye(NODES, dtype=bool)]
     assert expected.max() == 1
     assert -1 <= off.min() < 0 < off.max()
     sign = torch.nn.PReLU(init=0.25).to(dtype)
     np.testing.assert_allclose(
-        pass_messages(found, torch.from_numpy(logits).to(dtype), sign).numpy(force=True),
+        pass_messages(weights, torch.from_numpy(logits).to(dtype), sign).numpy(force=True),
         passed(expected, logits, 0.25),
         rtol=0,
         atol=10 * tolerance(dtype),
     )
 
 
-def told_and_masked(rows, seed):
+def labelled_and_masked(rows, seed):
     torch.manual_seed(seed)
     order = torch.randperm(len(rows)).numpy()
-    return np.array(rows)[order[: len(rows) // 2]], np.array(rows)[order[len(rows) // 2 :]]
+    shuffled = np.array(rows)[order]
+    half = len(rows) // 2
+    return shuffled[:half], shuffled[half:]
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_confidence_score_is_that_of_label_propagation(seed):
     """With rows of 1/C where no label is known, as in the authors' code."""
-    labels, rows = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2]), [0, 1, 2, 3, 4, 5, 6, 7]
-    told, masked = told_and_masked(rows, seed)
-    given = np.full((NODES, CLASSES), 1 / CLASSES)
-    given[told] = np.eye(CLASSES)[labels[told]]
-    found = given
+    labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    rows = [0, 1, 2, 3, 4, 5, 6, 7]
+    labelled, masked = labelled_and_masked(rows, seed)
+    start = np.full((NODES, CLASSES), 1 / CLASSES)
+    start[labelled] = np.eye(CLASSES)[labels[labelled]]
+    spread = start
     for _ in range(LABEL_STEPS):
-        found = 0.5 * given + 0.5 * normalised(edges_as_matrix()) @ found
-    expected = np.mean(found[masked].argmax(axis=1) == labels[masked])
+        spread = 0.5 * start + 0.5 * normalised(edges_as_matrix()) @ spread
+    expected = np.mean(spread[masked].argmax(axis=1) == labels[masked])
     torch.manual_seed(seed)
     assert (
         homophily_confidence(
@@ -286,37 +293,39 @@ def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():
 @pytest.mark.parametrize("confidence", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
-    net, inputs = network(confidence, dtype), inputs_of(dtype)
+    net = network(confidence, dtype)
+    inputs = inputs_of(dtype)
     net.eval()
-    told = soft(net.extractor(inputs).numpy(force=True).astype(np.float64))
+    predictions = soft(net.extractor(inputs).numpy(force=True).astype(np.float64))
     arrays = {name: array.astype(np.float64) for name, array in state(net).items()}
     features = inputs.features.matrix.numpy(force=True).astype(np.float64)
-    expected = mixture(arrays, features, told)
+    expected = mixture(arrays, features, predictions)
     np.testing.assert_allclose(
         net(inputs).numpy(force=True), expected, rtol=0, atol=10 * tolerance(dtype)
     )
     np.testing.assert_allclose(np.exp(expected).sum(axis=1), 1)
-    rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
-    loss = loss_of(arrays, features, told, rows, labels)
+    rows = torch.tensor([0, 4, 7])
+    labels = torch.tensor([2, 1, 0])
+    loss = loss_of(arrays, features, predictions, rows, labels)
     assert net.loss(inputs, labels, rows).item() == pytest.approx(loss, abs=10 * tolerance(dtype))
 
 
 def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     """Without dropout, by differences of the NumPy program; P̂ and the confidence score are
     constants."""
-    net, inputs = network(spec=replace(SPEC, dropout=0.0)), inputs_of()
-    rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
-    told, features = (
-        soft(net.extractor(inputs).numpy(force=True)),
-        inputs.features.matrix.numpy(force=True),
-    )
+    net = network(spec=replace(SPEC, dropout=0.0))
+    inputs = inputs_of()
+    rows = torch.tensor([0, 4, 7])
+    labels = torch.tensor([2, 1, 0])
+    predictions = soft(net.extractor(inputs).numpy(force=True))
+    features = inputs.features.matrix.numpy(force=True)
     arrays = state(net)
     trained = {
         name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad
     }
 
     def loss(moved):
-        return loss_of(arrays | moved, features, told, rows, labels)
+        return loss_of(arrays | moved, features, predictions, rows, labels)
 
     net.train()
     net.loss(inputs, labels, rows).backward()
@@ -331,7 +340,9 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
 
 def test_its_parameters_are_its_checkpoint():
     """Also where it was asked first without gradients, and of another graph before."""
-    net, inputs, other = network(), inputs_of(), inputs_of(seed=4)
+    net = network()
+    inputs = inputs_of()
+    second_graph = inputs_of(seed=4)
     fresh = AdaptiveNet(
         ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False).build(9).double(),
         SPEC,
@@ -341,10 +352,11 @@ def test_its_parameters_are_its_checkpoint():
     with torch.no_grad():
         for name, tensor in named_state(fresh).items():
             tensor.copy_(named_state(net)[name])
-    net.eval(), fresh.eval()
+    net.eval()
+    fresh.eval()
     with torch.inference_mode():
         first = net(inputs).clone()
-        assert not torch.allclose(net(other), first)
+        assert not torch.allclose(net(second_graph), first)
     assert torch.equal(net(inputs), first)
     assert torch.equal(fresh(inputs), first)
     net.train()
@@ -353,64 +365,64 @@ def test_its_parameters_are_its_checkpoint():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_fine_tuning_leaves_the_shared_model_alone_and_starts_anew(dtype):
-    found = learner(graph(dtype=dtype), dtype, fine_tune_epochs=100, dropout=0.0)
-    before = state(found.local.model)
-    assert found.tuned is found.local.model
+    client = learner(graph(dtype=dtype), dtype, fine_tune_epochs=100, dropout=0.0)
+    before = state(client.local.model)
+    assert client.tuned is client.local.model
     outcomes = []
     for _ in range(2):
         torch.manual_seed(1)
-        loss = found.fine_tune()
-        outcomes.append(state(found.tuned))
+        loss = client.fine_tune()
+        outcomes.append(state(client.tuned))
     assert_near(outcomes[0], outcomes[1], 0)
-    assert_near(state(found.local.model), before, 0)
-    assert_near(
-        {
-            n.removeprefix("extractor."): a
-            for n, a in outcomes[0].items()
-            if n.startswith("extractor.")
-        },
-        before,
-        0,
-    )
+    assert_near(state(client.local.model), before, 0)
+    extractor = {
+        name.removeprefix("extractor."): array
+        for name, array in outcomes[0].items()
+        if name.startswith("extractor.")
+    }
+    assert_near(extractor, before, 0)
     assert np.isfinite(loss)
-    assert found.tuned.confidence.dtype == dtype
-    inputs = found.local.task.inputs
-    rows, labels = found.local.task.parts["train"], found.local.task.train_labels
-    assert (found.tuned.eval()(inputs)[rows].argmax(dim=1) == labels).double().mean() > 0.9
-    assert found.scored is found.local.model
+    assert client.tuned.confidence.dtype == dtype
+    inputs = client.local.task.inputs
+    rows = client.local.task.parts["train"]
+    labels = client.local.task.train_labels
+    assert (client.tuned.eval()(inputs)[rows].argmax(dim=1) == labels).double().mean() > 0.9
+    assert client.scored is client.local.model
 
 
 def test_test_labels_say_nothing():
     data = graph()
-    other = replace(data, labels=torch.where(data.test, (data.labels + 1) % CLASSES, data.labels))
+    relabelled = replace(
+        data, labels=torch.where(data.test, (data.labels + 1) % CLASSES, data.labels)
+    )
     outcomes = []
-    for one in (data, other):
-        found = learner(one, fine_tune_epochs=5)
+    for variant in (data, relabelled):
+        client = learner(variant, fine_tune_epochs=5)
         torch.manual_seed(1)
-        found.fine_tune()
-        outcomes.append(state(found.tuned))
+        client.fine_tune()
+        outcomes.append(state(client.tuned))
     assert_near(outcomes[0], outcomes[1], 0)
 
 
 def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):
     recorder = Recorder()
     settings = {"num_rounds": 2, "seed": 1}
-    found = run(
+    adafgl = run(
         tmp_path, "adafgl", method="adafgl", fine_tune_epochs=20, intercept=recorder, **settings
     )
     fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
-    assert found.model.keys() == fedavg.model.keys()
-    assert all(np.array_equal(found.model[name], array) for name, array in fedavg.model.items())
-    assert [row["phase"] for row in found.rounds] == ["train", "train", "fine-tune"]
+    assert adafgl.model.keys() == fedavg.model.keys()
+    assert all(np.array_equal(adafgl.model[name], array) for name, array in fedavg.model.items())
+    assert [row["phase"] for row in adafgl.rounds] == ["train", "train", "fine-tune"]
     assert sorted(partition_of(reply) for reply in recorder.replies("fine-tune")) == [0, 1, 2]
     assert not any(reply.get("arrays") for reply in recorder.replies("fine-tune"))
-    tuned = newest(found.path / "checkpoint" / "clients" / "00000" / "tuned")
-    kept = {name.removeprefix("parameter/"): array for name, array in tuned.items()}
+    tuned = newest(adafgl.path / "checkpoint" / "clients" / "00000" / "tuned")
+    network = {name.removeprefix("parameter/"): array for name, array in tuned.items()}
     assert all(
-        np.array_equal(kept[f"extractor.{name}"], array) for name, array in found.model.items()
+        np.array_equal(network[f"extractor.{name}"], array) for name, array in adafgl.model.items()
     )
-    assert 0 <= kept["confidence"] <= 1
-    assert kept["smooth.layers.0.weight"].shape[1] == 4 * 300
+    assert 0 <= network["confidence"] <= 1
+    assert network["smooth.layers.0.weight"].shape[1] == 4 * 300
 
 
 def test_a_graph_that_is_too_large_is_refused_before_the_rounds(monkeypatch):

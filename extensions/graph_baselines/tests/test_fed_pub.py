@@ -71,19 +71,19 @@ def multiplied(masked, task, kind, pruned):
                 else None
             )
             if mask is not None:
-                kept = (
-                    np.where(np.abs(mask) < np.float32(0.1), np.float32(0), mask)
-                    if pruned
-                    else mask
-                )
-                value = value * kept
+                if pruned:
+                    factors = np.where(np.abs(mask) < np.float32(0.1), np.float32(0), mask)
+                else:
+                    factors = mask
+                value = value * factors
             parameter.copy_(torch.tensor(value))
     return plain
 
 
 @pytest.mark.parametrize(("task", "kind"), FLAT)
 def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(task, kind):
-    model, inputs = spec(task, kind).build(0), random_graph(7, 1, task == "graphs")
+    model = spec(task, kind).build(0)
+    inputs = random_graph(7, 1, task == "graphs")
     scattered(model)
     for training in (False, True):
         plain = multiplied(model, task, kind, pruned=not training).train(training)
@@ -105,7 +105,8 @@ def test_gradients_of_weight_and_mask_are_the_products_with_each_other():
         for name, parameter in masked.named_parameters()
         if name != "bias"
     )
-    x, upstream = torch.randn(6, 4), torch.randn(6, 3)
+    x = torch.randn(6, 4)
+    upstream = torch.randn(6, 3)
     masked(x).backward(upstream)
     outer = upstream.t() @ x
     torch.testing.assert_close(dict(masked.named_parameters())["weight"].grad, outer * mask)
@@ -115,16 +116,15 @@ def test_gradients_of_weight_and_mask_are_the_products_with_each_other():
 @pytest.mark.parametrize("seed", range(4))
 def test_the_random_graph_is_what_the_code_draws(seed):
     graph = random_graph(11, seed, False)
-    one, other = graph.edge_index.numpy()
-    order = one * 500 + other
+    sources, targets = graph.edge_index.numpy()
+    order = sources * 500 + targets
     assert (np.diff(order) > 0).all()
-    assert set(zip(one.tolist(), other.tolist(), strict=True)) == set(
-        zip(other.tolist(), one.tolist(), strict=True)
-    )
-    assert (one != other).all()
-    assert (one // 100 == other // 100).all()
+    expected = set(zip(targets.tolist(), sources.tolist(), strict=True))
+    assert set(zip(sources.tolist(), targets.tolist(), strict=True)) == expected
+    assert (sources != targets).all()
+    assert (sources // 100 == targets // 100).all()
     pairs = 5 * 100 * 99 // 2
-    assert abs(len(one) / 2 - 0.1 * pairs) < 6 * math.sqrt(pairs * 0.1 * 0.9)
+    assert abs(len(sources) / 2 - 0.1 * pairs) < 6 * math.sqrt(pairs * 0.1 * 0.9)
     features = graph.features.matrix.numpy()
     assert features.shape == (500, 11)
     assert abs(features.mean()) < 6 / math.sqrt(features.size)
@@ -132,16 +132,15 @@ def test_the_random_graph_is_what_the_code_draws(seed):
 
 
 def test_the_random_graph_depends_on_the_seed_alone():
-    first, wide, other = (
-        random_graph(3, 8, False),
-        random_graph(4, 8, True),
-        random_graph(3, 9, False),
-    )
+    first = random_graph(3, 8, False)
+    wide = random_graph(4, 8, True)
+    reseeded = random_graph(3, 9, False)
     assert torch.equal(first.edge_index, wide.edge_index)
-    assert first.edge_index.shape != other.edge_index.shape or not torch.equal(
-        first.edge_index, other.edge_index
+    assert first.edge_index.shape != reseeded.edge_index.shape or not torch.equal(
+        first.edge_index, reseeded.edge_index
     )
-    assert (first.num_graphs, wide.num_graphs) == (1, 5)
+    assert first.num_graphs == 1
+    assert wide.num_graphs == 5
     assert first.graph_of_node is None
     assert wide.graph_of_node.tolist() == [node // 100 for node in range(500)]
 
@@ -166,9 +165,8 @@ def test_the_embedding_is_that_of_the_masked_network():
         )
         for n in ("first", "second")
     }
-    hidden = np.maximum(
-        adjacency @ graph.features.matrix.numpy() @ weight["first"].T + value["first.bias"], 0
-    )
+    smoothed = adjacency @ graph.features.matrix.numpy()
+    hidden = np.maximum(smoothed @ weight["first"].T + value["first.bias"], 0)
     expected = (adjacency @ hidden @ weight["second"].T + value["second.bias"]).mean(axis=0)
     np.testing.assert_allclose(value[EMBEDDING], expected, rtol=1e-4, atol=1e-5)
     assert np.abs(expected).max() > 0.01
@@ -196,11 +194,11 @@ vectors = st.lists(
 def softmax_of_cosines(embeddings, sources, scale):
     """In plain Python."""
     rows = []
-    for one in embeddings:
+    for embedding in embeddings:
         scores = []
-        for other in sources:
-            scalar = math.fsum(a * b for a, b in zip(one, other, strict=True))
-            norms = math.hypot(*one) * math.hypot(*other)
+        for source in sources:
+            scalar = math.fsum(a * b for a, b in zip(embedding, source, strict=True))
+            norms = math.hypot(*embedding) * math.hypot(*source)
             scores.append(math.exp(scale * scalar / norms) if norms else 1.0)
         rows.append([score / math.fsum(scores) for score in scores])
     return rows
@@ -208,11 +206,11 @@ def softmax_of_cosines(embeddings, sources, scale):
 
 @given(vectors, vectors, st.floats(0, 50))
 def test_mixing_weights_are_the_softmax_of_cosines(embeddings, sources, scale):
-    found = mixing_weights(np.array(embeddings), np.array(sources), scale)
+    weights = mixing_weights(np.array(embeddings), np.array(sources), scale)
     np.testing.assert_allclose(
-        found, softmax_of_cosines(embeddings, sources, scale), rtol=1e-11, atol=1e-300
+        weights, softmax_of_cosines(embeddings, sources, scale), rtol=1e-11, atol=1e-300
     )
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
+    np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-14)
 
 
 def replies_of(rng, partitions, examples, shift=None):
@@ -249,11 +247,11 @@ def close(start, expected):
 
 def mixtures(replies, scale):
     """Partition -> what it should start from, in plain float64."""
-    told = [reply.arrays for reply in replies.values() if reply.weight]
+    models = [reply.arrays for reply in replies.values() if reply.weight]
     rows = softmax_of_cosines(
         *(
             [a[EMBEDDING].astype(float).tolist() for a in group]
-            for group in ([reply.arrays for reply in replies.values()], told)
+            for group in ([reply.arrays for reply in replies.values()], models)
         ),
         scale,
     )
@@ -261,9 +259,9 @@ def mixtures(replies, scale):
         p: {
             name: sum(
                 share * arrays[name].astype(np.float64)
-                for share, arrays in zip(row, told, strict=True)
+                for share, arrays in zip(row, models, strict=True)
             )
-            for name in told[0]
+            for name in models[0]
         }
         for p, row in zip(replies, rows, strict=True)
     }
@@ -301,56 +299,55 @@ def test_a_great_scale_leaves_everybody_alone():
 
 def test_twins_start_alike_and_a_stranger_weighs_less():
     rng = np.random.default_rng(1)
-    (one,) = replies_of(rng, [0], [5]).values()
-    stranger = Statistics({name: -array for name, array in one.arrays.items()}, 5)
+    (twin,) = replies_of(rng, [0], [5]).values()
+    stranger = Statistics({name: -array for name, array in twin.arrays.items()}, 5)
     aggregation = fresh(3.0)
-    aggregation.aggregate({0: one, 1: one, 2: stranger})
+    aggregation.aggregate({0: twin, 1: twin, 2: stranger})
     close(aggregation.sent_to(0), aggregation.sent_to(1))
     share = 2 * math.exp(3) / (2 * math.exp(3) + math.exp(-3))
-    np.testing.assert_allclose(
-        aggregation.sent_to(0)["w"], (2 * share - 1) * one.arrays["w"], rtol=1e-5
-    )
+    expected = (2 * share - 1) * twin.arrays["w"]
+    np.testing.assert_allclose(aggregation.sent_to(0)["w"], expected, rtol=1e-5)
 
 
 def test_a_stored_state_goes_on_to_the_same_bits():
-    rng, aggregation, stored = np.random.default_rng(6), fresh(), fresh()
+    rng = np.random.default_rng(6)
+    aggregation = fresh()
+    stored = fresh()
     aggregation.aggregate(replies_of(rng, [0, 3, 11], [1, 2, 3]))
     state = aggregation.state()
-    assert sum(array.nbytes for array in state.values()) == 4 * sum(
-        a.nbytes for a in fresh().state().values()
-    )
+    expected = 4 * sum(a.nbytes for a in fresh().state().values())
+    assert sum(array.nbytes for array in state.values()) == expected
     stored.load(load(save(state)))
     later = replies_of(rng, [0, 11, 12], [3, 1, 0])
-    for each in (aggregation, stored):
-        each.aggregate(later)
+    for server in (aggregation, stored):
+        server.aggregate(later)
     assert same_arrays(stored.state(), aggregation.state())
 
 
 def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method="fed-pub", num_rounds=2, fed_pub__scale=5.0, intercept=recorder)
-    pairs = [(asked, reply) for asked, reply in recorder.pairs if "arrays" in asked]
+    result = run(tmp_path, method="fed-pub", num_rounds=2, fed_pub__scale=5.0, intercept=recorder)
+    pairs = [(request, reply) for request, reply in recorder.pairs if "arrays" in request]
     first = {
         partition_of(reply): Statistics(
             decode_arrays(reply["arrays"]), reply["header"]["num_examples"]
         )
-        for asked, reply in pairs
-        if asked["header"]["round"] == 1
+        for request, reply in pairs
+        if request["header"]["round"] == 1
     }
     expected = mixtures(dict(sorted(first.items())), 5.0)
-    for asked, reply in pairs:
-        assert array_names(asked) == array_names(reply) == SHARED
-        if asked["header"]["round"] == 2:
-            close(decode_arrays(asked["arrays"]), expected[partition_of(reply)])
-    assert found.model.keys() == SHARED | {
-        f"client/{p}/{name}" for p in range(3) for name in SHARED
-    }
+    for request, reply in pairs:
+        assert array_names(request) == array_names(reply) == SHARED
+        if request["header"]["round"] == 2:
+            close(decode_arrays(request["arrays"]), expected[partition_of(reply)])
+    starts = {f"client/{p}/{name}" for p in range(3) for name in SHARED}
+    assert result.model.keys() == SHARED | starts
     for p in range(3):
-        kept = found.personal(p)
+        personal = result.personal(p)
         assert {
-            name.removeprefix("parameter/") for name in kept if name.startswith("parameter/")
+            name.removeprefix("parameter/") for name in personal if name.startswith("parameter/")
         } == MASKS
-        assert all(np.abs(kept[f"parameter/{name}"] - 1).max() > 0 for name in MASKS)
+        assert all(np.abs(personal[f"parameter/{name}"] - 1).max() > 0 for name in MASKS)
 
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])
@@ -360,7 +357,7 @@ def test_networks_for_graphs_have_masks_too(sets, tmp_path):
     for name in sets.split(","):
         write_tu(tmp_path / "data", name, attributes=name == "MUTAG")
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path,
         clients=4,
         method="fed-pub",
@@ -368,42 +365,43 @@ def test_networks_for_graphs_have_masks_too(sets, tmp_path):
         data_dir=str(tmp_path / "data"),
         intercept=recorder,
     )
-    assert found.summary["status"] == "completed"
+    assert result.summary["status"] == "completed"
     sent = set().union(*map(array_names, recorder.replies("train")))
-    kept = {
+    personal = {
         name.removeprefix("parameter/")
-        for name in found.personal(0)
+        for name in result.personal(0)
         if name.startswith("parameter/")
     }
     ends = {
         name
-        for name in sent | kept
+        for name in sent | personal
         if name.startswith(("input.", "head.")) and not name.endswith(".mask")
     }
-    masks = {name for name in kept if name.endswith(".mask")}
+    masks = {name for name in personal if name.endswith(".mask")}
     assert {"input.mask", "head.out.mask"} < masks
-    assert {name.removesuffix("mask") + "weight" for name in masks} == {
-        n for n in sent | kept if n.endswith(".weight")
-    }
-    assert (ends & sent, ends & kept) == ((ends, set()) if sets == "MUTAG" else (set(), ends))
+    expected = {n for n in sent | personal if n.endswith(".weight")}
+    assert {name.removesuffix("mask") + "weight" for name in masks} == expected
+    has_shared_ends = sets == "MUTAG"
+    assert ends & sent == (ends if has_shared_ends else set())
+    assert ends & personal == (set() if has_shared_ends else ends)
     assert EMBEDDING in sent
-    told = [decode_arrays(reply["arrays"])[EMBEDDING] for reply in recorder.replies("train")]
-    assert len({array.tobytes() for array in told}) == 8
+    embeddings = [decode_arrays(reply["arrays"])[EMBEDDING] for reply in recorder.replies("train")]
+    assert len({array.tobytes() for array in embeddings}) == 8
 
 
 def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
-    rng, aggregation = np.random.default_rng(3), fresh()
+    rng = np.random.default_rng(3)
+    aggregation = fresh()
     aggregation.aggregate(replies_of(rng, [0, 1, 2], [1, 2, 3]))
-    kept = aggregation.sent_to(1)
+    start = aggregation.sent_to(1)
     later = replies_of(rng, [0, 2], [4, 1])
     aggregation.aggregate(later)
-    assert aggregation.sent_to(1) is kept
+    assert aggregation.sent_to(1) is start
     assert aggregation.sent_to(7) is aggregation.sent_to(8)
     close(aggregation.sent_to(7), split_average(later[0].arrays, list(later.values())))
 
 
 def test_mixing_weights_overflow_nowhere():
-    found = mixing_weights(
-        np.array([[1e30, 0.0], [0.0, 1e-30]]), np.array([[1e30, 0.0], [0.0, 1e-30]]), 1e6
-    )
-    np.testing.assert_array_equal(found, np.eye(2))
+    embeddings = np.array([[1e30, 0.0], [0.0, 1e-30]])
+    weights = mixing_weights(embeddings, embeddings, 1e6)
+    np.testing.assert_array_equal(weights, np.eye(2))

@@ -17,7 +17,9 @@ from curvfed.strategies.base.private_steps import Noise
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.codec import decode_arrays
 
-RATE, EPOCHS, SEED = 0.3, 2, [3, 1, 4]
+RATE = 0.3
+EPOCHS = 2
+SEED = [3, 1, 4]
 OFF = {"fedgnn__clip": 1e6, "fedgnn__noise": 0.0}
 
 
@@ -25,22 +27,22 @@ def trained(method="fedgnn", dtype=np.float64, rounds=2, **settings):
     """A learner after rounds in which the server sends what it likes, and what that was last."""
     import torch
 
-    found = learner(
+    client = learner(
         method,
         dtype=torch.from_numpy(np.zeros(0, dtype)).dtype,
         dataset="trees",
         **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings,
     )
-    found.local.noise.seed(SEED)
+    client.local.noise.seed(SEED)
     rng = np.random.default_rng(7)
     for _ in range(rounds):
         arrays = {
             name: rng.normal(0, 0.7, array.shape).astype(dtype)
-            for name, array in found.share().items()
+            for name, array in client.share().items()
         }
-        found.receive(arrays)
-        found.train()
-    return found, arrays
+        client.receive(arrays)
+        client.train()
+    return client, arrays
 
 
 def laplace(generator, shape):
@@ -57,51 +59,52 @@ def laplace(generator, shape):
 @pytest.mark.parametrize("noise", [0.0, 0.4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_leaves_is_that_of_the_equation(noise, dtype):
-    found, received = trained(dtype=dtype, rounds=1, fedgnn__clip=0.15, fedgnn__noise=noise)
-    after = descend(received, found.local.task, RATE, EPOCHS)
-    generator, clipped = np.random.default_rng(SEED), set()
+    client, received = trained(dtype=dtype, rounds=1, fedgnn__clip=0.15, fedgnn__noise=noise)
+    after = descend(received, client.local.task, RATE, EPOCHS)
+    generator = np.random.default_rng(SEED)
+    clipped = set()
     for name, start in received.items():
         gradient = (start - after[name]) / RATE
         clipped |= set((np.abs(gradient) > 0.15).ravel().tolist())
         hidden = np.clip(gradient, -0.15, 0.15) - noise * laplace(generator, start.shape)
         np.testing.assert_allclose(
-            found.share()[name],
+            client.share()[name],
             start - RATE * hidden,
             rtol=0,
             atol=1e-8 if dtype == np.float64 else 50 * np.finfo(dtype).eps,
         )
-        assert found.share()[name].dtype == dtype
+        assert client.share()[name].dtype == dtype
     assert clipped == {True, False}
     assert_near(
-        state(found.scored), after, 1e-8 if dtype == np.float64 else 50 * np.finfo(dtype).eps
+        state(client.scored), after, 1e-8 if dtype == np.float64 else 50 * np.finfo(dtype).eps
     )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_without_noise_and_with_room_to_move_it_is_fedavg_to_the_last_bit(dtype):
-    found, _ = trained(dtype=dtype, **OFF)
+    client, _ = trained(dtype=dtype, **OFF)
     fedavg, _ = trained("fedavg", dtype=dtype)
-    assert_near(found.share(), fedavg.share(), 0)
+    assert_near(client.share(), fedavg.share(), 0)
 
 
 @pytest.mark.parametrize("rate", [0.3, 0.003])
 def test_no_entry_is_further_than_the_learning_rate_of_the_round_allows(rate):
-    found, received = trained(rounds=1, fedgnn__clip=0.05, fedgnn__noise=0.0)
-    found.receive(received)
-    found.local.optimizer.learning_rate = rate
-    found.train()
-    furthest = max(np.abs(found.share()[name] - start).max() for name, start in received.items())
+    client, received = trained(rounds=1, fedgnn__clip=0.05, fedgnn__noise=0.0)
+    client.receive(received)
+    client.local.optimizer.learning_rate = rate
+    client.train()
+    furthest = max(np.abs(client.share()[name] - start).max() for name, start in received.items())
     assert furthest == pytest.approx(0.05 * rate, rel=1e-9)
 
 
 def test_noise_is_drawn_once_for_a_round_and_anew_for_the_next():
-    found, received = trained(rounds=1)
-    first = found.share()
-    assert_near(found.share(), first, 0)
-    found.receive(received)
-    assert_near(found.share(), received, 0)  # as of a client that has nothing to train on
-    found.train()
-    assert all((found.share()[name] != array).all() for name, array in first.items())
+    client, received = trained(rounds=1)
+    first = client.share()
+    assert_near(client.share(), first, 0)
+    client.receive(received)
+    assert_near(client.share(), received, 0)  # as of a client that has nothing to train on
+    client.train()
+    assert all((client.share()[name] != array).all() for name, array in first.items())
 
 
 def test_noise_is_laplacian():
@@ -116,9 +119,10 @@ def test_noise_is_laplacian():
 
 
 def test_noise_without_a_seed_is_nobodys():
-    one, other = Noise(), Noise()
-    assert (one.laplace((50,)) != other.laplace((50,))).all()
-    assert scipy.stats.kstest(one.laplace((20_000,)), "laplace").pvalue > 1e-6
+    first = Noise()
+    second = Noise()
+    assert (first.laplace((50,)) != second.laplace((50,))).all()
+    assert scipy.stats.kstest(first.laplace((20_000,)), "laplace").pvalue > 1e-6
 
 
 def sent(recorder):
@@ -130,23 +134,22 @@ def sent(recorder):
 
 
 def test_a_simulations_noise_is_that_of_run_client_and_round(tmp_path):
-    found = []
+    noises = []
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
         recorder = Recorder()
         run(tmp_path, name, method="fedgnn", seed=seed, fedgnn__noise=1e3, intercept=recorder)
-        found.append(
+        noises.append(
             {key: arrays["first.weight"].ravel() for key, arrays in sent(recorder).items()}
         )
-    assert all(np.array_equal(found[0][key], array) for key, array in found[1].items())
-    differing = [*found[0].values(), *found[2].values()]
+    assert all(np.array_equal(noises[0][key], array) for key, array in noises[1].items())
+    differing = [*noises[0].values(), *noises[2].values()]
     assert len(differing) == 12
     assert np.abs(np.corrcoef(differing) - np.eye(12)).max() < 0.4
 
 
 def test_a_real_nodes_noise_is_not_the_runs(tmp_path):
-    nodes = real_nodes(
-        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)]
-    )
+    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(2)]
+    nodes = real_nodes(tmp_path / "nodes", graphs)
     for noise, alike in ((0.0, True), (2.0, False)):
         recorders = [Recorder(), Recorder()]
         for number, recorder in enumerate(recorders):
@@ -159,9 +162,9 @@ def test_a_real_nodes_noise_is_not_the_runs(tmp_path):
                 fedgnn__noise=noise,
                 intercept=recorder,
             )
-        one, other = (sent(recorder)[1, 0] for recorder in recorders)
-        assert all(np.array_equal(array, other[name]) for name, array in one.items()) == alike
-        assert alike or all((array != other[name]).all() for name, array in one.items())
+        first, second = (sent(recorder)[1, 0] for recorder in recorders)
+        assert all(np.array_equal(array, second[name]) for name, array in first.items()) == alike
+        assert alike or all((array != second[name]).all() for name, array in first.items())
 
 
 def test_a_run_without_noise_is_fedavgs_and_its_noise_leaves_the_own_scores_alone(tmp_path):
@@ -170,9 +173,8 @@ def test_a_run_without_noise_is_fedavgs_and_its_noise_leaves_the_own_scores_alon
     assert all(np.array_equal(array, off.model[name]) for name, array in fedavg.model.items())
     assert [row["score"] for row in off.clients] == [row["score"] for row in fedavg.clients]
     loud = run(tmp_path, "loud", method="fedgnn", fedgnn__clip=1e6, fedgnn__noise=1e5, num_rounds=1)
-    assert [row["score"] for row in loud.clients] == [
-        row["score"] for row in fedavg.clients if row["round"] == "1"
-    ]
+    expected = [row["score"] for row in fedavg.clients if row["round"] == "1"]
+    assert [row["score"] for row in loud.clients] == expected
     assert not any(
         np.allclose(array, loud.model[name], atol=1) for name, array in fedavg.model.items()
     )
@@ -182,7 +184,8 @@ def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():
     rng = np.random.default_rng(0)
     start = {"w": rng.normal(size=(2, 3))}
     replies = {p: Statistics({"w": rng.normal(size=(2, 3))}, p) for p in range(3)}
-    noisy, average = FedGnnServer(start, Keys(noise=0.0)), Average(start)
+    noisy = FedGnnServer(start, Keys(noise=0.0))
+    average = Average(start)
     noisy.aggregate(replies)
     average.aggregate(replies)
     assert_near(noisy.sent_to(0), average.sent_to(0), 0)

@@ -28,7 +28,10 @@ from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
-NODES, FEATURES, CLASSES, ORDER = 30, 7, 4, 3
+NODES = 30
+FEATURES = 7
+CLASSES = 4
+ORDER = 3
 DTYPES = [(torch.float32, 2e-6), (torch.float64, 1e-13)]
 EPS32 = float(np.finfo(np.float32).eps)
 
@@ -37,11 +40,8 @@ def random_graph(seed=0, edges=40, dtype=torch.float64):
     """A client's graph of 30 nodes, the last of them alone, a third of them to train on."""
     rng = np.random.default_rng(seed)
     pairs = {tuple(sorted(rng.choice(NODES - 1, 2, replace=False).tolist())) for _ in range(edges)}
-    both = (
-        torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64)
-        .reshape(-1, 2)
-        .T.contiguous()
-    )
+    columns = sorted([*pairs, *((j, i) for i, j in pairs)])
+    both = torch.tensor(columns, dtype=torch.int64).reshape(-1, 2).T.contiguous()
     labels = torch.from_numpy(rng.integers(CLASSES - 1, size=NODES))
     masks = torch.arange(NODES) % 3 == torch.arange(3)[:, None]
     features = torch.from_numpy(rng.normal(size=(NODES, FEATURES))).to(dtype)
@@ -61,7 +61,8 @@ def on_graph(graph, dtype=torch.float64, **keys):
         for parameter in model.parameters():
             parameter.add_(torch.linspace(-0.3, 0.4, parameter.numel()).reshape(parameter.shape))
     task = NodeTask(graph, ("d", "c", "a", "b"), torch.device("cpu"))
-    parameters, tensors = dict(model.named_parameters()), named_state(model)
+    parameters = dict(model.named_parameters())
+    tensors = named_state(model)
     optimizer = make_optimizer(parameters, config)
     return FedGtaClient(
         local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer)
@@ -81,9 +82,8 @@ def expected(graph, arrays, steps, alpha, temperature):
     adjacency = looped / np.sqrt(np.outer(looped.sum(axis=1), looped.sum(axis=1)))
     hidden = graph.features.numpy().astype(np.float64)
     for layer in ("first", "second"):
-        hidden = np.maximum(
-            adjacency @ hidden @ arrays[f"{layer}.weight"].T + arrays[f"{layer}.bias"], 0
-        )
+        linear = adjacency @ hidden @ arrays[f"{layer}.weight"].T
+        hidden = np.maximum(linear + arrays[f"{layer}.bias"], 0)
     labels = softmax(hidden @ arrays["head.weight"].T + arrays["head.bias"])
     train = graph.train.numpy()
     truth = np.eye(CLASSES)[np.array([2, 3, 1])[graph.labels.numpy()]][train]
@@ -91,8 +91,10 @@ def expected(graph, arrays, steps, alpha, temperature):
     now = labels
     for _ in range(steps):
         now = alpha * labels + (1 - alpha) * adjacency @ now
-    soft, softer = softmax(now), softmax(now / temperature)
-    soft[train], softer[train] = truth, truth
+    soft = softmax(now)
+    softer = softmax(now / temperature)
+    soft[train] = truth
+    softer[train] = truth
     moments = np.array(
         [[sum(soft[:, c] ** k) / NODES for c in range(CLASSES)] for k in range(1, ORDER + 1)]
     )
@@ -110,27 +112,27 @@ def expected(graph, arrays, steps, alpha, temperature):
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
 def test_what_is_sent_is_that_of_the_equations(dtype, tolerance, steps, alpha, temperature):
     graph = random_graph(dtype=dtype)
-    found = on_graph(graph, dtype, steps=steps, alpha=alpha, temperature=temperature).share()
-    moments, confidence = expected(graph, found, steps, alpha, temperature)
-    assert found[MOMENTS].dtype == found[CONFIDENCE].dtype == found["head.bias"].dtype
-    np.testing.assert_allclose(found[MOMENTS], moments, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(found[CONFIDENCE], confidence, rtol=20 * tolerance, atol=0)
+    sent = on_graph(graph, dtype, steps=steps, alpha=alpha, temperature=temperature).share()
+    moments, confidence = expected(graph, sent, steps, alpha, temperature)
+    assert sent[MOMENTS].dtype == sent[CONFIDENCE].dtype == sent["head.bias"].dtype
+    np.testing.assert_allclose(sent[MOMENTS], moments, rtol=0, atol=tolerance)
+    np.testing.assert_allclose(sent[CONFIDENCE], confidence, rtol=20 * tolerance, atol=0)
 
 
 def test_a_client_without_edges_has_no_confidence_and_only_its_own_labels():
     graph = random_graph(edges=0)
-    found = on_graph(graph).share()
-    assert found[CONFIDENCE] == 0
+    sent = on_graph(graph).share()
+    assert sent[CONFIDENCE] == 0
     np.testing.assert_allclose(
-        found[MOMENTS], expected(graph, found, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13
+        sent[MOMENTS], expected(graph, sent, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13
     )
 
 
 def test_moments_are_of_the_model_as_it_is_after_training():
-    found = on_graph(random_graph())
-    before = found.share()
-    found.train()
-    after = found.share()
+    client = on_graph(random_graph())
+    before = client.share()
+    client.train()
+    after = client.share()
     np.testing.assert_allclose(
         after[MOMENTS], expected(random_graph(), after, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13
     )
@@ -138,14 +140,13 @@ def test_moments_are_of_the_model_as_it_is_after_training():
 
 
 def test_what_arrives_is_parameters_alone():
-    found = on_graph(random_graph())
-    sent = {name: array.copy() for name, array in found.share().items()}
+    client = on_graph(random_graph())
+    sent = {name: array.copy() for name, array in client.share().items()}
     with pytest.raises(MessageError, match="unexpected"):
-        found.receive(sent)
-    found.receive(
-        {name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)}
-    )
-    np.testing.assert_array_equal(found.share()["head.bias"], sent["head.bias"] + 1)
+        client.receive(sent)
+    arrays = {name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)}
+    client.receive(arrays)
+    np.testing.assert_array_equal(client.share()["head.bias"], sent["head.bias"] + 1)
 
 
 def model(rng, dtype=np.float64):
@@ -178,16 +179,17 @@ def parameters(update):
 def brute_force(replies, threshold, name):
     """Every client's start, by a loop over pairs."""
     starts = {}
-    for i, one in replies.items():
-        total, weight = 0.0, 0.0
-        for j, other in replies.items():
-            a, b = (update.arrays[MOMENTS].ravel().astype(np.float64) for update in (one, other))
+    for i, centre in replies.items():
+        total = 0.0
+        weight = 0.0
+        for j, neighbour in replies.items():
+            a, b = (
+                update.arrays[MOMENTS].ravel().astype(np.float64) for update in (centre, neighbour)
+            )
             if i == j or a @ b / np.sqrt((a @ a) * (b @ b)) >= threshold:
-                share = float(other.arrays[CONFIDENCE])
-                total, weight = (
-                    total + share * other.arrays[name].astype(np.float64),
-                    weight + share,
-                )
+                share = float(neighbour.arrays[CONFIDENCE])
+                total = total + share * neighbour.arrays[name].astype(np.float64)
+                weight = weight + share
         starts[i] = total / weight
     return starts
 
@@ -198,19 +200,19 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
     rng = np.random.default_rng(5)
     start = model(rng, dtype)
     replies = {partition: reply(rng, dtype=dtype) for partition in (0, 2, 3, 7, 8)}
-    found = FedGtaServer(start, Keys(threshold=threshold, moments=ORDER))
-    found.aggregate(replies)
+    server = FedGtaServer(start, Keys(threshold=threshold, moments=ORDER))
+    server.aggregate(replies)
     for name in start:
-        for partition, wanted in brute_force(replies, threshold, name).items():
+        for partition, expected_start in brute_force(replies, threshold, name).items():
             np.testing.assert_allclose(
-                found.sent_to(partition)[name], wanted, rtol=0, atol=4 * tolerance
+                server.sent_to(partition)[name], expected_start, rtol=0, atol=4 * tolerance
             )
-            assert found.sent_to(partition)[name].dtype == dtype
+            assert server.sent_to(partition)[name].dtype == dtype
     average = split_average(
         start, [replace(update, arrays=parameters(update)) for update in replies.values()]
     )
-    np.testing.assert_array_equal(found.sent_to(99)["w"], average["w"])
-    sources = found.figures()["models_per_start"]
+    np.testing.assert_array_equal(server.sent_to(99)["w"], average["w"])
+    sources = server.figures()["models_per_start"]
     assert sources == {-1.0: 5, 1.0: 1}.get(threshold, sources)
     assert threshold in (-1.0, 1.0) or 1 < sources < 5
 
@@ -218,10 +220,10 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
 def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit():
     rng = np.random.default_rng(0)
     replies = {partition: reply(rng, dtype=np.float32) for partition in range(4)}
-    found = FedGtaServer(model(rng, np.float32), Keys(threshold=1.0, moments=ORDER))
-    found.aggregate(replies)
+    server = FedGtaServer(model(rng, np.float32), Keys(threshold=1.0, moments=ORDER))
+    server.aggregate(replies)
     for partition, update in replies.items():
-        np.testing.assert_array_equal(found.sent_to(partition)["w"], update.arrays["w"])
+        np.testing.assert_array_equal(server.sent_to(partition)["w"], update.arrays["w"])
 
 
 def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
@@ -233,34 +235,36 @@ def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
         2: reply(rng, 0, moments=axes[0], confidence=5.0),
         3: reply(rng, 0, moments=axes[2], confidence=5.0),
     }
-    found = FedGtaServer(model(rng), Keys(threshold=0.5, moments=ORDER))
-    found.aggregate(replies)
+    server = FedGtaServer(model(rng), Keys(threshold=0.5, moments=ORDER))
+    server.aggregate(replies)
     for partition, source in ((0, 0), (1, 1), (2, 0)):
-        np.testing.assert_array_equal(found.sent_to(partition)["w"], replies[source].arrays["w"])
+        np.testing.assert_array_equal(server.sent_to(partition)["w"], replies[source].arrays["w"])
     plain = 0.75 * replies[0].arrays["w"] + 0.25 * replies[1].arrays["w"]
-    np.testing.assert_allclose(found.sent_to(3)["w"], plain, rtol=0, atol=1e-15)
-    before = found.state()
-    found.aggregate({2: reply(rng, 0), 3: reply(rng, 0)})
-    assert all(np.array_equal(array, before[name]) for name, array in found.state().items())
+    np.testing.assert_allclose(server.sent_to(3)["w"], plain, rtol=0, atol=1e-15)
+    before = server.state()
+    server.aggregate({2: reply(rng, 0), 3: reply(rng, 0)})
+    assert all(np.array_equal(array, before[name]) for name, array in server.state().items())
 
 
 def test_who_does_not_reply_keeps_its_start_and_all_of_it_is_in_the_state():
     rng = np.random.default_rng(0)
-    found = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
-    found.aggregate({partition: reply(rng) for partition in range(3)})
-    kept = found.sent_to(1)["w"].copy()
-    found.aggregate({0: reply(rng), 2: reply(rng)})
-    np.testing.assert_array_equal(found.sent_to(1)["w"], kept)
-    again = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
-    again.load(load(save(found.state())))
-    assert again.figures() == found.figures()
+    server = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
+    server.aggregate({partition: reply(rng) for partition in range(3)})
+    start = server.sent_to(1)["w"].copy()
+    server.aggregate({0: reply(rng), 2: reply(rng)})
+    np.testing.assert_array_equal(server.sent_to(1)["w"], start)
+    resumed = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
+    resumed.load(load(save(server.state())))
+    assert resumed.figures() == server.figures()
     for partition in range(4):
-        for name, array in found.sent_to(partition).items():
-            np.testing.assert_array_equal(again.sent_to(partition)[name], array)
+        for name, array in server.sent_to(partition).items():
+            np.testing.assert_array_equal(resumed.sent_to(partition)[name], array)
     round3 = {0: reply(rng), 1: reply(rng)}
-    found.aggregate(round3)
-    again.aggregate(round3)
-    assert all(np.array_equal(array, again.state()[name]) for name, array in found.state().items())
+    server.aggregate(round3)
+    resumed.aggregate(round3)
+    assert all(
+        np.array_equal(array, resumed.state()[name]) for name, array in server.state().items()
+    )
 
 
 @pytest.mark.parametrize("lacking", [MOMENTS, CONFIDENCE, "w"])
@@ -285,9 +289,8 @@ def test_a_run_at_threshold_1_is_training_alone(tmp_path):
 
 
 def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_statistics(tmp_path):
-    nodes = real_nodes(
-        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(3)]
-    )
+    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(3)]
+    nodes = real_nodes(tmp_path / "nodes", graphs)
     with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedgta")
     assert (
@@ -296,7 +299,7 @@ def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_stati
     )
     recorder = Recorder()
 
-    def told(request, handle):
+    def forge(request, handle):
         answer = recorder(request, handle)
         if (
             answer.content.config_records["header"]["phase"] == "describe"
@@ -306,12 +309,12 @@ def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_stati
         return answer
 
     nodes[1]["share-statistics"] = False
-    found = run(
-        tmp_path, "asked", nodes=nodes, method="fedgta", share_statistics=True, intercept=told
+    result = run(
+        tmp_path, "asked", nodes=nodes, method="fedgta", share_statistics=True, intercept=forge
     )
     assert (
         "it needs share-statistics"
-        in next(row for row in found.clients if row["partition"] == "1")["dropped"]
+        in next(row for row in result.clients if row["partition"] == "1")["dropped"]
     )
     assert not [
         reply
@@ -325,8 +328,8 @@ def test_clients_that_are_the_same_have_the_plain_mean():
     replies = {
         partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)
     }
-    found = FedGtaServer(model(rng), Keys(threshold=0.99, moments=ORDER))
-    found.aggregate(replies)
+    server = FedGtaServer(model(rng), Keys(threshold=0.99, moments=ORDER))
+    server.aggregate(replies)
     mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
     for partition in replies:
-        np.testing.assert_allclose(found.sent_to(partition)["w"], mean, rtol=0, atol=1e-15)
+        np.testing.assert_allclose(server.sent_to(partition)["w"], mean, rtol=0, atol=1e-15)

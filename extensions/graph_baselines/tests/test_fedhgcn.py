@@ -24,33 +24,36 @@ from curvfed.tasks.graphs.data.client_graph import (
 )
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
-NODES, FEATURES = 30, 6
-CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
+NODES = 30
+FEATURES = 6
+CPU = torch.device("cpu")
+CLASSES = ("a", "b", "c")
 
 
 def random_graph(seed=0, sizes=None, dense=False, scale=1.0, edges=45):
     """A client's graph of 30 nodes, the last one alone; or with `sizes` as many graphs, with no
     edges between them."""
     rng = np.random.default_rng(seed)
-    owner = np.zeros(NODES, np.int64) if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
+    if sizes is None:
+        owner = np.zeros(NODES, np.int64)
+    else:
+        owner = np.repeat(np.arange(len(sizes)), sizes)
     drawn = (tuple(sorted(rng.choice(NODES - 1, 2, replace=False).tolist())) for _ in range(edges))
     pairs = {(i, j) for i, j in drawn if owner[i] == owner[j]}
-    both = (
-        torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64)
-        .reshape(-1, 2)
-        .T.contiguous()
-    )
+    columns = sorted([*pairs, *((j, i) for i, j in pairs)])
+    both = torch.tensor(columns, dtype=torch.int64).reshape(-1, 2).T.contiguous()
     num = NODES if sizes is None else len(sizes)
     features = (
         scale
         * rng.normal(size=(NODES, FEATURES))
         * (1 if dense else rng.random((NODES, FEATURES)) < 0.15)
     )
+    labels = torch.arange(num) % 3
     return client_graph(
         torch.from_numpy(features).float(),
         both,
-        torch.arange(num) % 3,
-        torch.arange(num) % 3 == torch.arange(3)[:, None],
+        labels,
+        labels == torch.arange(3)[:, None],
         CLASSES,
         graph_of_node=None if sizes is None else torch.from_numpy(owner),
     )
@@ -76,12 +79,15 @@ def distances(graph):
         return np.concatenate([[np.cosh(radius)], np.sinh(radius) * v / norm if norm else v])
 
     points = np.array([point(v) for v in rows(graph)])
-    found = []
+    gaps = []
     for node, neighbours in enumerate(adjacency(graph)):
-        mean = points[neighbours > 0].sum(axis=0) if neighbours.any() else np.eye(FEATURES + 1)[0]
+        if neighbours.any():
+            mean = points[neighbours > 0].sum(axis=0)
+        else:
+            mean = np.eye(FEATURES + 1)[0]
         mean = mean / np.sqrt(-mean @ product @ mean)
-        found.append(np.arccosh(max(1.0, -points[node] @ product @ mean)))
-    return np.array(found)
+        gaps.append(np.arccosh(max(1.0, -points[node] @ product @ mean)))
+    return np.array(gaps)
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 3.0, 100.0])
@@ -102,15 +108,15 @@ def test_importance_is_the_distance_to_the_neighbours_centroid(dense, scale):
 )
 def test_of_nodes_the_most_important_stay_and_all_that_are_trained_on(share, count):
     graph = random_graph(dense=True)
-    kept = selected(graph, share)
-    assert kept.sum() == count
-    assert kept[graph.train].all()
-    scores, others = importance(graph.features, graph.edge_index), ~graph.train
-    assert (
-        not (others & kept).any()
-        or not (others & ~kept).any()
-        or (scores[others & kept].min() > scores[others & ~kept].max())
-    )
+    mask = selected(graph, share)
+    assert mask.sum() == count
+    assert mask[graph.train].all()
+    scores = importance(graph.features, graph.edge_index)
+    untrained = ~graph.train
+    chosen = scores[untrained & mask]
+    left_out = scores[untrained & ~mask]
+    if len(chosen) and len(left_out):
+        assert chosen.min() > left_out.max()
 
 
 def test_of_whole_graphs_each_keeps_its_share_and_at_least_one_node():
@@ -118,12 +124,12 @@ def test_of_whole_graphs_each_keeps_its_share_and_at_least_one_node():
     graph = random_graph(sizes=sizes, dense=True)
     scores = importance(graph.features, graph.edge_index)
     for share, counts in ((0.01, [1, 1, 1, 1, 1]), (0.5, [1, 1, 3, 5, 6]), (0.8, [1, 2, 4, 8, 10])):
-        kept = selected(graph, share)
+        mask = selected(graph, share)
         start = 0
         for size, count in zip(sizes, counts, strict=True):
-            one = slice(start, start + size)
-            best = start + np.argsort(-scores[one].numpy())[:count]
-            assert kept[one].nonzero().squeeze(1).tolist() == sorted((best - start).tolist())
+            span = slice(start, start + size)
+            best = start + np.argsort(-scores[span].numpy())[:count]
+            assert mask[span].nonzero().squeeze(1).tolist() == sorted((best - start).tolist())
             start += size
 
 
@@ -131,19 +137,22 @@ def test_of_whole_graphs_each_keeps_its_share_and_at_least_one_node():
 @pytest.mark.parametrize("dense", [False, True])
 def test_what_is_left_out_takes_its_edges_along(dense, sizes):
     graph = random_graph(dense=dense, sizes=sizes)
-    kept = selected(graph, 0.6)
-    part, chosen = induced(graph, kept), kept.numpy()
-    assert part.features.layout == graph.features.layout
-    np.testing.assert_array_equal(rows(part), rows(graph)[chosen])
-    np.testing.assert_array_equal(adjacency(part), adjacency(graph)[np.ix_(chosen, chosen)])
-    assert 0 < part.edge_index.shape[1] < graph.edge_index.shape[1]
-    numbers = part.edge_index[0] * NODES + part.edge_index[1]
+    mask = selected(graph, 0.6)
+    subgraph = induced(graph, mask)
+    chosen = mask.numpy()
+    assert subgraph.features.layout == graph.features.layout
+    np.testing.assert_array_equal(rows(subgraph), rows(graph)[chosen])
+    np.testing.assert_array_equal(adjacency(subgraph), adjacency(graph)[np.ix_(chosen, chosen)])
+    assert 0 < subgraph.edge_index.shape[1] < graph.edge_index.shape[1]
+    numbers = subgraph.edge_index[0] * NODES + subgraph.edge_index[1]
     assert (numbers.diff() > 0).all()
     examples = chosen if sizes is None else slice(None)
     for name in ("labels", "train", "val", "test"):
-        np.testing.assert_array_equal(getattr(part, name), getattr(graph, name).numpy()[examples])
+        np.testing.assert_array_equal(
+            getattr(subgraph, name), getattr(graph, name).numpy()[examples]
+        )
     if sizes:
-        np.testing.assert_array_equal(part.graph_of_node, graph.graph_of_node.numpy()[chosen])
+        np.testing.assert_array_equal(subgraph.graph_of_node, graph.graph_of_node.numpy()[chosen])
 
 
 def network():
@@ -151,14 +160,16 @@ def network():
 
 
 def test_nodes_are_trained_on_what_is_left_and_scored_on_all():
-    graph, model = random_graph(dense=True), network()
-    whole = NodeTask(graph, CLASSES, CPU)
+    graph = random_graph(dense=True)
+    model = network()
+    full = NodeTask(graph, CLASSES, CPU)
     task = client_task(graph, CLASSES, CPU, node_share=0.6)
-    part = NodeTask(induced(graph, selected(graph, 0.6)), CLASSES, CPU)
+    reduced = NodeTask(induced(graph, selected(graph, 0.6)), CLASSES, CPU)
     assert isinstance(task, SelectedNodeTask)
-    assert (task.num_examples, task.num_steps) == (whole.num_examples, 1)
-    assert task.scores(model) == whole.scores(model)
-    losses = [next(one.losses(model)).item() for one in (task, part, whole)]
+    assert task.num_examples == full.num_examples
+    assert task.num_steps == 1
+    assert task.scores(model) == full.scores(model)
+    losses = [next(variant.losses(model)).item() for variant in (task, reduced, full)]
     assert losses[0] == losses[1] != losses[2]
     assert type(client_task(graph, CLASSES, CPU)) is NodeTask
 
@@ -166,10 +177,10 @@ def test_nodes_are_trained_on_what_is_left_and_scored_on_all():
 def test_whole_graphs_are_never_seen_whole():
     graph = random_graph(sizes=[10, 20], dense=True)
     model = build_model(ModelSpec("graphs", "lorentz", FEATURES, 3, 8, 0.0, True, False), 0)
-    found = client_task(graph, CLASSES, CPU, node_share=0.6).logits(model)
-    part = client_task(induced(graph, selected(graph, 0.6)), CLASSES, CPU).logits(model)
-    torch.testing.assert_close(found, part, rtol=0, atol=0)
-    assert not torch.allclose(found, client_task(graph, CLASSES, CPU).logits(model))
+    logits = client_task(graph, CLASSES, CPU, node_share=0.6).logits(model)
+    reduced_logits = client_task(induced(graph, selected(graph, 0.6)), CLASSES, CPU).logits(model)
+    torch.testing.assert_close(logits, reduced_logits, rtol=0, atol=0)
+    assert not torch.allclose(logits, client_task(graph, CLASSES, CPU).logits(model))
 
 
 @pytest.mark.parametrize("dataset", only(["trees", "mutag"], "trees".__eq__))
@@ -187,14 +198,13 @@ def test_without_selection_it_is_flatland_shared_at_constant_curvature(
         "schedule": "constant",
     }
     flatland = run(tmp_path, "shared", method="flatland-shared", **settings)
-    whole = run(tmp_path, "whole", method="fedhgcn", fedhgcn__ratio=1.0, **settings)
-    part = run(tmp_path, "part", method="fedhgcn", fedhgcn__ratio=0.5, **settings)
-    assert whole.model.keys() == flatland.model.keys()
-    assert all(np.array_equal(array, whole.model[name]) for name, array in flatland.model.items())
-    assert [(row["score"], row["loss"]) for row in whole.clients] == [
-        (row["score"], row["loss"]) for row in flatland.clients
-    ]
-    assert [row["loss"] for row in part.clients] != [row["loss"] for row in whole.clients]
+    full = run(tmp_path, "whole", method="fedhgcn", fedhgcn__ratio=1.0, **settings)
+    half = run(tmp_path, "part", method="fedhgcn", fedhgcn__ratio=0.5, **settings)
+    assert full.model.keys() == flatland.model.keys()
+    assert all(np.array_equal(array, full.model[name]) for name, array in flatland.model.items())
+    expected = [(row["score"], row["loss"]) for row in flatland.clients]
+    assert [(row["score"], row["loss"]) for row in full.clients] == expected
+    assert [row["loss"] for row in half.clients] != [row["loss"] for row in full.clients]
 
 
 def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys):
@@ -208,16 +218,16 @@ def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys)
         "embedding_dim": 32,
     }
     settings |= {"fedhgcn__ratio": 0.4}
-    found = run(tmp_path, clients=2, num_rounds=12, **settings)
-    told = []
+    result = run(tmp_path, clients=2, num_rounds=12, **settings)
+    printed = []
     for client in range(2):
-        assert main(["predict", str(found.path), "mutag", "--client", str(client)]) == 0
+        assert main(["predict", str(result.path), "mutag", "--client", str(client)]) == 0
         said = capsys.readouterr().err
-        told += [
+        printed += [
             line.split(": ")[1]
             for line in said.splitlines()
             if line.startswith("accuracy on the test graphs")
         ]
     longer = run(tmp_path, clients=2, num_rounds=13, resume=True, **settings)
     after = [float(row["score_before"]) for row in longer.clients if row["round"] == "13"]
-    assert told == [f"{score:.4f}" for score in after]
+    assert printed == [f"{score:.4f}" for score in after]

@@ -38,25 +38,26 @@ numbers = st.lists(st.integers(-9, 9).map(float), min_size=1, max_size=5)
 @st.composite
 def complete_graphs(draw):
     n = draw(st.integers(2, 7))
-    upper = np.triu(draw(hnp.arrays(np.float64, (n, n), elements=st.integers(0, 9).map(float))), 1)
+    matrix = draw(hnp.arrays(np.float64, (n, n), elements=st.integers(0, 9).map(float)))
+    upper = np.triu(matrix, 1)
     return upper + upper.T
 
 
 def across(weights, half):
-    rest = [i for i in range(len(weights)) if i not in half]
-    return weights[np.ix_(half, rest)].sum()
+    outside = [i for i in range(len(weights)) if i not in half]
+    return weights[np.ix_(half, outside)].sum()
 
 
 @given(complete_graphs())
 def test_the_cut_is_the_least_of_all(weights):
     n = len(weights)
     halves = [list(half) for size in range(1, n) for half in itertools.combinations(range(n), size)]
-    one, other = min_cut(weights)
-    assert sorted(one + other) == list(range(n))
-    assert one == sorted(one)
-    assert other == sorted(other)
-    assert (len(one), -one[0]) > (len(other), -other[0])
-    assert across(weights, one) == min(across(weights, half) for half in halves)
+    larger, smaller = min_cut(weights)
+    assert sorted(larger + smaller) == list(range(n))
+    assert larger == sorted(larger)
+    assert smaller == sorted(smaller)
+    assert (len(larger), -larger[0]) > (len(smaller), -smaller[0])
+    assert across(weights, larger) == min(across(weights, half) for half in halves)
 
 
 def walks(n, m):
@@ -68,19 +69,22 @@ def walks(n, m):
 
 
 @given(numbers, numbers)
-def test_time_warping_is_the_least_of_all_walks(one, other):
-    least = min(
-        sum((one[i] - other[j]) ** 2 for i, j in walk) for walk in walks(len(one), len(other))
-    )
-    assert time_warping(one, other) == pytest.approx(math.sqrt(least), rel=4 * EPS)
-    assert time_warping(other, one) == time_warping(one, other)
-    assert time_warping(one, [one[0], *one]) == 0
+def test_time_warping_is_the_least_of_all_walks(first, second):
+    lengths = [
+        sum((first[i] - second[j]) ** 2 for i, j in walk) for walk in walks(len(first), len(second))
+    ]
+    shortest = min(lengths)
+    assert time_warping(first, second) == pytest.approx(math.sqrt(shortest), rel=4 * EPS)
+    assert time_warping(second, first) == time_warping(first, second)
+    assert time_warping(first, [first[0], *first]) == 0
 
 
 @given(st.lists(st.lists(st.floats(0, 10), min_size=3, max_size=3), min_size=2, max_size=5))
 def test_sequences_that_are_near_weigh_more(sequences):
     weights = sequence_weights(sequences)
-    distances = np.array([[time_warping(one, other) for other in sequences] for one in sequences])
+    distances = np.array(
+        [[time_warping(first, second) for second in sequences] for first in sequences]
+    )
     np.testing.assert_array_equal(weights, distances.max() - distances)
     assert weights.min() == 0
 
@@ -102,14 +106,14 @@ triples = hnp.arrays(np.float64, 3, elements=st.floats(-8, 8, width=16))
 
 @given(triples, st.lists(triples, min_size=1, max_size=5))
 def test_updates_are_measured_as_in_plain_numpy(start, models):
-    found = Updates.of(arrays_of(start), [arrays_of(model) for model in models])
+    measures = Updates.of(arrays_of(start), [arrays_of(model) for model in models])
     updates = np.array(models) - start
-    np.testing.assert_allclose(found.products, updates @ updates.T, rtol=8 * EPS, atol=1e-12)
+    np.testing.assert_allclose(measures.products, updates @ updates.T, rtol=8 * EPS, atol=1e-12)
     np.testing.assert_allclose(
-        found.mean_norm, np.linalg.norm(updates.mean(axis=0)), rtol=8 * EPS, atol=1e-12
+        measures.mean_norm, np.linalg.norm(updates.mean(axis=0)), rtol=8 * EPS, atol=1e-12
     )
-    np.testing.assert_allclose(found.norms, np.linalg.norm(updates, axis=1), rtol=8 * EPS)
-    weights = found.weights()
+    np.testing.assert_allclose(measures.norms, np.linalg.norm(updates, axis=1), rtol=8 * EPS)
+    weights = measures.weights()
     for i, j in itertools.product(range(len(models)), repeat=2):
         size = np.linalg.norm(updates[i]) * np.linalg.norm(updates[j])
         cosine = updates[i] @ updates[j] / size if size else 0
@@ -137,8 +141,10 @@ def go(aggregation, updates, examples=None):
     return aggregation.figures()["clusters"]
 
 
-LEFT, RIGHT = np.array([-3.0, 0, 0]), np.array([3.0, 0, 0])
-UP, STILL = np.array([0, 0, 0.5]), np.zeros(3)
+LEFT = np.array([-3.0, 0, 0])
+RIGHT = np.array([3.0, 0, 0])
+UP = np.array([0, 0, 0.5])
+STILL = np.zeros(3)
 OPPOSED = {0: RIGHT, 1: RIGHT + UP, 2: LEFT, 3: LEFT - UP}
 
 
@@ -184,7 +190,8 @@ def test_when_a_cluster_is_split(settings, updates, split):
 
 @given(st.lists(triples, min_size=1, max_size=5), st.data())
 def test_what_never_splits_is_the_average_to_the_bit(starts, data):
-    aggregation, average = clusters(eps2=math.inf), Average(arrays_of((0, 0, 0)))
+    aggregation = clusters(eps2=math.inf)
+    average = Average(arrays_of((0, 0, 0)))
     for update in starts:
         count = data.draw(st.integers(1, 4))
         examples = {p: data.draw(st.integers(0, 5)) for p in range(count)}
@@ -197,8 +204,8 @@ def test_what_never_splits_is_the_average_to_the_bit(starts, data):
 
 
 @given(triples, st.integers(1, 6), st.floats(0, 20), st.floats(0, 20))
-def test_clients_that_agree_are_never_parted(update, count, one, other):
-    aggregation = clusters(min(one, other), max(one, other) + 1e-9)
+def test_clients_that_agree_are_never_parted(update, count, first, second):
+    aggregation = clusters(min(first, second), max(first, second) + 1e-9)
     for _ in range(3):
         assert go(aggregation, dict.fromkeys(range(count), update)) == 1
 
@@ -207,14 +214,15 @@ def test_gcfl_plus_parts_by_the_course_of_the_norms():
     """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and
     {1, 3}.
     """
-    steady, growing = [3.0, 3.0, 3.0], [1.0, 2.0, 6.0]
+    steady = [3.0, 3.0, 3.0]
+    growing = [1.0, 2.0, 6.0]
     aggregation = clusters(eps1=10, eps2=5, window=3)
     way = {0: (RIGHT, steady), 1: (RIGHT, growing), 2: (LEFT, steady), 3: (LEFT, growing)}
-    found = [
+    counts = [
         go(aggregation, {p: direction / 3 * norms[i] for p, (direction, norms) in way.items()})
         for i in range(3)
     ]
-    assert found == [1, 1, 2]
+    assert counts == [1, 1, 2]
     assert members(aggregation) == [{0, 2}, {1, 3}]
     assert not any(name.startswith("sequence/") for name in aggregation.state())
 
@@ -228,26 +236,28 @@ def test_gcfl_plus_waits_for_whole_sequences_and_starts_them_anew():
     for size in (1, 2, 3):
         go(aggregation, {0: RIGHT * size, 1: LEFT})
     state = aggregation.state()
-    assert {
+    sequences = {
         name: array.tolist() for name, array in state.items() if name.startswith("sequence/")
-    } == {"sequence/0": [6.0, 9.0], "sequence/1": [3.0, 3.0]}
+    }
+    assert sequences == {"sequence/0": [6.0, 9.0], "sequence/1": [3.0, 3.0]}
 
 
 @pytest.mark.parametrize("window", [0, 2])
 def test_a_stored_state_goes_on_to_the_same_bits(window):
     rng = np.random.default_rng(1)
-    whole, stored = clusters(2, 2, window=window), clusters(2, 2, window=window)
+    undisturbed = clusters(2, 2, window=window)
+    stored = clusters(2, 2, window=window)
     updates = [{p: rng.normal(size=3) * 3 for p in range(12)} for _ in range(8)]
     for round_updates in updates[:4]:
-        go(whole, round_updates)
-    stored.load(load(save(whole.state())))
+        go(undisturbed, round_updates)
+    stored.load(load(save(undisturbed.state())))
     for round_updates in updates[4:]:
-        replies = replies_to(whole, round_updates)
-        whole.aggregate(replies)
+        replies = replies_to(undisturbed, round_updates)
+        undisturbed.aggregate(replies)
         stored.aggregate(replies)
-    assert whole.figures()["clusters"] > 2
-    assert stored.figures() == whole.figures()
-    assert save(stored.state()) == save(whole.state())
+    assert undisturbed.figures()["clusters"] > 2
+    assert stored.figures() == undisturbed.figures()
+    assert save(stored.state()) == save(undisturbed.state())
 
 
 def test_thresholds_that_would_part_equals_are_refused():
@@ -260,21 +270,21 @@ def splitting(folder, **settings):
     settings["learning_rate"] = 0.01
     figures = run(folder, "look", method="gcfl", num_rounds=2, **settings).summary["metrics"]
     assert figures["mean_update_norm"] < figures["largest_update_norm"]
-    between = (
+    threshold = (
         (figures["mean_update_norm"] + figures["largest_update_norm"])
         / 2
         / settings["learning_rate"]
     )
     return {
         "method": "gcfl",
-        "gcfl__eps1": between,
-        "gcfl__eps2": between,
+        "gcfl__eps1": threshold,
+        "gcfl__eps2": threshold,
         "gcfl__warmup": 1,
     } | settings
 
 
-def parts(found: Run):
-    table = found.model["members"]
+def parts(result: Run):
+    table = result.model["members"]
     return [
         set(table[table[:, 1] == number, 0].tolist()) for number in range(table[:, 1].max() + 1)
     ]
@@ -282,23 +292,21 @@ def parts(found: Run):
 
 def test_a_run_averages_within_the_clusters(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, num_rounds=3, intercept=recorder, **splitting(tmp_path, clients=5))
-    count = found.summary["metrics"]["clusters"]
-    assert count == len(parts(found)) > 1
-    assert {name for name in found.model if name.startswith("cluster/")} == {
-        f"cluster/{number}/{name}"
-        for number in range(count)
-        for name in array_names(recorder.requests("train")[0])
-    }
+    result = run(tmp_path, num_rounds=3, intercept=recorder, **splitting(tmp_path, clients=5))
+    count = result.summary["metrics"]["clusters"]
+    assert count == len(parts(result)) > 1
+    stored = {name for name in result.model if name.startswith("cluster/")}
+    names = array_names(recorder.requests("train")[0])
+    assert stored == {f"cluster/{number}/{name}" for number in range(count) for name in names}
     pairs = {
         number: {
             partition_of(reply): (
-                decode_arrays(asked["arrays"]),
+                decode_arrays(request["arrays"]),
                 reply["header"]["num_examples"],
                 decode_arrays(reply["arrays"]),
             )
-            for asked, reply in recorder.pairs
-            if asked["header"]["round"] == number and "arrays" in asked
+            for request, reply in recorder.pairs
+            if request["header"]["round"] == number and "arrays" in request
         }
         for number in (1, 2, 3)
     }
@@ -307,11 +315,10 @@ def test_a_run_averages_within_the_clusters(tmp_path):
         halves.setdefault(sent["first.weight"].tobytes(), []).append(p)
     assert len(halves) == 2
     for half in halves.values():
-        told = [pairs[2][p] for p in half]
+        replies = [pairs[2][p] for p in half]
         for name, array in pairs[3][min(half)][0].items():
-            expected = sum(n * reply[name].astype(np.float64) for _, n, reply in told) / sum(
-                n for _, n, _ in told
-            )
+            total = sum(n * reply[name].astype(np.float64) for _, n, reply in replies)
+            expected = total / sum(n for _, n, _ in replies)
             np.testing.assert_allclose(array, expected, rtol=2 * EPS32, atol=1e-9)
     updates = {
         p: np.concatenate([(reply[n].astype(np.float64) - sent[n]).ravel() for n in sent])
@@ -319,12 +326,12 @@ def test_a_run_averages_within_the_clusters(tmp_path):
     }
     unit = np.stack([update / np.linalg.norm(update) for update in updates.values()])
     weights = 1 + unit @ unit.T
-    least = min(
+    smallest_cut = min(
         across(weights, list(half))
         for size in (1, 2)
         for half in itertools.combinations(range(5), size)
     )
-    assert across(weights, next(iter(halves.values()))) == pytest.approx(least, rel=1e-9)
+    assert across(weights, next(iter(halves.values()))) == pytest.approx(smallest_cut, rel=1e-9)
 
 
 @pytest.mark.parametrize("rate", [0.0001, 0.01, 3.0])
@@ -336,17 +343,13 @@ def test_the_thresholds_go_with_the_learning_rate(rate):
     for length, count in ((90, 1), (110, 2)):
         server = GcflServer(arrays_of((0, 0, 0)), config.own_keys, config)
         unit = rate * length / 3.0
-        assert (
-            go(server, {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))})
-            == count
-        )
+        updates = {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))}
+        assert go(server, updates) == count
 
 
 def test_without_a_split_it_is_fedper(tmp_path):
-    gcfl, fedper = (
-        run(tmp_path, "a", method="gcfl", num_rounds=3),
-        run(tmp_path, "b", method="fedper", num_rounds=3),
-    )
+    gcfl = run(tmp_path, "a", method="gcfl", num_rounds=3)
+    fedper = run(tmp_path, "b", method="fedper", num_rounds=3)
     for name, array in fedper.model.items():
         assert gcfl.model[f"cluster/0/{name}"].tobytes() == array.tobytes()
     assert gcfl.figures["clients"] == fedper.figures["clients"]
@@ -355,9 +358,9 @@ def test_without_a_split_it_is_fedper(tmp_path):
 @pytest.mark.parametrize("window", only([0, 2], {2}.__contains__))
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(window, tmp_path):
     settings = splitting(tmp_path, clients=5) | {"num_rounds": 4, "gcfl__window": window}
-    whole = run(tmp_path, "whole", **settings)
-    assert whole.summary["metrics"]["clusters"] > 1
-    assert run(tmp_path, "again", **settings).figures == whole.figures
+    undisturbed = run(tmp_path, "whole", **settings)
+    assert undisturbed.summary["metrics"]["clusters"] > 1
+    assert run(tmp_path, "again", **settings).figures == undisturbed.figures
     for number in (2, 4):
 
         def stop(request, handle, number=number):
@@ -369,7 +372,8 @@ def test_equal_runs_are_equal_and_so_is_a_resumed_one(window, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, f"stopped-{number}", intercept=stop, **settings)
         assert (
-            run(tmp_path, f"stopped-{number}", resume=True, **settings).figures == whole.figures
+            run(tmp_path, f"stopped-{number}", resume=True, **settings).figures
+            == undisturbed.figures
         ), number
 
 
@@ -378,7 +382,7 @@ def test_of_networks_for_graphs_only_graph_layers_are_shared(sets, tmp_path):
     for name in sets.split(","):
         write_tu(tmp_path / "data", name, attributes=name == "MUTAG")
     recorder = Recorder()
-    found = run(
+    result = run(
         tmp_path,
         clients=4,
         method="gcfl",
@@ -390,9 +394,9 @@ def test_of_networks_for_graphs_only_graph_layers_are_shared(sets, tmp_path):
     assert sent
     assert not any(name.startswith(("input.", "head.")) for name in sent)
     assert {
-        name.removeprefix("cluster/0/") for name in found.model if name.startswith("cluster/")
+        name.removeprefix("cluster/0/") for name in result.model if name.startswith("cluster/")
     } == sent
-    assert found.summary["metrics"]["largest_update_norm"] > 0
+    assert result.summary["metrics"]["largest_update_norm"] > 0
 
 
 def test_the_warm_up_ends():
@@ -403,8 +407,8 @@ def test_the_warm_up_ends():
 def test_who_has_no_say_stays_with_the_larger_half():
     aggregation = clusters(eps1=2, eps2=2)
     go(aggregation, dict.fromkeys(range(7), UP), {6: 0})
-    known = {0: RIGHT, 1: LEFT, 3: LEFT, 4: LEFT, 6: STILL}
-    assert go(aggregation, known, {6: 0}) == 2
+    updates = {0: RIGHT, 1: LEFT, 3: LEFT, 4: LEFT, 6: STILL}
+    assert go(aggregation, updates, {6: 0}) == 2
     assert members(aggregation) == [{1, 2, 3, 4, 5, 6}, {0}]
     np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), LEFT + UP)
     assert aggregation.sent_to(99) is aggregation.sent_to(6)

@@ -77,24 +77,25 @@ def predict_links(
         these are left out, and a note has the reasons.
     """
     _check_options(options)
-    show, most, known = options
+    show, count, known_file = options
     model, description = model_of(run, client, state_path, calibrated)
     embedding: Any = model
     entities, relations = split_names(run.facts.class_names)
     # Of the shown, tails alone depend on the relation, where scores do.
     tells_apart = show == "tails" and len(relations) > 1 and hasattr(model, "relations")
     start: Any = build_model(model_spec(run.config, run.facts), run.config.seed)
-    trained = _changed(embedding.entities.detach(), start.entities.detach()).nonzero().squeeze(1)
+    is_trained = _changed(embedding.entities.detach(), start.entities.detach())
+    trained = is_trained.nonzero().squeeze(1)
     if isinstance(data, str) and is_own(run, data):
-        asked = relations if tells_apart else [""]
-        lines = [(data, [entities[row], name]) for row in trained for name in asked]
+        relation_names = relations if tells_apart else [""]
+        lines = [(data, [entities[row], name]) for row in trained for name in relation_names]
     else:
         lines = list(_lines(data))
     source = data if isinstance(data, str) else "the list"
     queries, unknown = _numbered(
         lines, entities, relations, set(trained.tolist()), tells_apart, source
     )
-    links = None if known is None else _known_links(run, known, tells_apart)
+    links = None if known_file is None else _known_links(run, known_file, tells_apart)
     if show == "hierarchy":
         rows = _hierarchy(embedding, queries, entities, trained)
     else:
@@ -107,7 +108,7 @@ def predict_links(
             if links is not None:
                 left_out |= links.holds(torch.tensor(head), torch.tensor(kind), trained)
             kinds = torch.tensor([relation]) if show == "tails" else None
-            best = _best(embedding, head, kinds, trained[~left_out], most)
+            best = _best(embedding, head, kinds, trained[~left_out], count)
             for rank, (row, value) in enumerate(best, 1):
                 rows.append((*names, rank, entities[row], value))
     notes = {"method": run.config.method, "model": description}
@@ -119,27 +120,27 @@ def predict_links(
 
 
 def _check_options(options: Options) -> None:
-    show, most, known = options
+    show, count, known_file = options
     text = ""
     if show not in SHOWN:
         text = f'show is "{show}"; allowed is {", ".join(SHOWN)}'
-    elif known is not None and not isinstance(known, str | os.PathLike):
-        text = f"known is a {type(known).__name__}; allowed is the path of a file of links"
-    elif most < 1:
-        text = f"most is {most}; allowed is a whole number >= 1"
-    elif known is not None and show != "tails":
-        text = f'known is "{known}" and show is "{show}"; allowed is known with tails alone'
+    elif known_file is not None and not isinstance(known_file, str | os.PathLike):
+        text = f"known is a {type(known_file).__name__}; allowed is the path of a file of links"
+    elif count < 1:
+        text = f"most is {count}; allowed is a whole number >= 1"
+    elif known_file is not None and show != "tails":
+        text = f'known is "{known_file}" and show is "{show}"; allowed is known with tails alone'
     if text:
         raise RequestError(text, key="link-options")
 
 
 def _best(
-    embedding: Any, head: int, relation: Tensor | None, candidates: Tensor, most: int
+    embedding: Any, head: int, relation: Tensor | None, candidates: Tensor, count: int
 ) -> list[tuple[int, float]]:
     """The candidates with the highest scores as tails, or without a relation those at the smallest
     distances, and these values."""
     values = next(embedding.blocks(torch.tensor([head]), relation, candidates))[0]
-    order = values.argsort(descending=relation is not None, stable=True)[:most]
+    order = values.argsort(descending=relation is not None, stable=True)[:count]
     return list(zip(candidates[order].tolist(), values[order].tolist(), strict=True))
 
 
@@ -163,26 +164,26 @@ def _changed(rows: Tensor, start: Tensor) -> Tensor:
     if rows.shape[1] == 1:
         return is_other
     along = (rows * start).sum(1) / start.square().sum(1)
-    rest = (rows - along[:, None] * start).norm(dim=1)
-    is_turned: Tensor = rest > _TURNED * rows.norm(dim=1)
+    remainder = (rows - along[:, None] * start).norm(dim=1)
+    is_turned: Tensor = remainder > _TURNED * rows.norm(dim=1)
     return is_other & is_turned
 
 
-def _known_links(run: TrainedRun, known: str, tells_apart: bool) -> KnownLinks:
+def _known_links(run: TrainedRun, known_file: str, tells_apart: bool) -> KnownLinks:
     """The links of a file, or those of the clients in the run's data set."""
     names = run.facts.class_names
-    held: list[Any]
-    if is_own(run, known):
-        held = [load_data(run.config, run.part_of(client)) for client in run.clients]
-    elif not Path(known).expanduser().exists():
+    link_sets: list[Any]
+    if is_own(run, known_file):
+        link_sets = [load_data(run.config, run.part_of(client)) for client in run.clients]
+    elif not Path(known_file).expanduser().exists():
         raise RequestError(
-            f'known is "{known}", which is no file; allowed is a file of links, or'
+            f'known is "{known_file}", which is no file; allowed is a file of links, or'
             f' "{run.config.dataset}", the data set of the run',
             key="known",
         )
     else:
-        held = [LinkDataset.of_run(run.config).test(Path(known).expanduser())]
-    triples = torch.cat([links.numbered(names) for links in held])
+        link_sets = [LinkDataset.of_run(run.config).test(Path(known_file).expanduser())]
+    triples = torch.cat([links.numbered(names) for links in link_sets])
     triples = triples[(triples >= 0).all(dim=1)]
     if not tells_apart:
         triples[:, 1] = 0

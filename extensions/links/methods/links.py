@@ -88,14 +88,18 @@ def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor
     round; (N, d) or (N, d+1)."""
     if chart is None or average == "flat":
         return new - old
-    return chart.log(old, new) if average == "tangent" else chart.offset(old, new)
+    if average == "tangent":
+        return chart.log(old, new)
+    return chart.offset(old, new)
 
 
 def mean_rows(average: str, chart: Hyperboloid | None, old: Tensor, means: Tensor) -> Tensor:
     """The rows of these means of `mean_terms`."""
     if chart is None or average == "flat":
         return old + means
-    return chart.move(old, means) if average == "tangent" else chart.move_to_centroid(old, means)
+    if average == "tangent":
+        return chart.move(old, means)
+    return chart.move_to_centroid(old, means)
 
 
 class LinksClient(Learner):
@@ -123,12 +127,12 @@ class LinksClient(Learner):
     def _staying(self, kind: str) -> Tensor:
         """Whether each row stays at the clients, (N,)."""
         task: Any = self.local.task
-        few = torch.from_numpy(self.local.leaving.few)
-        if not len(few):
+        is_rare = torch.from_numpy(self.local.leaving.few)
+        if not len(is_rare):
             return torch.zeros_like(task.counts[kind], dtype=torch.bool)
         # The relation without a name is that of all links.
         places = task.places[kind]
-        return (few[places] & (places >= 0)).to(task.counts[kind].device)
+        return (is_rare[places] & (places >= 0)).to(task.counts[kind].device)
 
     def _add_home(self, name: str, stays: Tensor) -> None:
         """Keep a parameter's rows of this client that stay, as they start."""
@@ -218,11 +222,12 @@ class LinksServer(Average):
         link it claims; their spread over few or many rows does not change the length."""
         counts = [name for name in arrays if name.startswith(COUNTS)]
         rows = [array.ravel() for name, array in arrays.items() if name.startswith(ROWS)]
-        share = np.sqrt(sum(np.square(arrays[name]).sum() for name in counts))
+        squares = [np.square(arrays[name]).sum() for name in counts]
+        share = np.sqrt(sum(squares))
         claims = {name: arrays[name].sum(keepdims=True) for name in counts}
         moves = np.concatenate(rows) / max(share, np.finfo(rows[0].dtype).tiny)
-        others = {name: array for name, array in arrays.items() if "/" not in name}
-        return {"rows": moves, **claims, **others}
+        plain = {name: array for name, array in arrays.items() if "/" not in name}
+        return {"rows": moves, **claims, **plain}
 
     def aggregate(self, replies: Replies) -> None:
         """Average each row over the clients that have it."""

@@ -41,12 +41,12 @@ def test_the_expected_gain_is_the_prediction_of_a_regression():
     shares = rng.uniform(0, 60, 9)
     gains = 7 - 0.2 * shares + rng.normal(0, 2, 9)
     line = linregress(shares, gains)
-    rest = gains - line.intercept - line.slope * shares
+    residuals = gains - line.intercept - line.slope * shares
     gain = MeasuredGain(
         hierarchies=9,
         at_zero=line.intercept,
         per_point=line.slope,
-        deviation=float(np.sqrt(np.sum(rest**2) / 7)),
+        deviation=float(np.sqrt(np.sum(residuals**2) / 7)),
         mean_share=float(shares.mean()),
         largest_share=60.0,
         fewest_entities=500,
@@ -57,7 +57,8 @@ def test_the_expected_gain_is_the_prediction_of_a_regression():
     point = np.array([1.0, 35.0])
     coefficients = np.linalg.lstsq(design, gains)[0]
     variance = np.sum((gains - design @ coefficients) ** 2) / 7
-    error = np.sqrt(variance * (1 + point @ np.linalg.inv(design.T @ design) @ point))
+    leverage = point @ np.linalg.inv(design.T @ design) @ point
+    error = np.sqrt(variance * (1 + leverage))
     half = t.ppf(0.975, 7) * error
     mean = point @ coefficients
     assert gain.expected(35.0) == pytest.approx((mean, mean - half, mean + half))

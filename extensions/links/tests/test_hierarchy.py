@@ -34,7 +34,7 @@ def test_direct_links_and_ancestors_are_those_of_paths(drawn):
     entities = np.unique(pairs)
     direct = {tuple(pair) for pair in pairs.tolist()}
     for head, tail in list(direct):
-        if any(reached[head, other] and reached[other, tail] for other in entities):
+        if any(reached[head, middle] and reached[middle, tail] for middle in entities):
             direct.remove((head, tail))
     parents = [sum(head == entity for head, _ in direct) for entity in entities]
     assert shape.entities == len(entities)

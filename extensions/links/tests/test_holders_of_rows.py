@@ -96,14 +96,14 @@ def test_a_node_goes_on_with_its_own_rows(tmp_path):
     trained = TrainedRun.read(done.path)
     shared = done.model["entities"]
     for site, node in enumerate(nodes):
-        kept = newest(Path(node["state-path"]) / "run" / f"{site:05d}")
-        rows = kept[f"parameter/{HOME}entities/index"]
+        stored = newest(Path(node["state-path"]) / "run" / f"{site:05d}")
+        rows = stored[f"parameter/{HOME}entities/index"]
         assert set(rows_of(names, site)) >= set(rows.tolist())
-        own = kept[f"parameter/{HOME}entities"]
-        assert np.linalg.norm(own - shared[rows], axis=1).min() > 0.01
+        node_rows = stored[f"parameter/{HOME}entities"]
+        assert np.linalg.norm(node_rows - shared[rows], axis=1).min() > 0.01
         model, words = model_of(trained, site, Path(node["state-path"]))
         assert "keeps" in words
-        assert np.array_equal(model.entities.detach().numpy()[rows], own)  # type: ignore[operator]
+        assert np.array_equal(model.entities.detach().numpy()[rows], node_rows)  # type: ignore[operator]
     assert float(done.rounds[-1]["score"]) > 0
 
 
@@ -114,17 +114,17 @@ def test_kept_rows_are_resumed_to_the_bit(tmp_path):
         "secure_sum": True,
         "secure__min_holders": 3,
     }
-    whole = run(tmp_path, "whole", num_rounds=4, **settings)
+    undisturbed = run(tmp_path, "whole", num_rounds=4, **settings)
     run(tmp_path, "parts", num_rounds=2, **settings)
-    again = run(tmp_path, "parts", num_rounds=4, resume=True, **settings)
-    assert again.model_bytes == whole.model_bytes
-    phases = [row["phase"] for row in whole.rounds]
+    continued = run(tmp_path, "parts", num_rounds=4, resume=True, **settings)
+    assert continued.model_bytes == undisturbed.model_bytes
+    phases = [row["phase"] for row in undisturbed.rounds]
     # A resumed run exchanges keys again.
-    assert [row["phase"] for row in again.rounds] == [*phases[:5], "keys", "agree", *phases[5:]]
+    assert [row["phase"] for row in continued.rounds] == [*phases[:5], "keys", "agree", *phases[5:]]
     for client in range(3):
-        expected = whole.personal(client)
+        expected = undisturbed.personal(client)
         assert any(name.startswith(f"parameter/{HOME}") for name in expected)
-        resumed = again.personal(client)
+        resumed = continued.personal(client)
         assert resumed.keys() == expected.keys()
         assert all(np.array_equal(resumed[name], array) for name, array in expected.items())
 
@@ -153,7 +153,8 @@ def uncounted(request: Message, handle: Handle) -> Message:
 
 
 def test_nothing_is_summed_before_the_count(tmp_path):
-    nodes, settings = taxonomies(tmp_path / "nodes"), LINKS
+    nodes = taxonomies(tmp_path / "nodes")
+    settings = LINKS
     with pytest.raises(RoundError, match=r"\[sums\] min-holders = 1"):
         run(tmp_path, nodes=nodes, intercept=uncounted, **settings)
 
@@ -202,9 +203,8 @@ def test_a_count_shows_the_server_nothing_but_a_sum(tmp_path):
     (group,) = checkpoint_of(done)["holders"]
     assert max(group["counts"]) == group["needed"] == 3
     stated = [dict(request["holders"]) for request in recorder.requests(TRAIN)]
-    assert {json.dumps(each, sort_keys=True) for each in stated} == {
-        json.dumps({"counts": group["counts"], "needed": 3}, sort_keys=True)
-    }
+    expected = {json.dumps({"counts": group["counts"], "needed": 3}, sort_keys=True)}
+    assert {json.dumps(holders, sort_keys=True) for holders in stated} == expected
 
 
 def phases(done: Run) -> Iterator[str]:

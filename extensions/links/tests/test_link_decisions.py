@@ -82,13 +82,13 @@ def test_check_prints_the_decision(own_home, tmp_path, monkeypatch, capsys):
 
 def test_a_run_decides_once_what_its_data_are(own_home, tmp_path, monkeypatch):
     path = table(tmp_path / "links.csv", *PEOPLE)
-    asked = []
+    paths = []
     decided = formats._decide
-    monkeypatch.setattr(formats, "_decide", lambda path: asked.append(path) or decided(path))
+    monkeypatch.setattr(formats, "_decide", lambda path: paths.append(path) or decided(path))
     # Files that changed just now are looked at again.
     monkeypatch.setattr(stored_files, "TICK_NS", -60 * 10**9)
     curvfed.simulate("links", dataset=path, num_supernodes=2, num_rounds=1, quiet=True)
-    assert asked == [path]
+    assert paths == [path]
     table(path, "x,y,label", "0.1,0.2,a")
     assert decide(path).tasks == ("points",)
 

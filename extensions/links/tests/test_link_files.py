@@ -77,7 +77,7 @@ def test_a_line_of_usual_names_is_no_link(names, tmp_path):
 )
 def test_the_names_of_columns_say_their_order(names, order, tmp_path):
     rows = [
-        [f"{place}" if part is None else row[part] for part in order]
+        [f"{place}" if position is None else row[position] for position in order]
         for place, row in enumerate(TRIPLES)
     ]
     text = "\n".join([names, *map(",".join, rows)])
@@ -240,7 +240,7 @@ def test_the_columns_of_a_transposed_adjacency_are_heads(ending, tmp_path):
 
 def test_masks_and_relations_of_edges_are_read_and_other_fields_named(tmp_path):
     masks = {
-        f"{name}_mask": torch.tensor([part == number for part in (0, 1, 2, 0)])
+        f"{name}_mask": torch.tensor([split == number for split in (0, 1, 2, 0)])
         for number, name in enumerate(("train", "val", "test"))
     }
     fields = {"edge_index": EDGES, "edge_reltype": torch.tensor([[0], [1], [0], [1]]), **masks}
@@ -282,7 +282,7 @@ def test_a_split_may_have_other_names(names, tmp_path):
     ]
     folder = split_folder(tmp_path / "kg", names, contents)
     assert tasks_of(f"{folder}/") == ("links",)
-    expected = [part for part, name in enumerate(names) if name]
+    expected = [split for split, name in enumerate(names) if name]
     assert read_links(folder).parts.tolist() == expected
 
 
@@ -298,22 +298,22 @@ def test_pictures_with_tables_of_their_classes_are_no_links(tmp_path):
 def openke(folder):
     written(folder / "entity2id.txt", "3\ncat\t0\nmouse\t1\ncheese\t2\n")
     written(folder / "relation2id.txt", "1\neats\t0\n")
-    for part in ("train", "valid", "test"):
-        written(folder / f"{part}2id.txt", "2\n0 1 0\n1 2 0\n")
+    for split in ("train", "valid", "test"):
+        written(folder / f"{split}2id.txt", "2\n0 1 0\n1 2 0\n")
 
 
 def libkge(folder):
     written(folder / "entity_ids.del", "0\tcat\n1\tmouse\n2\tcheese\n")
     written(folder / "relation_ids.del", "0\teats\n")
-    for part in ("train", "valid", "test"):
-        written(folder / f"{part}.del", "0\t0\t1\n1\t0\t2\n")
+    for split in ("train", "valid", "test"):
+        written(folder / f"{split}.del", "0\t0\t1\n1\t0\t2\n")
 
 
 def ogb(folder):
     (folder / "split" / "time").mkdir(parents=True)
-    for part in ("train", "valid", "test"):
+    for split in ("train", "valid", "test"):
         numbers = {"head": np.array([0, 1]), "relation": np.array([0, 0]), "tail": np.array([1, 2])}
-        torch.save(numbers, folder / "split" / "time" / f"{part}.pt")
+        torch.save(numbers, folder / "split" / "time" / f"{split}.pt")
 
 
 @pytest.mark.parametrize("make", [openke, libkge, ogb])
@@ -364,10 +364,10 @@ def test_both_directions_of_a_link_are_in_one_part(tmp_path):
     raw = read_links(written(tmp_path / "friends.tsv", text))
     parts = split_links(raw, LinkSpec("own", tmp_path, seed=1))
     part_of = {
-        (head, tail): part
-        for (head, _, tail), part in zip(links_of(raw), parts.tolist(), strict=True)
+        (head, tail): split
+        for (head, _, tail), split in zip(links_of(raw), parts.tolist(), strict=True)
     }
-    assert all(part == part_of[tail, head] for (head, tail), part in part_of.items())
+    assert all(split == part_of[tail, head] for (head, tail), split in part_of.items())
     assert np.bincount(parts).tolist() == [126, 16, 16]
 
 
@@ -487,6 +487,7 @@ def test_a_run_names_test_links_that_are_not_scored(tmp_path):
     names = ("train.txt", "valid.txt", "test.txt")
     rows = ["\t".join(row) + "\n" for row in LADDER]
     unseen = ["new\tis_a\tn3\n"] * 1 + rows[-3:]
-    folder = split_folder(tmp_path / "kg", names, ("".join(rows[:-3]), "", "".join(unseen)))
+    contents = ("".join(rows[:-3]), "", "".join(unseen))
+    folder = split_folder(tmp_path / "kg", names, contents)
     done = run(tmp_path, method="links", dataset=f"{folder}/", num_rounds=1)
     assert any("test links" in text and "are scored" in text for text in done.summary["warnings"])

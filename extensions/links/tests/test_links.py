@@ -58,8 +58,8 @@ def test_files_of_links_are_recognised_and_read(name, tmp_path):
 
 
 def test_a_folder_with_a_split_keeps_it_and_points_stay_points(tmp_path):
-    for part, name in enumerate(("train.txt", "valid.txt", "test.txt")):
-        (tmp_path / name).write_text(f"a{part}\tr\tb\n")
+    for split, name in enumerate(("train.txt", "valid.txt", "test.txt")):
+        (tmp_path / name).write_text(f"a{split}\tr\tb\n")
     assert read_links(tmp_path).parts.tolist() == [0, 1, 2]
     points = tmp_path / "points.csv"
     points.write_text("0.1,0.2,5\n0.3,0.1,6\n")
@@ -155,8 +155,8 @@ def test_parts_of_wordnet_are_downloaded_and_checked(address, tmp_path, monkeypa
     assert 'run:\npython -c "' in str(refused.value)
     assert not list((tmp_path / "data").rglob("*.bz2"))
     published = links_at("WordNet", "wordnet", address, names, [digest])
-    for part in ("mammals", "nouns"):
-        monkeypatch.setitem(SOURCES, part, published)
+    for subset in ("mammals", "nouns"):
+        monkeypatch.setitem(SOURCES, subset, published)
     raw = dataset.locate().read()
     assert f"{tmp_path / 'data' / 'wordnet' / archive}, SHA-256 {digest}" in caplog.text
     links = {(raw.entities[head], raw.entities[tail]) for head, _, tail in raw.triples}
@@ -178,8 +178,8 @@ def test_a_changed_part_of_wn18rr_is_refused(address, tmp_path, monkeypatch):
     source = SOURCES["wn18rr"]
     changed = replace(source, fetch=source.fetch.replace(source.origin, address))
     dataset = LinkDataset(LinkSpec("wn18rr", tmp_path / "data"))
-    for other in (changed, permuted):
-        monkeypatch.setitem(SOURCES, "wn18rr", other)
+    for altered in (changed, permuted):
+        monkeypatch.setitem(SOURCES, "wn18rr", altered)
         with pytest.raises(DataError, match=r"fails: not the published train\.txt"):
             dataset.locate()
     monkeypatch.setitem(SOURCES, "wn18rr", same)
@@ -191,9 +191,9 @@ def test_the_nodes_of_a_graph_are_partitioned_and_not_branches():
     assert resolve_defaults(parse(graph), "links").partition == "metis"
     assert resolve_defaults(parse(taxonomy), "links").partition == "branches"
     assert parse(graph | {"partition": "louvain"}).partition == "louvain"
-    for settings, other in ((graph, "branches"), (taxonomy, "metis")):
-        with pytest.raises(ConfigError, match=f'partition = "{other}"'):
-            parse(settings | {"partition": other})
+    for settings, partition in ((graph, "branches"), (taxonomy, "metis")):
+        with pytest.raises(ConfigError, match=f'partition = "{partition}"'):
+            parse(settings | {"partition": partition})
 
 
 def test_a_cut_off_archive_of_wordnet_is_named(tmp_path):
@@ -232,28 +232,28 @@ def test_links_of_graphs_are_the_edges_of_the_graph_tasks_clients():
     assert edges == set(map(tuple, graph.edge_index.T.tolist()))
     parts = links.train.long() + 2 * links.test
     one_way = dict(zip(zip(*ends, strict=True), parts.tolist(), strict=True))
-    assert all(part == one_way[tail, head] for (head, tail), part in one_way.items())
+    assert all(split == one_way[tail, head] for (head, tail), split in one_way.items())
     assert set(one_way.values()) == {0, 1, 2}
 
 
 def test_a_single_relation_is_that_of_clients_with_several(tmp_path):
-    own = {}
+    clients = {}
     for name, text in (("one", "a,r,b\n"), ("two", "a,r,b\nb,s,a\n"), ("none", "a,b\n")):
         path = tmp_path / f"{name}.csv"
         path.write_text(text)
         dataset = LinkDataset(LinkSpec("own", path, train_size=1.0))
-        own[name] = dataset.own_data(read_links(path))
-    names = own["two"].class_names
-    task = LinkTask(own["one"], names, torch.device("cpu"), 0, 1)
+        clients[name] = dataset.own_data(read_links(path))
+    names = clients["two"].class_names
+    task = LinkTask(clients["one"], names, torch.device("cpu"), 0, 1)
     assert task.triples["train"].tolist() == [[0, 0, 1]]
     with pytest.raises(DataError, match="relation"):
-        LinkTask(own["none"], names, torch.device("cpu"), 0, 1)
+        LinkTask(clients["none"], names, torch.device("cpu"), 0, 1)
 
 
 def test_every_link_has_one_client_and_branches_stay_together(tmp_path):
     dataset = LinkDataset(LinkSpec("balanced-tree", tmp_path, "branches", seed=3))
     parts = [dataset.client(number, 3) for number in range(3)]
-    assert sum(len(part.labels) for part in parts) == len(dataset.test().labels)
+    assert sum(len(client.labels) for client in parts) == len(dataset.test().labels)
     shared = set(parts[0].heads.tolist()) & set(parts[1].heads.tolist())
     assert len(shared) <= 2  # one where a branch is cut
 
@@ -261,8 +261,8 @@ def test_every_link_has_one_client_and_branches_stay_together(tmp_path):
 def test_scores_are_those_counted_by_hand():
     line = LinkModelSpec("normal", 4, 1, 1, curvature=0.0).build(0)
     line.entities.data = torch.tensor([[0.0], [1.0], [2.0], [3.0]])
-    known = KnownLinks(torch.tensor([[0, 0, 1], [0, 0, 3]]), 4, 1)
-    scores = link_scores(line, Queries(torch.tensor([[0, 0, 3]]), torch.arange(4), known))
+    right_links = KnownLinks(torch.tensor([[0, 0, 1], [0, 0, 3]]), 4, 1)
+    scores = link_scores(line, Queries(torch.tensor([[0, 0, 3]]), torch.arange(4), right_links))
     # 2 is nearer and wrong; 1 is nearer and right
     assert scores == {"mrr": 0.5, "hits_1": 0.0, "hits_10": 1.0, "link_auc": 0.0}
 
@@ -273,8 +273,8 @@ def test_links_to_score_are_drawn_by_the_seed(monkeypatch):
     model = LinkModelSpec("normal", 364, 1, 2, curvature=0.0).build(0)
     device = torch.device("cpu")
     tasks = [LinkTask(links, links.class_names, device, 0, 1, seed) for seed in (0, 0, 1)]
-    first, again, other = (task.scores(model) for task in tasks)
-    assert first == again != other
+    first, repeated, reseeded = (task.scores(model) for task in tasks)
+    assert first == repeated != reseeded
 
 
 def test_lengths_of_updates_are_those_of_the_rows_moves():
@@ -333,7 +333,8 @@ def test_a_bias_is_added_to_the_score_of_the_tail(score, curvature):
     assert sum(parameter.numel() for parameter in model.parameters()) == 15
     plain = replace(spec, bias=False, dim=4).build(0)
     model.bias.data = torch.tensor([[1.0], [2.0], [3.0]])
-    heads, tails = torch.tensor([0, 1]), torch.tensor([[1, 2], [0, 2]])
+    heads = torch.tensor([0, 1])
+    tails = torch.tensor([[1, 2], [0, 2]])
     relations = torch.zeros(2, dtype=torch.int64)
     scores = plain(heads, relations, tails) + torch.tensor([[2.0, 3.0], [1.0, 3.0]])
     torch.testing.assert_close(model(heads, relations, tails), scores)
@@ -352,8 +353,8 @@ def test_a_run_says_how_good_the_most_frequent_tails_are(tmp_path):
     names = ("frequent_mrr", "global_frequent_mrr", "frequent_map")
     assert all(0 < metrics[name] <= 1 for name in names)
     assert metrics["majority_accuracy"] is None
-    own = LinkDataset(LinkSpec("balanced-tree", Path(), seed=done.summary["seed"]))
-    parts = [own.client(number, 3).statistics()["frequent_mrr"] for number in range(3)]
+    dataset = LinkDataset(LinkSpec("balanced-tree", Path(), seed=done.summary["seed"]))
+    parts = [dataset.client(number, 3).statistics()["frequent_mrr"] for number in range(3)]
     assert metrics["frequent_mrr"] == pytest.approx(np.mean(parts))
 
 
@@ -361,7 +362,8 @@ def test_a_run_says_how_good_the_most_frequent_tails_are(tmp_path):
 def test_relations_are_complex_numbers(kind):
     model = LinkModelSpec(kind, 3, 2, 4).build(0)
     score = model(torch.tensor([0]), torch.tensor([1]), torch.tensor([[2, 1]]))
-    rows, relations = model.entities.detach().numpy(), model.relations.detach().numpy()
+    rows = model.entities.detach().numpy()
+    relations = model.relations.detach().numpy()
     head, middle, last = rows[:, :2] + 1j * rows[:, 2:]
     if kind == "complex":
         factor = relations[1, :2] + 1j * relations[1, 2:]

@@ -19,15 +19,15 @@ def parts(data: Any) -> list[int]:
 def test_both_directions_of_a_link_are_in_one_part():
     names = [("a", "b"), ("b", "a"), ("c", "a"), ("b", "d"), ("d", "b"), ("a", "d")]
     dataset = open_dataset(parse({"method": "links"}), "links", RecordSplit(b"x", 0.4, 0.4))
-    whole = dataset.in_memory(raw_links("test", names))
-    part_of = dict(zip(names, parts(whole), strict=True))
+    links = dataset.in_memory(raw_links("test", names))
+    part_of = dict(zip(names, parts(links), strict=True))
     assert part_of["a", "b"] == part_of["b", "a"]
     assert part_of["b", "d"] == part_of["d", "b"]
     fewer = [names[index] for index in (0, 2, 5)]
-    rest = parts(dataset.in_memory(raw_links("test", fewer)))
-    assert rest == [part_of[name] for name in fewer]
-    every = open_dataset(
+    fewer_parts = parts(dataset.in_memory(raw_links("test", fewer)))
+    assert fewer_parts == [part_of[name] for name in fewer]
+    all_training = open_dataset(
         parse({"method": "links", "links.hold-out": False}), "links", RecordSplit(b"x", 0.4, 0.4)
     ).in_memory(raw_links("test", names))
-    assert every.train.all()
-    assert every.split_digest == whole.split_digest
+    assert all_training.train.all()
+    assert all_training.split_digest == links.split_digest

@@ -17,7 +17,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "images": run(root, "images", method="spherefed", **QUICK["images"]),
         "hulls": hull_run(root, "hulls"),
     }
-    return {kind: made.path for kind, made in runs.items()}
+    return {kind: result.path for kind, result in runs.items()}
 
 
 @pytest.fixture

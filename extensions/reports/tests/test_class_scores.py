@@ -25,24 +25,28 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.checks import MessageError, check_confusion
 
 
-@pytest.mark.parametrize(("right", "of"), [(0, 1), (0, 12), (1, 1), (3, 8), (40, 40), (977, 1000)])
-def test_intervals_are_wilsons(right, of):
-    expected = stats.binomtest(right, of).proportion_ci(0.95, "wilson")
-    np.testing.assert_allclose(wilson(right, of), (expected.low, expected.high), atol=1e-6)
+@pytest.mark.parametrize(
+    ("right", "total"), [(0, 1), (0, 12), (1, 1), (3, 8), (40, 40), (977, 1000)]
+)
+def test_intervals_are_wilsons(right, total):
+    expected = stats.binomtest(right, total).proportion_ci(0.95, "wilson")
+    np.testing.assert_allclose(wilson(right, total), (expected.low, expected.high), atol=1e-6)
 
 
 def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
-    found = run(tmp_path, method="hull", points__num=600, test_size=0.3)
-    file = HullFile.read(found.path / "hulls.npz")
-    told = recalls(count_pairs(file.test.labels, file.predicted), file.class_names)
-    assert [one.share for one in told] == sorted(one.share for one in told)
-    right = sum(one.share * one.total for one in told)
-    assert right / sum(one.total for one in told) == pytest.approx(found.summary["global_accuracy"])
-    for one in told:
-        mine = file.test.labels == file.class_names.index(one.name)
-        assert one.share == pytest.approx((file.predicted[mine] == file.test.labels[mine]).mean())
+    result = run(tmp_path, method="hull", points__num=600, test_size=0.3)
+    file = HullFile.read(result.path / "hulls.npz")
+    class_shares = recalls(count_pairs(file.test.labels, file.predicted), file.class_names)
+    assert [share.share for share in class_shares] == sorted(share.share for share in class_shares)
+    right = sum(share.share * share.total for share in class_shares)
+    assert right / sum(share.total for share in class_shares) == pytest.approx(
+        result.summary["global_accuracy"]
+    )
+    for share in class_shares:
+        mine = file.test.labels == file.class_names.index(share.name)
+        assert share.share == pytest.approx((file.predicted[mine] == file.test.labels[mine]).mean())
     parts = bands(file)
-    assert sum(one.total for one in parts) == len(file.test.labels)
+    assert sum(share.total for share in parts) == len(file.test.labels)
 
 
 @pytest.mark.parametrize(
@@ -63,62 +67,63 @@ def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
     ],
 )
 def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_else):
-    found = run(tmp_path, **settings)
-    last = {int(row["partition"]): float(row["score"]) for row in found.clients if row["score"]}
-    told = RunFiles.read(found.path)
+    result = run(tmp_path, **settings)
+    last = {int(row["partition"]): float(row["score"]) for row in result.clients if row["score"]}
+    files = RunFiles(result.path)
     assert {f"client {partition}": score for partition, score in last.items()} == pytest.approx(
-        {one.name: one.share for one in client_shares(told)}
+        {share.name: share.share for share in client_shares(files)}
     )
     sizes = {
-        f"client {one['partition']}": one["statistics"]["num_test"]
-        for one in found.described["clients"]
+        f"client {client['partition']}": client["statistics"]["num_test"]
+        for client in result.described["clients"]
     }
-    assert sizes == {one.name: one.total for one in client_shares(told)}
-    assert [one.share for one in client_shares(told)] == sorted(last.values())
-    page = write_report(found.path).read_text()
+    assert sizes == {share.name: share.total for share in client_shares(files)}
+    assert [share.share for share in client_shares(files)] == sorted(last.values())
+    page = write_report(result.path).read_text()
     assert "Clients, the worst first" in page
     assert "<h3>Classes</h3>" in page
     if nothing_else:
-        classes = recalls(run_counts(told), told.class_names)
-        pooled = found.summary["metrics"]["personal_accuracy_pooled"]
-        assert sum(one.share * one.total for one in classes) / sum(sizes.values()) == pytest.approx(
-            pooled
-        )
-        assert confusion(told) is not None
+        classes = recalls(run_counts(files), files.class_names)
+        pooled = result.summary["metrics"]["personal_accuracy_pooled"]
+        assert sum(share.share * share.total for share in classes) / sum(
+            sizes.values()
+        ) == pytest.approx(pooled)
+        assert confusion(files) is not None
 
 
 def test_a_resumed_run_tells_the_same_and_a_longer_one_the_later(tmp_path):
-    whole, cut = run(tmp_path, "whole", num_rounds=4), run(tmp_path, "cut", num_rounds=2)
+    undisturbed = run(tmp_path, "whole", num_rounds=4)
+    cut = run(tmp_path, "cut", num_rounds=2)
     earlier = (cut.path / "confusion.csv").read_bytes()
     longer = run(tmp_path, "cut", num_rounds=4, resume=True)
     assert (
         (longer.path / "confusion.csv").read_bytes()
-        == (whole.path / "confusion.csv").read_bytes()
+        == (undisturbed.path / "confusion.csv").read_bytes()
         != earlier
     )
 
 
 def test_nothing_is_told_in_a_secure_sum(tmp_path):
-    found = run(tmp_path, method="fedavg", secure_sum=True)
-    assert not (found.path / "confusion.csv").exists()
-    assert found.summary["status"] == "completed"
-    assert "Clients, the worst first" not in write_report(found.path).read_text()
+    result = run(tmp_path, method="fedavg", secure_sum=True)
+    assert not (result.path / "confusion.csv").exists()
+    assert result.summary["status"] == "completed"
+    assert "Clients, the worst first" not in write_report(result.path).read_text()
 
 
 def test_rows_that_make_no_sense_are_left_out(tmp_path):
-    found = run(tmp_path, method="fedavg", num_rounds=1)
-    whole = client_shares(RunFiles.read(found.path))
+    result = run(tmp_path, method="fedavg", num_rounds=1)
+    intact = client_shares(RunFiles(result.path))
     odd = '0,"no such class",0,4\n1,0,1,-3\n1,0,1,0\n1,0,1,many\n1,0\nx,0,1,2\n'
-    with (found.path / "confusion.csv").open("a") as file:
+    with (result.path / "confusion.csv").open("a") as file:
         file.write(odd)
-    assert client_shares(RunFiles.read(found.path)) == whole
-    (found.path / "confusion.csv").write_text("another,header\n0,1\n")
-    assert client_shares(RunFiles.read(found.path)) == []
-    assert write_report(found.path).exists()
+    assert client_shares(RunFiles(result.path)) == intact
+    (result.path / "confusion.csv").write_text("another,header\n0,1\n")
+    assert client_shares(RunFiles(result.path)) == []
+    assert write_report(result.path).exists()
 
 
 @pytest.mark.parametrize(
-    "told",
+    "counts",
     [
         [0, 0],
         [0, 2, 1],
@@ -136,10 +141,10 @@ def test_rows_that_make_no_sense_are_left_out(tmp_path):
         [],
     ],
 )
-def test_counts_that_cannot_be_are_refused(told):
+def test_counts_that_cannot_be_are_refused(counts):
     check_confusion([0, 0, 2, 0, 1, 1, 1, -1, 1], 2, 4)
     with pytest.raises(MessageError, match=r"confusion matrix"):
-        check_confusion(told, 2, 4)
+        check_confusion(counts, 2, 4)
 
 
 def telling(value, partition=1, **where):
@@ -149,7 +154,7 @@ def telling(value, partition=1, **where):
         reply = handle(message)
         header = reply.content["header"]
         if header["partition"] == partition and all(
-            header[name] == wanted for name, wanted in where.items()
+            header[name] == expected for name, expected in where.items()
         ):
             reply.content["parts"] = ConfigRecord({"confusion": value})
         return reply
@@ -162,24 +167,24 @@ def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refus
     nodes = real_nodes(tmp_path / "nodes", [user_fields(seed=seed) for seed in range(3)])
     nodes[1] |= {} if where else {"share-statistics": False}
     settings = {"method": "fedavg", "nodes": nodes, "share_statistics": True}
-    found = run(tmp_path, intercept=telling([0, 0, 2**40], phase="train", **where), **settings)
+    result = run(tmp_path, intercept=telling([0, 0, 2**40], phase="train", **where), **settings)
     assert "are not expected" in next(
-        row["dropped"] for row in found.clients if row["partition"] == "1"
+        row["dropped"] for row in result.clients if row["partition"] == "1"
     )
-    assert all(one.total < 1000 for one in client_shares(RunFiles.read(found.path)))
+    assert all(share.total < 1000 for share in client_shares(RunFiles(result.path)))
 
 
 @pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
 def test_no_phase_of_a_secure_sum_brings_counts(tmp_path, value):
-    found = run(
+    result = run(
         tmp_path,
         method="fedavg",
         secure_sum=True,
         clients=4,
         intercept=telling(value, phase="forget"),
     )
-    assert found.summary["status"].startswith("completed")
-    assert not (found.path / "confusion.csv").exists()
+    assert result.summary["status"].startswith("completed")
+    assert not (result.path / "confusion.csv").exists()
 
 
 def test_a_client_without_its_last_score_has_no_counts(tmp_path):
@@ -189,9 +194,9 @@ def test_a_client_without_its_last_score_has_no_counts(tmp_path):
         "images__train_subset": 150,
         "train_size": 0.6,
     }
-    found = run(tmp_path, intercept=telling([0, 0, 10**9], phase="fine-tune"), **settings)
-    assert found.summary["metrics"]["clients_left_out"] == 1
-    assert {one.name for one in client_shares(RunFiles.read(found.path))} == {
+    result = run(tmp_path, intercept=telling([0, 0, 10**9], phase="fine-tune"), **settings)
+    assert result.summary["metrics"]["clients_left_out"] == 1
+    assert {share.name for share in client_shares(RunFiles(result.path))} == {
         "client 0",
         "client 2",
     }
@@ -212,9 +217,9 @@ def test_a_run_that_goes_on_and_fails_keeps_no_counts_of_an_earlier_round(tmp_pa
 
 
 def test_a_reply_with_false_counts_is_dropped(tmp_path):
-    found = run(tmp_path, method="fedavg", intercept=telling([0, 0, 10**9], round=2))
-    assert {one.name for one in client_shares(RunFiles.read(found.path))} == {
+    result = run(tmp_path, method="fedavg", intercept=telling([0, 0, 10**9], round=2))
+    assert {share.name for share in client_shares(RunFiles(result.path))} == {
         "client 0",
         "client 2",
     }
-    assert "1000000000 test examples" in found.clients[-1]["dropped"]
+    assert "1000000000 test examples" in result.clients[-1]["dropped"]

@@ -18,16 +18,16 @@ SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}
 
 
 def test_the_card_has_the_figures_of_the_summary(own_home, tmp_path, monkeypatch):
-    whole = run(tmp_path, **SETTINGS)
-    card = (whole.path / "model-card.md").read_text()
+    trained = run(tmp_path, **SETTINGS)
+    card = (trained.path / "model-card.md").read_text()
     heading = yaml.safe_load(card.split("---\n")[1])
     (result,) = heading["model-index"][0]["results"]
     values = {metric["name"]: metric["value"] for metric in result["metrics"]}
-    assert abs(values["personal accuracy"] - whole.summary["personal_accuracy_mean"]) < 1e-6
+    assert abs(values["personal accuracy"] - trained.summary["personal_accuracy_mean"]) < 1e-6
     assert result["dataset"]["name"] == "trees"
     assert "license" not in heading
     (program,) = re.findall(r"```python\n(.*?)```", card, flags=re.S)
-    monkeypatch.chdir(whole.path)
+    monkeypatch.chdir(trained.path)
     names: dict[str, object] = {}
     exec(program, names)
     assert type(names["model"]).__name__ == "LorentzGCN"
@@ -35,19 +35,19 @@ def test_the_card_has_the_figures_of_the_summary(own_home, tmp_path, monkeypatch
 
 def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
     write_user_graph(tmp_path / "graph.pt", class_names=["hidden-left", "hidden-right"])
-    whole = run(tmp_path, clients=2, dataset=str(tmp_path / "graph.pt"), **SETTINGS)
-    card = (whole.path / "model-card.md").read_text()
+    trained = run(tmp_path, clients=2, dataset=str(tmp_path / "graph.pt"), **SETTINGS)
+    card = (trained.path / "model-card.md").read_text()
     assert str(tmp_path) not in card
     assert "hidden" not in card
-    assert curvfed.load(whole.path).data.class_names == ("hidden-left", "hidden-right")
+    assert curvfed.load(trained.path).data.class_names == ("hidden-left", "hidden-right")
 
 
 @pytest.mark.parametrize("name", ["🐈.pt", 'Katzen "é"\u2028\x85.pt'])
 def test_the_heading_is_yaml_for_every_name(name, own_home, tmp_path):
     write_user_graph(tmp_path / "graph.pt")
     (tmp_path / "graph.pt").rename(tmp_path / name)
-    made = run(tmp_path, clients=2, dataset=str(tmp_path / name), **SETTINGS)
-    card = (made.path / "model-card.md").read_text(encoding="utf-8")
+    trained = run(tmp_path, clients=2, dataset=str(tmp_path / name), **SETTINGS)
+    card = (trained.path / "model-card.md").read_text(encoding="utf-8")
     heading = yaml.safe_load(card.split("---\n")[1])
     (result,) = heading["model-index"][0]["results"]
     assert result["dataset"]["name"] == name

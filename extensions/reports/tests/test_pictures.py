@@ -35,12 +35,12 @@ def test_arrays_that_do_not_fit_are_left_out(
     with np.load(archive) as stored:
         arrays = dict(stored) | changes
     write_npz(archive, {name: array for name, array in arrays.items() if array is not None})
-    run = RunFiles.read(copies["images"])
+    run = RunFiles(copies["images"])
     assert run.absent == ["global_test.npz"]
     assert model_figures.features(run) is None
 
 
-def given(
+def projected_test(
     features: Any, space: str = "flat", prototypes: Any = None, labels: Any = None
 ) -> GlobalTest:
     features = np.asarray(features, dtype=np.float64)
@@ -65,54 +65,52 @@ def stretched(rng: np.random.Generator, count: int = 300) -> np.ndarray:
 
 def test_flat_features_are_drawn_by_principal_components() -> None:
     features = stretched(np.random.default_rng(0))
-    view = project(given(features, prototypes=np.eye(5)))
+    view = project(projected_test(features, prototypes=np.eye(5)))
     assert view is not None
-    left, sizes, _ = np.linalg.svd(features - features.mean(axis=0))
-    expected = left[:, :2] * sizes[:2]
+    vectors, sizes, _ = np.linalg.svd(features - features.mean(axis=0))
+    expected = vectors[:, :2] * sizes[:2]
     expected *= np.sign((expected * view.points).sum(axis=0))
     np.testing.assert_allclose(view.points, expected, atol=1e-9)
-    assert (
-        f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.1f}% of their squares"
-        in view.how
-    )
+    share = np.square(sizes[:2]).sum() / np.square(sizes).sum()
+    assert f"with {100 * share:.1f}% of their squares" in view.how
     assert view.prototypes.shape == (0, 2)
     assert not view.disc
 
 
 def test_features_on_the_sphere_count_by_their_direction() -> None:
     rng = np.random.default_rng(1)
-    features, lengths = stretched(rng), rng.uniform(0.1, 50, (300, 1))
+    features = stretched(rng)
+    lengths = rng.uniform(0.1, 50, (300, 1))
     prototypes = rng.normal(size=(4, 5))
-    view, other = (
-        project(given(f, "sphere", w))
+    view, scaled = (
+        project(projected_test(f, "sphere", w))
         for f, w in ((features, prototypes), (lengths * features, 7 * prototypes))
     )
     assert view is not None
-    assert other is not None
-    np.testing.assert_allclose(view.points, other.points, atol=1e-9)
-    np.testing.assert_allclose(view.prototypes, other.prototypes, atol=1e-9)
+    assert scaled is not None
+    np.testing.assert_allclose(view.points, scaled.points, atol=1e-9)
+    np.testing.assert_allclose(view.prototypes, scaled.prototypes, atol=1e-9)
     # Prototypes go where features in their place would.
     both = np.concatenate([features, prototypes])
     unit = both / np.linalg.norm(both, axis=1, keepdims=True)
     basis = np.linalg.lstsq(unit[:300] - unit[:300].mean(axis=0), view.points, rcond=None)[0]
-    np.testing.assert_allclose(
-        (unit[300:] - unit[:300].mean(axis=0)) @ basis, view.prototypes, atol=1e-9
-    )
+    placed = (unit[300:] - unit[:300].mean(axis=0)) @ basis
+    np.testing.assert_allclose(placed, view.prototypes, atol=1e-9)
 
 
 def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
     rng = np.random.default_rng(2)
-    features, prototypes = rng.normal(size=(50, 2)), 0.9 * np.array([[1, 0], [0, 1]])
+    features = rng.normal(size=(50, 2))
+    prototypes = 0.9 * np.array([[1, 0], [0, 1]])
     features[0] = 0
-    view = project(given(features, "poincare", prototypes))
+    view = project(projected_test(features, "poincare", prototypes))
     assert view is not None
     assert view.disc
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        view.points, np.tanh(lengths) * features / np.where(lengths, lengths, 1), atol=1e-14
-    )
+    expected = np.tanh(lengths) * features / np.where(lengths, lengths, 1)
+    np.testing.assert_allclose(view.points, expected, atol=1e-14)
     np.testing.assert_allclose(view.prototypes, prototypes, atol=1e-14)
-    line = project(given(features[:, :1], "poincare", [[0.5], [-0.5]]))
+    line = project(projected_test(features[:, :1], "poincare", [[0.5], [-0.5]]))
     assert line is not None
     np.testing.assert_allclose(line.points[:, 0], np.tanh(features[:, 0]), atol=1e-14)
     np.testing.assert_allclose(line.prototypes, [[0.5, 0], [-0.5, 0]], atol=1e-14)
@@ -122,7 +120,7 @@ def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
 def test_the_origin_stays_the_centre_of_the_disc() -> None:
     features = stretched(np.random.default_rng(4)) / 50
     features[7] = 0
-    view = project(given(features, "poincare"))
+    view = project(projected_test(features, "poincare"))
     assert view is not None
     np.testing.assert_allclose(view.points[7], 0, atol=1e-15)
     lengths = np.linalg.norm(features, axis=1)
@@ -132,9 +130,9 @@ def test_the_origin_stays_the_centre_of_the_disc() -> None:
 def test_polylines_look_like_geodesics() -> None:
     """Their points lie on the geodesic: distances add up. What lies between is nearly straight."""
 
-    def distance(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        gaps = (1 - np.square(one).sum(axis=-1)) * (1 - np.square(other).sum(axis=-1))
-        return 2 * np.arcsinh(np.sqrt(np.square(one - other).sum(axis=-1) / gaps))
+    def distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        gaps = (1 - np.square(first).sum(axis=-1)) * (1 - np.square(second).sum(axis=-1))
+        return 2 * np.arcsinh(np.sqrt(np.square(first - second).sum(axis=-1) / gaps))
 
     rng = np.random.default_rng(2)
     for radius in (0.01, 0.6, 0.99, 0.9999):
@@ -147,9 +145,9 @@ def test_polylines_look_like_geodesics() -> None:
             )
             line = geodesic(start, end, 2 / 340)
             assert (line[[0, -1]] == [start, end]).all()
-            whole = distance(start, end)
+            length = distance(start, end)
             np.testing.assert_allclose(
-                distance(start, line) + distance(line, end), whole, rtol=1e-6, atol=1e-9
+                distance(start, line) + distance(line, end), length, rtol=1e-6, atol=1e-9
             )
             fine = geodesic(start, end, 2e-4)
             assert max(off_line(point, line) for point in fine) < 0.3 * 2 / 340
@@ -162,5 +160,6 @@ def off_line(point: np.ndarray, line: np.ndarray) -> float:
 
 def off_segment(point: np.ndarray, start: np.ndarray, end: np.ndarray) -> float:
     along = end - start
-    share = np.clip((point - start) @ along / max(float(along @ along), 1e-300), 0, 1)
+    square = max(float(along @ along), 1e-300)
+    share = np.clip((point - start) @ along / square, 0, 1)
     return float(np.hypot(*(start + share * along - point)))

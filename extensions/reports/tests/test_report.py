@@ -54,11 +54,11 @@ def test_any_file_may_be_absent(copies: dict[str, Path], absent: str) -> None:
 
 
 def test_a_torn_last_line_is_left_out(copies: dict[str, Path]) -> None:
-    whole = report(copies["graphs"]).rows
+    intact = report(copies["graphs"]).rows
     for name in ("rounds.csv", "clients.csv"):
         with (copies["graphs"] / name).open("a") as file:
             file.write("4,train,0")
-    assert report(copies["graphs"]).rows == whole
+    assert report(copies["graphs"]).rows == intact
 
 
 def test_equal_files_give_equal_bytes_whatever_the_users_settings(copies: dict[str, Path]) -> None:
@@ -79,18 +79,20 @@ def test_the_commands_ask_for_the_same_run(copies: dict[str, Path], tmp_path: Pa
         "share-statistics": True,
         "data-dir": '/my data/a "quoted" 100%',
     }
-    wanted = settings | {"dataset": "trees", "results-dir": str(tmp_path)}
-    directory = RunDirectory.open(parse({"run-name": "asked"} | wanted))
+    requested = settings | {"dataset": "trees", "results-dir": str(tmp_path)}
+    directory = RunDirectory.open(parse({"run-name": "asked"} | requested))
     clients = json.loads((copies["graphs"] / "clients.json").read_text())
     directory.write_clients(clients | {"refused": {"node 9": "late"}})
     alone, ray, flower = report(directory.path).commands
-    assert (alone[:2], ray[:2], alone[2:]) == (["curvfed", "simulate"], ["curvfed", "run"], ray[2:])
-    assert parse_config_args([flower[flower.index("--run-config") + 1]]) == wanted
+    assert alone[:2] == ["curvfed", "simulate"]
+    assert ray[:2] == ["curvfed", "run"]
+    assert alone[2:] == ray[2:]
+    assert parse_config_args([flower[flower.index("--run-config") + 1]]) == requested
     federation = parse_config_args([flower[flower.index("--federation-config") + 1]])
     assert federation["num-supernodes"] == 3
     read = read_pairs(alone[2:], defaults() | {"num-supernodes": 1})
     # a number, for its default is a text
-    assert read == wanted | {"num-supernodes": 3, "learning-rate": "1e-05"}
+    assert read == requested | {"num-supernodes": 3, "learning-rate": "1e-05"}
 
 
 def test_gaps_hold_what_was_measured_last() -> None:
@@ -102,7 +104,7 @@ def test_gaps_hold_what_was_measured_last() -> None:
         for number in range(12):
             last = last if np.isnan(values[number, client]) else values[number, client]
             expected[number, client] = last
-    np.testing.assert_array_equal(charts.known(values), expected)
+    np.testing.assert_array_equal(charts.carried_forward(values), expected)
 
 
 def test_figures_are_those_of_the_summary(copies: dict[str, Path]) -> None:
@@ -179,18 +181,18 @@ def test_private_statistics_leave_no_picture_of_them(copies: dict[str, Path]) ->
 def test_an_unfit_archive_is_left_out(copies: dict[str, Path], kind: str, spoil: Any) -> None:
     (archive,) = copies[kind].glob("*.npz")
     spoil(archive)
-    assert archive.name in RunFiles.read(copies[kind]).absent
+    assert archive.name in RunFiles(copies[kind]).absent
     assert archive.name in report(copies[kind]).text
 
 
 def test_a_broken_part_of_another_package_costs_only_itself(
     copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = parts_of(RunFiles.read(copies["graphs"]))
+    intact = parts_of(RunFiles(copies["graphs"]))
     monkeypatch.setitem(plugins.of_extensions("report"), "odd", "not_there:add")
-    parts = parts_of(RunFiles.read(copies["graphs"]))
+    parts = parts_of(RunFiles(copies["graphs"]))
     assert [picture.__name__ for picture in parts.pictures] == [
-        picture.__name__ for picture in whole.pictures
+        picture.__name__ for picture in intact.pictures
     ]
     assert "the report lacks the parts of odd" in caplog.text
 
@@ -208,5 +210,5 @@ def test_pictures_of_another_package_stay(
     first = {"a": plugins.register_object(add, "a:add")} | places
     monkeypatch.setattr(plugins, "of_extensions", lambda kind: first if kind == "report" else {})
     for kind in ("graphs", "images", "hulls"):
-        assert mine in parts_of(RunFiles.read(copies[kind])).pictures
+        assert mine in parts_of(RunFiles(copies[kind])).pictures
         run_figure(copies[kind])

@@ -23,34 +23,34 @@ BOTH = "tensorboard,mlflow"
 def test_a_package_that_is_not_there_is_named_before_anything_begins(
     name, spec, own_home, tmp_path, monkeypatch
 ):
-    there = ModuleSpec("there", None, origin="there.py")
+    installed = ModuleSpec("there", None, origin="there.py")
     monkeypatch.setattr(
-        "importlib.util.find_spec", lambda wanted: spec if wanted == name else there
+        "importlib.util.find_spec", lambda package: spec if package == name else installed
     )
-    asked = []
+    requests = []
     with pytest.raises(
         ConfigError,
         match=rf'sinks = "{BOTH}": the package {name} is not .* pip install -e .*\[{name}\]',
     ):
-        run(tmp_path, intercept=lambda request, handle: asked.append(request), sinks=BOTH)
-    assert asked == []
+        run(tmp_path, intercept=lambda request, handle: requests.append(request), sinks=BOTH)
+    assert requests == []
     summary = Run(tmp_path / "run").summary
     assert summary["status"] == "failed"
     assert f"[{name}]" in summary["error"]
 
 
-@pytest.mark.parametrize("given", ["tensorboard,", "tensorboard mlflow"])
-def test_a_list_of_another_form_is_refused(given):
+@pytest.mark.parametrize("sinks", ["tensorboard,", "tensorboard mlflow"])
+def test_a_list_of_another_form_is_refused(sinks):
     with pytest.raises(ConfigError, match=r"sinks = .*allowed is a list of tensorboard, mlflow"):
-        parse({"sinks": given})
+        parse({"sinks": sinks})
 
 
-@pytest.mark.parametrize("given", ["neptune", "TensorBoard", "tensorboard,neptune"])
-def test_an_unknown_name_is_refused(given):
+@pytest.mark.parametrize("sinks", ["neptune", "TensorBoard", "tensorboard,neptune"])
+def test_an_unknown_name_is_refused(sinks):
     with pytest.raises(
         ConfigError, match=r"there is no sink \w+; allowed is a list of tensorboard"
     ):
-        check_installed(given)
+        check_installed(sinks)
 
 
 def test_a_sink_of_another_package_needs_no_extra(monkeypatch):
@@ -85,8 +85,8 @@ def test_a_server_that_does_not_answer_is_named_before_anything_is_made(
     def silent(config):
         raise ConnectionRefusedError(f"no answer of {config.mlflow.tracking_uri}")
 
-    there = ModuleSpec("there", None, origin="there.py")
-    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: there)
+    installed = ModuleSpec("there", None, origin="there.py")
+    monkeypatch.setattr("importlib.util.find_spec", lambda package: installed)
     monkeypatch.setattr(MLflow, "check", silent)
     words = ["method=fedavg", "sinks=mlflow", "mlflow.tracking-uri=http://mlflow.example.org"]
     assert main([command, *words, f"results-dir={tmp_path / 'results'}"]) == 2

@@ -53,16 +53,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Store:
     """What MLflow has of a run."""
 
-    def __init__(self, told: Run) -> None:
+    def __init__(self, result: Run) -> None:
         from mlflow import MlflowClient  # after our module, which keeps it from reporting its use
 
-        self.client = MlflowClient(f"sqlite:///{told.path.parent / 'mlflow.db'}")
+        self.client = MlflowClient(f"sqlite:///{result.path.parent / 'mlflow.db'}")
         experiment = self.client.get_experiment_by_name("curvfed")
         assert experiment is not None
-        found = self.client.search_runs(
-            [experiment.experiment_id], f"attributes.run_name = '{told.path.name}'"
+        matches = self.client.search_runs(
+            [experiment.experiment_id], f"attributes.run_name = '{result.path.name}'"
         )
-        (self.run,) = found
+        (self.run,) = matches
 
     @property
     def curves(self) -> Curves:
@@ -77,10 +77,10 @@ class Store:
         }
 
 
-def events(told: Run, folder: str = "tensorboard") -> tuple[Curves, dict[str, str]]:
+def events(result: Run, folder: str = "tensorboard") -> tuple[Curves, dict[str, str]]:
     """Curves and texts of the event files, which must not overlap."""
     read = EventAccumulator(
-        str(told.path / folder), {"scalars": 0, "tensors": 0}, purge_orphaned_data=False
+        str(result.path / folder), {"scalars": 0, "tensors": 0}, purge_orphaned_data=False
     )
     read.Reload()
     tags = read.Tags()
@@ -92,28 +92,28 @@ def events(told: Run, folder: str = "tensorboard") -> tuple[Curves, dict[str, st
     }, texts
 
 
-def expected(told: Run, summed: bool = True) -> Curves:
+def expected(result: Run, summed: bool = True) -> Curves:
     """The figures of rounds.csv and, at the last round, those of summary.json."""
-    found: Curves = {}
-    for row in told.rounds:
+    curves: Curves = {}
+    for row in result.rounds:
         for column in row.keys() - TEXTS:
             if row[column]:
-                found.setdefault(f"{row['phase']}/{column}", []).append(
+                curves.setdefault(f"{row['phase']}/{column}", []).append(
                     (int(row["round"]), float(row[column]))
                 )
-    for name, value in dotted(told.summary).items() if summed else ():
+    for name, value in dotted(result.summary).items() if summed else ():
         if isinstance(value, int | float) and not name.startswith("settled."):
-            found[f"summary/{name}"] = [(told.summary["rounds"], float(value))]
-    return found
+            curves[f"summary/{name}"] = [(result.summary["rounds"], float(value))]
+    return curves
 
 
-def assert_same(curves: Curves, others: Curves) -> None:
+def assert_same(curves: Curves, reference: Curves) -> None:
     """Equal but for the rounding to float32 of event files."""
-    assert curves.keys() == others.keys()
+    assert curves.keys() == reference.keys()
     for name, curve in curves.items():
-        assert [step for step, _ in curve] == [step for step, _ in others[name]], name
-        for (_, value), (_, other) in zip(curve, others[name]):
-            assert math.isclose(value, other, rel_tol=1e-6), name
+        assert [step for step, _ in curve] == [step for step, _ in reference[name]], name
+        for (_, value), (_, reference_value) in zip(curve, reference[name]):
+            assert math.isclose(value, reference_value, rel_tol=1e-6), name
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -130,19 +130,19 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     ids=["rounds", "one shot"],
 )
 def test_what_they_have_is_what_the_run_directory_has(settings, results):
-    told = run(results, name=settings["method"], sinks=BOTH, **settings)
-    assert told.summary["status"] == "completed"
-    curves, texts = events(told)
-    assert_same(curves, expected(told))
-    store = Store(told)
-    assert_same(store.curves, expected(told))
+    result = run(results, name=settings["method"], sinks=BOTH, **settings)
+    assert result.summary["status"] == "completed"
+    curves, texts = events(result)
+    assert_same(curves, expected(result))
+    store = Store(result)
+    assert_same(store.curves, expected(result))
     assert store.run.info.status == "FINISHED"
-    config = (told.path / "config.toml").read_text()
+    config = (result.path / "config.toml").read_text()
     assert store.run.data.params["run-name"] == settings["method"]
     assert store.run.data.params.keys() == flatten(parse({"method": settings["method"]})).keys()
     assert all(f"\n{key.rpartition('.')[2]} = " in f"\n{config}" for key in store.run.data.params)
     assert store.run.data.tags["status"] == "completed"
-    assert store.run.data.tags["versions.flwr"] == told.summary["versions"]["flwr"]
+    assert store.run.data.tags["versions.flwr"] == result.summary["versions"]["flwr"]
     assert f"method = {settings['method']}" in texts["configuration/text_summary"]
     assert "status = completed" in texts["summary/text_summary"]
 
@@ -154,10 +154,10 @@ def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
 
     save = checkpoint.save
 
-    def fail(store: Any, state: Any, *rest: Any) -> None:
+    def fail(store: Any, state: Any, *arguments: Any) -> None:
         if state.round == 2:
             raise KeyboardInterrupt
-        save(store, state, *rest)
+        save(store, state, *arguments)
 
     monkeypatch.setattr(checkpoint, "save", fail)
     with pytest.raises(KeyboardInterrupt):
@@ -172,14 +172,14 @@ def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
         assert {
             step for name, curve in curves.items() for step, _ in curve if name.startswith("train/")
         } == {1}
-    told = run(results, "stopped", sinks=BOTH, num_rounds=4, resume=True, **DIGITS)
-    assert_same(events(told)[0], expected(told))
-    store = Store(told)  # which holds one run of that name
+    result = run(results, "stopped", sinks=BOTH, num_rounds=4, resume=True, **DIGITS)
+    assert_same(events(result)[0], expected(result))
+    store = Store(result)  # which holds one run of that name
     assert store.run.info.status == "FINISHED"
     rounds = {
         name: curve for name, curve in store.curves.items() if not name.startswith("summary/")
     }
-    assert_same(rounds, expected(told, summed=False))
+    assert_same(rounds, expected(result, summed=False))
     assert store.run.data.metrics["summary/rounds"] == 4
 
 
@@ -192,12 +192,12 @@ def test_a_one_shot_run_that_is_resumed_does_not_send_its_sum_again(results):
     with pytest.raises(KeyboardInterrupt):
         run(results, "hull-stopped", sinks=BOTH, intercept=stop, **HULL)
     assert "hulls/seconds" in Store(Run(results / "hull-stopped")).curves
-    told = run(results, "hull-stopped", sinks=BOTH, resume=True, **HULL)
-    assert_same(events(told)[0], expected(told))
-    curves = Store(told).curves
+    result = run(results, "hull-stopped", sinks=BOTH, resume=True, **HULL)
+    assert_same(events(result)[0], expected(result))
+    curves = Store(result).curves
     assert_same(
         {name: curve for name, curve in curves.items() if not name.startswith("summary/")},
-        expected(told, False),
+        expected(result, False),
     )
 
 
@@ -205,7 +205,7 @@ def test_a_one_shot_run_that_is_resumed_does_not_send_its_sum_again(results):
 def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplog):
     calls = []
 
-    def fail(sink: TensorBoard, number: int, *rest: Any) -> None:
+    def fail(sink: TensorBoard, number: int, *arguments: Any) -> None:
         calls.append(number)
         if number == 2:
             raise OSError("no space at https://me:secret@there")
@@ -224,14 +224,14 @@ def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplo
     monkeypatch.setitem(sinks, "tensorboard", plugins.register_object(failing, "other:Failing"))
     rounds = 3 if when == "round" else 2
     with caplog.at_level(logging.WARNING, "curvfed"):
-        told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)
+        result = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)
     assert calls == ([1, 2] if when == "round" else [2])
     assert said(caplog) == [
         "the sink tensorboard failed, the run goes on without it: no space at https://there"
     ]
-    assert_same(events(told, "other")[0], expected(told))
+    assert_same(events(result, "other")[0], expected(result))
     if when == "round":
-        assert told.figures == alone.figures
+        assert result.figures == alone.figures
 
 
 def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatch, caplog):
@@ -239,8 +239,8 @@ def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatc
     nowhere = {"sinks": "mlflow", "mlflow__tracking_uri": "http://127.0.0.1:9"}
     run(tmp_path, num_rounds=1, **DIGITS)
     with caplog.at_level(logging.WARNING, "curvfed"):
-        told = run(tmp_path, num_rounds=2, resume=True, **nowhere, **DIGITS)
-    assert told.summary["rounds"] == 2
+        result = run(tmp_path, num_rounds=2, resume=True, **nowhere, **DIGITS)
+    assert result.summary["rounds"] == 2
     (word,) = said(caplog)
     assert re.match(
         r'sinks = "mlflow": mlflow does not open: .*; the run goes on without it$', word

@@ -18,7 +18,10 @@ pytestmark = pytest.mark.long  # its package takes seconds to import
 BLOCK = 32768
 """Size of a block of the file, which is a LevelDB log."""
 
-FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
+FULL = 1
+FIRST = 2
+MIDDLE = 3
+LAST = 4
 
 TREES = {"method": "fedavg", "num_rounds": 3, "sinks": "wandb", "report": False}
 TEXTS = {"round", "phase", "reasons", "aggregation_note"}
@@ -43,11 +46,11 @@ def contents(path: Path) -> Iterator[bytes]:
             parts = b""
 
 
-def history(made: Run) -> tuple[dict[str, list[tuple[int, float]]], str]:
+def history(result: Run) -> tuple[dict[str, list[tuple[int, float]]], str]:
     """The curves of a run, and everything in its file as text."""
     from wandb.proto import wandb_internal_pb2
 
-    (path,) = made.path.glob("wandb/offline-run-*/*.wandb")
+    (path,) = result.path.glob("wandb/offline-run-*/*.wandb")
     records: list[wandb_internal_pb2.Record] = []
     deadline = time.monotonic() + 120
     # another process of the package writes the file
@@ -65,10 +68,10 @@ def history(made: Run) -> tuple[dict[str, list[tuple[int, float]]], str]:
     return curves, "\n".join(map(str, records))
 
 
-def expected(made: Run) -> dict[str, list[tuple[int, float]]]:
+def expected(result: Run) -> dict[str, list[tuple[int, float]]]:
     """The figures of rounds.csv."""
     curves: dict[str, list[tuple[int, float]]] = {}
-    for row in made.rounds:
+    for row in result.rounds:
         for column in row.keys() - TEXTS:
             if row[column]:
                 point = (int(row["round"]), float(row[column]))
@@ -76,20 +79,20 @@ def expected(made: Run) -> dict[str, list[tuple[int, float]]]:
     return curves
 
 
-def assert_same(made: Run) -> None:
-    curves, _ = history(made)
-    wanted = expected(made)
-    assert curves.keys() == wanted.keys()
-    for name, points in wanted.items():
+def assert_same(result: Run) -> None:
+    curves, _ = history(result)
+    reference = expected(result)
+    assert curves.keys() == reference.keys()
+    for name, points in reference.items():
         assert [step for step, _ in curves[name]] == [step for step, _ in points], name
-        for (_, value), (_, other) in zip(curves[name], points, strict=True):
-            assert math.isclose(value, other, rel_tol=1e-9), name
+        for (_, value), (_, reference_value) in zip(curves[name], points, strict=True):
+            assert math.isclose(value, reference_value, rel_tol=1e-9), name
 
 
 def test_the_file_has_every_round_once(tmp_path, own_home):
-    made = run(tmp_path, **TREES)
-    assert_same(made)
-    _, text = history(made)
+    result = run(tmp_path, **TREES)
+    assert_same(result)
+    _, text = history(result)
     assert "summary/status" in text
     assert "completed" in text
     assert "host:" not in text
@@ -100,10 +103,10 @@ def test_the_file_has_every_round_once(tmp_path, own_home):
 def test_a_resumed_run_has_every_round_once(tmp_path, own_home, monkeypatch):
     save = checkpoint.save
 
-    def fail(store, state, *rest):
+    def fail(store, state, *arguments):
         if state.round == 2:
             raise KeyboardInterrupt
-        save(store, state, *rest)
+        save(store, state, *arguments)
 
     monkeypatch.setattr(checkpoint, "save", fail)
     with pytest.raises(KeyboardInterrupt):

@@ -25,7 +25,7 @@ def test_a_robust_aggregation_keeps_the_model(method, tmp_path):
     assert lie.summary["settled"]["aggregation"] == chosen
     assert "updates" in lie.summary["warning_keys"]
     assert "updates" not in honest.summary["warning_keys"]
-    model, changed = (Statistics(found.model).flatten() for found in (honest, lie))
+    model, changed = (Statistics(result.model).flatten() for result in (honest, lie))
     assert np.linalg.norm(changed - model) < 0.3 * np.linalg.norm(model)
 
 
@@ -38,18 +38,18 @@ class MeanOfOthers:
         aggregate = RobustAggregation.aggregate
 
         def lying(model: RobustAggregation, replies: Replies) -> None:
-            others = {p: update for p, update in replies.items() if p != LIAR}
+            honest = {p: update for p, update in replies.items() if p != LIAR}
             if self.factor is None:
-                aggregate(model, others)
+                aggregate(model, honest)
                 return
             start = model.sent_to(LIAR)
-            mean = split_average(start, list(others.values()))
+            mean = split_average(start, list(honest.values()))
             false = {
                 name: (array + self.factor * (mean[name] - array)).astype(array.dtype)
                 for name, array in start.items()
             }
             lie = {LIAR: replace(replies[LIAR], arrays=false)}
-            aggregate(model, dict(sorted((others | lie).items())))
+            aggregate(model, dict(sorted((honest | lie).items())))
 
         patch.setattr(RobustAggregation, "aggregate", lying)
 

@@ -80,12 +80,12 @@ def test_the_geometric_median_has_the_smallest_sum_of_distances(seed, count):
         return weights @ np.linalg.norm(points - point, axis=1)
 
     deviations = points - start
-    found = start + geometric_median(deviations @ deviations.T, weights * 1.0) @ deviations
+    median = start + geometric_median(deviations @ deviations.T, weights * 1.0) @ deviations
     best = min(
         [minimize(objective, points.mean(axis=0), method="Nelder-Mead").fun]
         + [objective(point) for point in points]
     )
-    assert objective(found) <= best * (1 + 1e-3) + 1e-9
+    assert objective(median) <= best * (1 + 1e-3) + 1e-9
 
 
 def test_krum_averages_the_updates_nearest_to_their_neighbours():
@@ -99,8 +99,8 @@ def test_krum_averages_the_updates_nearest_to_their_neighbours():
         chosen = np.argsort(scores)[: 8 - liars]
         heavy = np.minimum(weights, 2 * np.median(weights))[chosen]
         expected = heavy @ near[chosen] / heavy.sum()
-        found = combined("krum", start, points, weights)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+        mean = combined("krum", start, points, weights)
+        np.testing.assert_allclose(mean, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -109,17 +109,17 @@ def test_laws_of_every_rule(rule, dtype):
     tolerance = 2e-3 if rule == "geometric-median" else 1e-5
     for seed in range(10):
         start, points, weights = cloud(seed, 7)
-        found = combined(rule, start, points, weights, dtype)
+        model = combined(rule, start, points, weights, dtype)
         order = np.random.default_rng(seed).permutation(7)
         permuted = combined(rule, start, points[order], weights[order], dtype)
-        np.testing.assert_allclose(permuted, found, atol=tolerance)
+        np.testing.assert_allclose(permuted, model, atol=tolerance)
         moved = combined(rule, start + 3, points + 3, weights, dtype)
-        np.testing.assert_allclose(moved, found + 3, atol=tolerance)
+        np.testing.assert_allclose(moved, model + 3, atol=tolerance)
         # a client without examples
         idle = combined(rule, start, [*points, start + 1e6], [*weights, 0], dtype)
-        np.testing.assert_array_equal(idle, found)
-        one = combined(rule, start, points[:1], weights[:1], dtype)
-        np.testing.assert_allclose(one, points[0], atol=1e-5)
+        np.testing.assert_array_equal(idle, model)
+        single = combined(rule, start, points[:1], weights[:1], dtype)
+        np.testing.assert_allclose(single, points[0], atol=1e-5)
         equal = combined(rule, start, [points[0]] * 5, weights[:5], dtype)
         np.testing.assert_allclose(equal, points[0], atol=1e-5)
         np.testing.assert_allclose(
@@ -158,12 +158,12 @@ def test_false_updates_of_fewer_than_half_move_the_model_a_little(seed, length, 
     points[:num_liars] = start + length * points[:num_liars]
     honest = np.abs(points[num_liars:] - start)
     if rule == "median":
-        found = combined(rule, start, points, np.ones(count))
-        assert (np.abs(found - start) <= honest.max(axis=0) + 1e-5).all()
+        model = combined(rule, start, points, np.ones(count))
+        assert (np.abs(model - start) <= honest.max(axis=0) + 1e-5).all()
     else:
-        found = combined(rule, start, points, weights)
+        model = combined(rule, start, points, weights)
         longest = np.linalg.norm(honest, axis=1).max()
-        assert np.linalg.norm(found - start) <= ROBUST[rule].longest * longest + 1e-5
+        assert np.linalg.norm(model - start) <= ROBUST[rule].longest * longest + 1e-5
 
 
 @given(SEEDS, st.floats(0, 1e15), st.sampled_from(RULES))
@@ -171,9 +171,9 @@ def test_a_quarter_of_false_updates_moves_the_model_a_little(seed, length, rule)
     start, points, _ = cloud(seed, 8)
     liars = points.copy()
     liars[:2] = start + length * points[:2]
-    found = combined(rule, start, liars, np.ones(8))
+    model = combined(rule, start, liars, np.ones(8))
     radius = np.linalg.norm(points[2:] - start, axis=1).max()
-    assert np.linalg.norm(found - start) <= 4 * radius
+    assert np.linalg.norm(model - start) <= 4 * radius
 
 
 def test_no_client_states_its_own_weight():
@@ -187,16 +187,16 @@ def test_no_client_states_its_own_weight():
 def test_running_statistics_are_medians():
     for rule in ("median", "krum", "geometric-median", "near-mean"):
         server = ROBUST[rule]({"w": np.zeros(2), "n.running_var": np.ones(1)}, Robust())
-        server.aggregate(
-            {
-                partition: Statistics({"w": np.full(2, 0.1), "n.running_var": np.array([value])}, 1)
-                for partition, value in enumerate([1.0, 2.0, 1e30])
-            }
-        )
+        replies = {
+            partition: Statistics({"w": np.full(2, 0.1), "n.running_var": np.array([value])}, 1)
+            for partition, value in enumerate([1.0, 2.0, 1e30])
+        }
+        server.aggregate(replies)
         assert server.sent_to(0)["n.running_var"] == [2.0]
 
 
 def test_updates_that_are_all_too_long_are_refused():
     server = ROBUST["geometric-median"]({"w": np.zeros(2, np.float32)}, Robust())
+    replies = {0: Statistics({"w": np.full(2, 1e30, np.float32)}, 1)}
     with pytest.raises(AggregationError, match="too long"), np.errstate(over="ignore"):
-        server.aggregate({0: Statistics({"w": np.full(2, 1e30, np.float32)}, 1)})
+        server.aggregate(replies)

@@ -208,7 +208,8 @@ def compare(
     resources = Resources(cpus, gpus, address)
     comparison = read_comparison(pairs or [], data)
     text = json.dumps(comparison.plan, indent=1)
-    name = f"{comparison.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    name = f"{comparison.data}-{digest[:12]}"
     folder = (results or home() / "comparisons" / name).resolve()
     make_folder(folder)
     check_plan(folder / "plan.json", text)

@@ -36,7 +36,7 @@ class Difference(NamedTuple):
 
 def paired_difference(
     scores: Sequence[float] | Floats,
-    others: Sequence[float] | Floats | float = 0.0,
+    references: Sequence[float] | Floats | float = 0.0,
     number: float = 1,
 ) -> Difference:
     """The mean difference of paired scores, with its interval of the paired t-test.
@@ -47,7 +47,7 @@ def paired_difference(
 
     Parameters
     ----------
-    scores, others : sequence of float
+    scores, references : sequence of float
         One score per seed, in the same order; a pair with a NaN is left out. By default `scores`
         are differences already.
     number : float
@@ -60,7 +60,7 @@ def paired_difference(
     >>> [round(value, 3) for value in difference]
     [0.25, -0.061, 0.561, 0.074, 3]
     """
-    differences = np.round(np.asarray(scores, float) - np.asarray(others, float), 12)
+    differences = np.round(np.asarray(scores, float) - np.asarray(references, float), 12)
     differences = differences[~np.isnan(differences)]
     pairs = len(differences)
     if pairs < 2:

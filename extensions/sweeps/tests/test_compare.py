@@ -24,7 +24,7 @@ from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
-TUNED = [(name, of) for name, row in METHODS.items() for of in row.tuned]
+TUNED = [(name, kind) for name, row in METHODS.items() for kind in row.tuned]
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +38,11 @@ def alone(own_home, tmp_path, monkeypatch):
 # ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "of"), TUNED)
-def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defaults(name, of):
+@pytest.mark.parametrize(("name", "kind"), TUNED)
+def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defaults(name, kind):
     row = METHODS[name]
-    assert of in row.tasks
-    for key, values in row.tuned[of].items():
+    assert kind in row.tasks
+    for key, values in row.tuned[kind].items():
         assert key.partition(".")[0] in row.keys
         for value in values:
             config = parse({"method": name, key: value})
@@ -66,7 +66,8 @@ def test_the_axes_of_a_method_begin_with_its_defaults():
         assert {key: values[0] for key, values in entrant.axes.items()} == {
             key: run[key] for key in keys
         }
-        assert (entrant.rate, entrant.decay) == (run.learning_rate, run.weight_decay)
+        assert entrant.rate == run.learning_rate
+        assert entrant.decay == run.weight_decay
     assert comparison.entrants["flatland"].axes["flatland.gate"] == [True, False]
     set_by_user = read("dataset=trees", "methods=fedavg,flatland", "schedule=inverse")
     assert "schedule" not in set_by_user.entrants["flatland"].axes
@@ -92,8 +93,10 @@ def test_a_curved_method_is_compared_with_itself_at_curvature_0_and_with_rivals(
     entrants = read("dataset=balanced-tree", "methods=links,links-inner,links-squared").entrants
     assert list(entrants) == ["links", "links at 0", "links-inner", "links-squared"]
     curved, flat, inner, _ = entrants.values()
-    assert (curved.at_zero, curved.is_rival) == ("links at 0", False)
-    assert (flat.settings, flat.is_rival) == ({"method": "links", "links.curvature": 0.0}, True)
+    assert curved.at_zero == "links at 0"
+    assert not curved.is_rival
+    assert flat.settings == {"method": "links", "links.curvature": 0.0}
+    assert flat.is_rival
     assert inner.is_rival
     assert {*curved.axes} - {*flat.axes} == {"links.average"}
     fixed = read("dataset=balanced-tree", "methods=links,links-inner", "links.curvature=-2")
@@ -142,7 +145,8 @@ def test_a_method_on_the_sphere_has_a_control():
 
 def test_no_seed_is_both_chosen_by_and_compared_on():
     tuning, fresh = read("dataset=trees", "seed=7", "tuning-seeds=3", "seeds=4").seeds
-    assert (list(tuning), list(fresh)) == ([7, 8, 9], [10, 11, 12, 13])
+    assert list(tuning) == [7, 8, 9]
+    assert list(fresh) == [10, 11, 12, 13]
 
 
 # --- What is refused
@@ -183,13 +187,13 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("words", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(
-    words, told, capsys, own_home
+    words, message, capsys, own_home
 ):
     assert main(["compare", *words]) == 2
     captured = capsys.readouterr()
-    assert told in captured.out + captured.err
+    assert message in captured.out + captured.err
     assert not (own_home / "curvfed" / "comparisons").exists()
 
 
@@ -210,9 +214,9 @@ VALIDATION = "best_validation.metrics.validation"
 
 
 def fake(error: str = "", **figures: float | None) -> Any:
-    named = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
-    named["replies_dropped"] = figures.get("dropped", 0)
-    return SimpleNamespace(error=error, figure=named.get, warnings=["client 3 was slow"])
+    values = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
+    values["replies_dropped"] = figures.get("dropped", 0)
+    return SimpleNamespace(error=error, figure=values.get, warnings=["client 3 was slow"])
 
 
 class Runner:
@@ -252,9 +256,11 @@ def test_no_more_configurations_are_tried_beside_rates_and_decays_than_the_budge
 
     words = ("weight-decay=0.01", "learning-rate=0.01")  # so that model and schedule are left
     choice, _ = tuned(score, *words, "budget=1")
-    assert (choice.configuration["schedule"], choice.tried) == ("constant", 2)
+    assert choice.configuration["schedule"] == "constant"
+    assert choice.tried == 2
     choice, _ = tuned(score, *words)
-    assert (choice.configuration["schedule"], choice.tried) == ("inverse", 3)
+    assert choice.configuration["schedule"] == "inverse"
+    assert choice.tried == 3
 
 
 def test_decays_are_swept_again_once_the_other_keys_are_chosen():
@@ -317,7 +323,8 @@ def test_validation_chooses_whatever_the_test_scores_are():
     choice, _ = tuned(lambda settings: scores[settings["weight-decay"]], *words)
     assert choice == Choice({"weight-decay": 0.01}, pytest.approx(0.6), 5)
     choice, _ = tuned(lambda settings: fake(error="out of memory"), *words)
-    assert (choice.configuration, choice.error) == ({}, "out of memory")
+    assert choice.configuration == {}
+    assert choice.error == "out of memory"
     choice, _ = tuned(lambda settings: fake(test=0.5), *words)
     assert choice.error == (
         "no run has the compared figures with all clients' replies; client 3 was slow"
@@ -368,10 +375,10 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
         **{"curved at 0": {"is_rival": False}},
     )
     row = next(row for row in rows if row["method"] == "curved")
-    for keys, other in ((results.CURVATURE, "curved at 0"), (results.USE, "rival")):
-        test = stats.ttest_rel(scores["curved"], scores[other])
+    for keys, reference in ((results.CURVATURE, "curved at 0"), (results.USE, "rival")):
+        test = stats.ttest_rel(scores["curved"], scores[reference])
         interval = test.confidence_interval(1 - 0.05 / 2)
-        mean = np.mean(scores["curved"] - scores[other])
+        mean = np.mean(scores["curved"] - scores[reference])
         assert [row[key] for key in keys] == pytest.approx([mean, *interval])
     said = results.answers(rows, "mine")
     assert said[0].startswith("Is it the curvature? curved cannot be told apart from itself at cur")
@@ -383,8 +390,8 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
 def test_intervals_are_those_of_scipy_at_the_corrected_level():
     rng = np.random.default_rng(0)
     scores = {f"m{number}": rng.normal(0.8 - 0.01 * number, 0.02, 6) for number in range(4)}
-    best, *others = rows_of(scores)
-    for row in others:
+    best, *rivals = rows_of(scores)
+    for row in rivals:
         test = stats.ttest_rel(row["scores"], best["scores"])
         low, high = test.confidence_interval(1 - 0.05 / 6)
         assert [row[key] for key in ("low", "high")] == pytest.approx([low, high], abs=1e-9)
@@ -395,7 +402,9 @@ def test_intervals_are_those_of_scipy_at_the_corrected_level():
 def test_no_interval_is_wrong_more_often_than_promised():
     """Where all are alike but for luck, the winner by luck must not seem the best, nor another
     worse: the hardest case."""
-    rng, missed, draws = np.random.default_rng(1), 0, 2000
+    rng = np.random.default_rng(1)
+    missed = 0
+    draws = 2000
     for _ in range(draws):
         rows = rows_of(
             {f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))}
@@ -407,10 +416,11 @@ def test_no_interval_is_wrong_more_often_than_promised():
 
 def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
-    assert [(row["low"], row["high"]) for row in rows[1:]] == [
+    expected = [
         (0.0, 0.0),
         pytest.approx((-0.1, -0.1)),
     ]
+    assert [(row["low"], row["high"]) for row in rows[1:]] == expected
     (said,) = results.answers(rows, "data")
     assert (
         said
@@ -469,7 +479,7 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
 
 
 @pytest.fixture
-def made(monkeypatch) -> list[str]:
+def run_names(monkeypatch) -> list[str]:
     """Runs are made in this process, by what a process of a sweep calls; their names as they
     begin."""
     begun: list[str] = []
@@ -499,7 +509,9 @@ def comparison(folder: Path) -> Any:
     return json.loads((folder / "comparison.json").read_text())
 
 
-def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, capsys, monkeypatch):
+def test_own_graph_is_compared_from_one_command_that_goes_on(
+    run_names, tmp_path, capsys, monkeypatch
+):
     write_user_graph(tmp_path / "mine.pt")
     words = [
         "compare",
@@ -512,33 +524,33 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
         *SMALL,
     ]
     to = ["--results", str(tmp_path / "runs")]
-    whole = task.make
+    original = task.make
 
     def killed(settings: Any, number: int, folder: str, name: str) -> str:
-        if len(made) == 6:  # in the second step
+        if len(run_names) == 6:  # in the second step
             raise KeyboardInterrupt
-        return whole(settings, number, folder, name)
+        return original(settings, number, folder, name)
 
     monkeypatch.setattr(task, "make", killed)
     assert main([*words, *to]) == 130
     assert "the same command continues" in capsys.readouterr().out
-    monkeypatch.setattr(task, "make", whole)
-    before = list(made)
+    monkeypatch.setattr(task, "make", original)
+    before = list(run_names)
     assert main([*words, *to]) == 0
     # only what was cut off is begun again
-    assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]
+    assert run_names[len(before) :] == [before[-1], *run_names[len(before) + 1 :]]
     out = capsys.readouterr().out
-    found = comparison(tmp_path / "runs")
-    tried = sum(row["tried"] for row in found["methods"])
-    assert len(set(made)) == len(made) - 1 == tried + 2 * 3
-    answer, *_ = found["answers"]
-    assert out.splitlines()[-1] == found["answers"][-1]
-    assert {row["method"]: row["seeds"] for row in found["methods"]} == {
+    stored = comparison(tmp_path / "runs")
+    tried = sum(row["tried"] for row in stored["methods"])
+    assert len(set(run_names)) == len(run_names) - 1 == tried + 2 * 3
+    answer, *_ = stored["answers"]
+    assert out.splitlines()[-1] == stored["answers"][-1]
+    assert {row["method"]: row["seeds"] for row in stored["methods"]} == {
         "local": [1, 2, 3],
         "fedavg": [1, 2, 3],
     }
-    for row in found["methods"]:
-        for name in made:
+    for row in stored["methods"]:
+        for name in run_names:
             summary = json.loads((tmp_path / "runs" / name / "summary.json").read_text())
             if summary["method"] == row["method"] and summary["seed"] in row["seeds"]:
                 place = row["seeds"].index(summary["seed"])
@@ -548,38 +560,38 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     assert "weight-decay=" in page
     assert answer.replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
     table = csv.DictReader((tmp_path / "runs" / "comparison.csv").read_text().splitlines())
-    assert [row["method"] for row in table] == [row["method"] for row in found["methods"]]
+    assert [row["method"] for row in table] == [row["method"] for row in stored["methods"]]
     assert (tmp_path / "runs" / "comparison.png").exists()
 
     # Nothing is made again; and no other comparison is made here.
-    again = len(made)
+    count = len(run_names)
     assert main([*words, *to]) == 0
-    assert len(made) == again
+    assert len(run_names) == count
     capsys.readouterr()
-    for other, told in (
+    for setting, message in (
         ("seeds=4", "seeds = 3, not 4"),
         ("methods=local,fedper", "methods"),
         ("alpha=0.2", 'alpha = "auto"'),
     ):
-        assert main([*words, other, *to]) == 2
-        assert told in capsys.readouterr().err
-    assert len(made) == again
+        assert main([*words, setting, *to]) == 2
+        assert message in capsys.readouterr().err
+    assert len(run_names) == count
     (tmp_path / "runs" / "plan.json").write_text("{")
     assert main([*words, *to]) == 2
     assert "plan.json cannot be read" in capsys.readouterr().err
 
 
 def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compared(
-    made, tmp_path, capsys, monkeypatch
+    run_names, tmp_path, capsys, monkeypatch
 ):
-    whole = task.make
+    original = task.make
 
     def failing(settings: Any, number: int, folder: str, name: str) -> str:
         if settings["method"] == "fedper" or (
             settings["method"] == "local" and settings["weight-decay"] != 1e-5
         ):
             return "out of memory"
-        return whole(settings, number, folder, name)
+        return original(settings, number, folder, name)
 
     monkeypatch.setattr(task, "make", failing)
     words = [
@@ -598,11 +610,12 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     assert "runs failed" in out
     # by default, one for each comparison
     (folder,) = (tmp_path / "home" / "curvfed" / "comparisons").iterdir()
-    found = comparison(folder)
-    assert [bool(row["error"]) for row in found["methods"]] == [False, False, True]
-    chosen = {row["method"]: row["configuration"] for row in found["methods"]}
-    assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
-    assert "no difference" in found["answers"][-1] or "best of these 2" in found["answers"][-1]
+    stored = comparison(folder)
+    assert [bool(row["error"]) for row in stored["methods"]] == [False, False, True]
+    chosen = {row["method"]: row["configuration"] for row in stored["methods"]}
+    assert chosen["local"] == {"weight-decay": 1e-5}
+    assert chosen["fedper"] == {}
+    assert "no difference" in stored["answers"][-1] or "best of these 2" in stored["answers"][-1]
 
 
 def write_links(path: Path) -> None:
@@ -665,7 +678,7 @@ EVERY_KIND: dict[str, tuple[Callable[[Path], object], str, list[str], set[str]]]
 
 
 @pytest.mark.parametrize("kind", EVERY_KIND)
-def test_every_kind_of_data_is_compared(kind, made, tmp_path, capsys):
+def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     write, name, words, names = EVERY_KIND[kind]
     write(tmp_path if name == "MUTAG" else tmp_path / (name or "nothing"))
     folder = tmp_path / "runs"

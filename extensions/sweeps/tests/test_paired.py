@@ -30,16 +30,16 @@ def test_interval_and_p_are_scipys_at_the_corrected_level(scores, number):
 
 def test_a_pair_without_a_value_is_left_out_as_by_scipy():
     scores = [0.5, math.nan, 0.75, 0.625, 0.875]
-    others = [0.25, 0.5, 0.5, math.nan, 0.25]
-    ours = paired_difference(scores, others)
+    references = [0.25, 0.5, 0.5, math.nan, 0.25]
+    ours = paired_difference(scores, references)
     assert ours == paired_difference([0.5, 0.75, 0.875], [0.25, 0.5, 0.25])
     assert ours.pairs == 3
-    test = ttest_rel(scores, others, nan_policy="omit")
+    test = ttest_rel(scores, references, nan_policy="omit")
     assert ours[1:4] == pytest.approx((*test.confidence_interval(LEVEL), test.pvalue))
 
 
 @pytest.mark.parametrize(
-    ("scores", "others", "expected"),
+    ("scores", "references", "expected"),
     [
         ([], [], (math.nan, math.nan, math.nan, math.nan, 0)),
         ([math.nan], [0.5], (math.nan, math.nan, math.nan, math.nan, 0)),
@@ -50,5 +50,9 @@ def test_a_pair_without_a_value_is_left_out_as_by_scipy():
         ([0.3, 0.4, 0.5], [0.2, 0.3, 0.4], (0.1, 0.1, 0.1, 0.0, 3)),
     ],
 )
-def test_without_spread_or_with_fewer_than_two_pairs_nothing_is_guessed(scores, others, expected):
-    assert tuple(paired_difference(scores, others)) == pytest.approx(expected, nan_ok=True, abs=0)
+def test_without_spread_or_with_fewer_than_two_pairs_nothing_is_guessed(
+    scores, references, expected
+):
+    assert tuple(paired_difference(scores, references)) == pytest.approx(
+        expected, nan_ok=True, abs=0
+    )

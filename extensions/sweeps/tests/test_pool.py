@@ -94,20 +94,20 @@ def test_the_end_of_a_process_fails_its_run_alone(pool_of, end, cause):
 
 
 def test_a_process_that_ended_without_a_run_is_replaced(pool_of):
-    one = pool_of(1)
-    (first,) = processes(answers_of(one, "").values())
+    pool = pool_of(1)
+    (first,) = processes(answers_of(pool, "").values())
     os.kill(first, signal.SIGKILL)
     assert wait_until(lambda: not is_alive(psutil.Process(first)), PATIENCE)
-    (second,) = processes(answers_of(one, "").values())
+    (second,) = processes(answers_of(pool, "").values())
     assert second != first
 
 
 def test_no_process_outlives_the_pool(pool_of):
-    others = psutil.Process().children()  # of other tests
+    siblings = psutil.Process().children()  # of other tests
     two = pool_of(2)
     waiting = two.make(tasks("", "", ""))
     next(waiting)
-    children = set(psutil.Process().children()).difference(others)
+    children = set(psutil.Process().children()).difference(siblings)
     assert children
     two.close()
     assert not any(child.is_running() for child in children)

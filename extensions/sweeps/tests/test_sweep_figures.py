@@ -24,7 +24,7 @@ SEEDS = (0, 2)
 CLIENTS = range(3)
 
 
-def made(
+def completed_run(
     root: Path,
     settings: Mapping[str, Any],
     rounds: Sequence[Mapping[str, Any]] = (),
@@ -51,7 +51,7 @@ def score(number: int, seed: int, client: int = 1) -> float:
     return 0.1 * number + 0.05 * seed + 0.02 * (client - 1)
 
 
-def runs_of(root: Path, best: int | None = 2, **more: Any) -> list[Run]:
+def runs_of(root: Path, best: int | None = 2, **extra: Any) -> list[Run]:
     """Two methods of two seeds, with three clients over six rounds."""
     runs = []
     for method, seed in product(METHODS, SEEDS):
@@ -67,8 +67,8 @@ def runs_of(root: Path, best: int | None = 2, **more: Any) -> list[Run]:
             }
             for number, client in product(ROUNDS, CLIENTS)
         ]
-        settings = {"method": method, "dataset": "cora", "seed": seed} | more
-        runs.append(made(root, settings, rounds, clients, best))
+        settings = {"method": method, "dataset": "cora", "seed": seed} | extra
+        runs.append(completed_run(root, settings, rounds, clients, best))
     return runs
 
 
@@ -87,7 +87,8 @@ def test_curves_are_means_over_the_seeds_with_bands(tmp_path):
         assert line.get_ydata() == pytest.approx([15, 25, 35, 45, 55, 65])
     band = axes.collections[0].get_paths()[0].vertices[:, 1]
     assert (band.min(), band.max()) == pytest.approx((15 - 5 * np.sqrt(2), 65 + 5 * np.sqrt(2)))
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("round", "test score (%)")
+    assert axes.get_xlabel() == "round"
+    assert axes.get_ylabel() == "test score (%)"
     assert [text.get_text() for text in pictures[0].figure.legends[0].get_texts()] == [*METHODS]
 
 
@@ -115,7 +116,7 @@ def test_each_data_set_has_a_panel(tmp_path):
 
 def test_runs_without_clients_have_boxes_over_the_seeds(tmp_path):
     runs = [
-        made(tmp_path, {"method": method, "seed": seed}, global_accuracy=0.5 + 0.1 * seed)
+        completed_run(tmp_path, {"method": method, "seed": seed}, global_accuracy=0.5 + 0.1 * seed)
         for method, seed in product(("hull", "discriminant"), (0, 1, 2))
     ]
     (picture,) = draw_pictures(runs, tmp_path / "it", pdf=False)

@@ -58,10 +58,11 @@ def pairs(plan: Plan, *keys: str) -> list[tuple[Any, ...]]:
 
 def test_the_last_key_changes_fastest(written):
     plan = written(GRID)
-    assert (plan.title, plan.source, plan.about) == ("A grid", "Table 1", "Two axes.")
-    assert pairs(plan, "method", "seed") == [
-        (m, s) for m in ("flatland", "fedavg") for s in (0, 1, 2)
-    ]
+    assert plan.title == "A grid"
+    assert plan.source == "Table 1"
+    assert plan.about == "Two axes."
+    expected = [(m, s) for m in ("flatland", "fedavg") for s in (0, 1, 2)]
+    assert pairs(plan, "method", "seed") == expected
     assert {run.value("num-supernodes") for run in plan.runs} == {3}
     assert not any(run.refused for run in plan.runs)
     assert plan.runs[0].value("dropout") == RunConfig().dropout  # by default
@@ -69,10 +70,11 @@ def test_the_last_key_changes_fastest(written):
 
 def test_blocks_of_runs_come_one_after_the_other_and_on_top_of_the_settings(written):
     plan = written(GRID + '[[runs]]\nalpha = [0.1, 0.5]\nseed = 7\n[[runs]]\nmethod = "local"\n')
-    assert pairs(plan, "method", "seed", "alpha") == [
+    expected = [
         *[(method, 7, alpha) for method in ("flatland", "fedavg") for alpha in (0.1, 0.5)],
         *[("local", seed, 0.5) for seed in (0, 1, 2)],
     ]
+    assert pairs(plan, "method", "seed", "alpha") == expected
 
 
 def test_tables_and_dotted_keys_are_one(written):
@@ -103,12 +105,17 @@ def test_equal_configurations_are_one_run(written):
         "min-replies = 1\nseed = 0",
         'sinks = ""',
     ]
-    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in alike}) == 1
+    assert len({written(f"[settings]\n{lines}\n").runs[0].name for lines in alike}) == 1
     assert (
-        len({written(f"[settings]\n{one}\n").runs[0].name for one in ("decay = 1", "decay = 1.0")})
+        len(
+            {
+                written(f"[settings]\n{lines}\n").runs[0].name
+                for lines in ("decay = 1", "decay = 1.0")
+            }
+        )
         == 1
     )
-    others = [
+    different = [
         "seed = 1",
         "num-supernodes = 9",
         "num-rounds = 99",
@@ -117,7 +124,9 @@ def test_equal_configurations_are_one_run(written):
         'dataset = "cora"',
         "seed = 0",
     ]
-    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in others}) == len(others)
+    assert len({written(f"[settings]\n{lines}\n").runs[0].name for lines in different}) == len(
+        different
+    )
 
 
 def test_names_are_those_of_run_directories(written):
@@ -215,13 +224,14 @@ def test_relative_paths_start_at_the_folder_of_the_file(written, tmp_path, monke
     names = ["mine.pt", "../mine.csv", "a/b", "/data/x.pt", "~/x.pt", "cora"]
     content = f'[settings]\nmethod = "fedavg"\ndataset = {json.dumps(names)}\n'
     plan = written(content)
-    assert [run.paths.get("dataset") for run in plan.runs] == [
+    expected = [
         *(
             str(path)
             for path in (tmp_path / "mine.pt", tmp_path.parent / "mine.csv", tmp_path / "a" / "b")
         ),
         *(None, None, None),
     ]
+    assert [run.paths.get("dataset") for run in plan.runs] == expected
     # tables and figures ask for what the file says
     assert pairs(plan, "dataset") == [(name,) for name in names]
     runs = [run.name for run in plan.runs]
@@ -268,45 +278,54 @@ def finish(folder: Path, run: Planned, **summary: Any) -> None:
     """A run directory as a completed run leaves it."""
     place = folder / run.name
     place.mkdir(parents=True)
-    own = {
+    outcome = {
         "status": "completed",
         "metrics": {"roc_auc": 0.75},
         "best_validation": {"round": 2, "global_accuracy": None},
     }
-    (place / "summary.json").write_text(json.dumps(failed_summary("", "", None) | own | summary))
+    (place / "summary.json").write_text(
+        json.dumps(failed_summary("", "", None) | outcome | summary)
+    )
     settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
     config = parse(defaults() | settings | {"run-name": run.name})
     write_settings(place / "config.toml", tomli_w.dumps(nested(flatten(config))))
 
 
 def test_every_key_and_every_figure_is_a_column(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     finish(tmp_path, plan.runs[0], personal_accuracy_mean=0.5)
     results.record(plan.runs[0])
     row = results.rows()[0]
     assert set(defaults()) | {"num-supernodes", "run", "status", "error"} <= set(row)
-    assert (row["run"], row["status"], row["error"]) == (plan.runs[0].name, "completed", "")
-    assert (row["dataset"], row["num-supernodes"], row["flatland.gate"]) == ("trees", 3, 1)
-    assert (
-        row["personal_accuracy_mean"],
-        row["metrics.roc_auc"],
-        row["best_validation.round"],
-    ) == (0.5, 0.75, 2)
+    assert row["run"] == plan.runs[0].name
+    assert row["status"] == "completed"
+    assert row["error"] == ""
+    assert row["dataset"] == "trees"
+    assert row["num-supernodes"] == 3
+    assert row["flatland.gate"] == 1
+    assert row["personal_accuracy_mean"] == 0.5
+    assert row["metrics.roc_auc"] == 0.75
+    assert row["best_validation.round"] == 2
     assert row["best_validation.global_accuracy"] is None
 
 
 def test_a_run_has_one_row_the_last(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     results.record(plan.runs[0], "first\nin full")
     assert results.rows()[0]["error"] == "first\nin full"
     finish(tmp_path, plan.runs[0], metrics={"new_figure": 1})
     results.record(plan.runs[0])
     (row,) = results.rows()
-    assert (row["status"], row["error"], row["metrics.new_figure"]) == ("completed", "", 1)
+    assert row["status"] == "completed"
+    assert row["error"] == ""
+    assert row["metrics.new_figure"] == 1
 
 
 def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     finish(tmp_path, plan.runs[0])
     finish(tmp_path, plan.runs[1])
     finish(tmp_path, plan.runs[2], status="failed", error="out of memory")
@@ -321,7 +340,8 @@ def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
 
 
 def test_others_read_while_it_is_written(written, tmp_path):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     results.record(plan.runs[0], "no")
     reader = sqlite3.connect(tmp_path / FILE)
     for number, run in enumerate(plan.runs[1:], 2):
@@ -336,7 +356,8 @@ def test_others_read_while_it_is_written(written, tmp_path):
 def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
     written, tmp_path, content
 ):
-    results, plan = Results(tmp_path), written(GRID)
+    results = Results(tmp_path)
+    plan = written(GRID)
     finish(tmp_path, plan.runs[0])
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(UsageError, match=r"results\.sqlite is damaged .*remove it"):

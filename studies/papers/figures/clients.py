@@ -71,7 +71,7 @@ def draw_clients(spec: Spec, runs: Sequence[Run]) -> Any:
 
 def _rows(run: Run, keys: Sequence[str], at: str) -> list[dict[str, Any]]:
     """What each client of a run measured last, or last up to the round of best validation."""
-    files = RunFiles.read(run.folder)
+    files = RunFiles(run.folder)
     rounds, values = files.by_client(
         SCORE, *((FINE_TUNE,) if at == "last" and files.fine_tuned else IN_ROUNDS)
     )
@@ -81,7 +81,7 @@ def _rows(run: Run, keys: Sequence[str], at: str) -> list[dict[str, Any]]:
     kind = find("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
     label = replace(kind, words=kind.words + AT[at]).label
     reached = (
-        zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True)
+        zip(files.partitions, kind.scale * charts.carried_forward(values)[-1], strict=True)
         if len(values)
         else ()
     )
@@ -131,7 +131,7 @@ def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
 
 def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
     """How many examples each client of a run has of each class."""
-    files = RunFiles.read(run.folder)
+    files = RunFiles(run.folder)
     place = dict(run.place(keys)) | {"seed": run.seed}
     return [
         place | {"client": client, "class": name, "examples": mine.get(name, 0.0)}
@@ -193,7 +193,7 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
 def _curvature_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
     """The curvatures that each client tells: of its graph, and of its space after the first and the
     last round."""
-    graphs, spaces = curvatures(RunFiles.read(run.folder))
+    graphs, spaces = curvatures(RunFiles(run.folder))
     place = dict(run.place(keys)) | {"seed": run.seed}
     rows = [
         place | {"client": client, "graph": graphs.get(client)}

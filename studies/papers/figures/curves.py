@@ -52,7 +52,7 @@ def _values(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) ->
     """
     rows = []
     for run in runs:
-        files = RunFiles.read(run.folder)
+        files = RunFiles(run.folder)
         for figure in figures:
             settings = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed}
             rounds, values = files.by_round(figure, TRAIN)

@@ -11,19 +11,18 @@ from curvfed.tasks.sources import STORED
 
 PYG = "torch_geometric.datasets"
 PLANETOID_ENDINGS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-OGB_TABLES = ("edge", "node-feat", "node-label")
-OGB_SPLITS = ("train", "valid", "test")
+READERS = "curvfed.tasks.graphs.dataset"
+"""The module with the readers of the core's public graphs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source(PublicData):
-    """A public data set: a row of `SOURCES`.
+    """A public graph: a row of `SOURCES`, or of a format's `sources`.
 
     Attributes
     ----------
     read : str
-        The reader, a function of `curvfed.tasks.graphs.dataset`: (source, raw folder) ->
-        RawGraph.
+        The place, "package.module:name", of the reader: (source, raw folder) -> RawGraph.
     metric : str
         "accuracy" or "roc_auc".
     """
@@ -52,13 +51,16 @@ def in_collection(
 def _planetoid(name: str) -> Source:
     files = [f"ind.{name.lower()}.{ending}" for ending in PLANETOID_ENDINGS]
     return Source(
-        **in_collection(f"{PYG}.Planetoid", name, "planetoid", name, *files), read="read_planetoid"
+        **in_collection(f"{PYG}.Planetoid", name, "planetoid", name, *files),
+        read=f"{READERS}:read_planetoid",
     )
 
 
 def _amazon(name: str) -> Source:
     file = f"amazon_electronics_{name.lower()}.npz"
-    return Source(**in_collection(f"{PYG}.Amazon", name, "amazon", name, file), read="read_amazon")
+    return Source(
+        **in_collection(f"{PYG}.Amazon", name, "amazon", name, file), read=f"{READERS}:read_amazon"
+    )
 
 
 def _heterophilous(name: str, metric: str) -> Source:
@@ -66,17 +68,7 @@ def _heterophilous(name: str, metric: str) -> Source:
     files = in_collection(
         f"{PYG}.HeterophilousGraphDataset", name, "heterophilous", folder, f"{folder}.npz"
     )
-    return Source(**files, read="read_heterophilous", metric=metric)
-
-
-def _ogb(name: str, split: str) -> Source:
-    tables = [f"{table}.csv.gz" for table in OGB_TABLES]
-    splits = [f"../split/{split}/{split_part}.csv.gz" for split_part in OGB_SPLITS]
-    # OGB's class for PyTorch Geometric loads its own output by a torch.load that newer versions
-    # refuse.
-    origin = "ogb.nodeproppred.NodePropPredDataset"
-    files = in_collection(origin, name, "ogb", name.replace("-", "_"), *tables, *splits)
-    return Source(**files, package="ogb", read="read_ogb")
+    return Source(**files, read=f"{READERS}:read_heterophilous", metric=metric)
 
 
 _TREES = PublicData(
@@ -98,7 +90,6 @@ SOURCES = {
     "minesweeper": _heterophilous("Minesweeper", "roc_auc"),
     "tolokers": _heterophilous("Tolokers", "roc_auc"),
     "questions": _heterophilous("Questions", "roc_auc"),
-    "ogbn-arxiv": _ogb("ogbn-arxiv", "time"),
 }
 
 ORIGIN = f"{PYG}.TUDataset"

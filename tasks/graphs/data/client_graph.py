@@ -117,7 +117,9 @@ class ClientGraph(Examples):
     def far_features(self) -> dict[str, float]:
         """The largest norm of a node's features where it is too large for the Lorentz space."""
         norm = float(row_norms(self.features).max())
-        return {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}
+        if norm > FAR:
+            return {"feature_norm": float(f"{norm:.1e}")}
+        return {}
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of a task's tensors on a device, in addition to the data in main memory.

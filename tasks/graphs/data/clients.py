@@ -11,7 +11,6 @@ from torch import Tensor
 from curvfed.geometry.arrays import Integers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
-from curvfed.tasks.graphs.data import SOURCES
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import (
     PURPOSES,
@@ -36,6 +35,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import csr, select_rows
 from curvfed.tasks.kinds import UNKNOWN_HINT
 from curvfed.tasks.record_split import RecordSplit
+from curvfed.tasks.registry import source_of
 
 CLUSTERS_PER_BATCH = 8
 """Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
@@ -104,7 +104,7 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
     component = components(edges, num_nodes)
     nodes = np.arange(num_nodes)
     extent = f"all {num_nodes} nodes"
-    if spec.dataset.lower() in SOURCES:
+    if source_of(spec.dataset) is not None:
         nodes = largest(component)
         extent = f"{len(nodes)} of {num_nodes} nodes, the largest connected component"
     if num_partitions > len(nodes):
@@ -174,7 +174,7 @@ def _history(
     if raw.split is None:
         drawer = "the seed" if record_split is None else "a hash of each node"
         # A public data set may have a split, which is not that of the papers on federations.
-        is_public = spec.dataset.lower() in SOURCES
+        is_public = source_of(spec.dataset) is not None
         reason = "" if is_public else ", as the file has none"
         steps.append(f"{drawer} draws the split{reason}")
     else:
@@ -298,7 +298,10 @@ def _graphs_of_client(
     owner = position[raw.graph_of_node.numpy()]
     nodes = np.flatnonzero(owner >= 0)
     owner = owner[nodes]
-    train = masks[0] if masks[0].any() else torch.ones(len(graphs), dtype=torch.bool)
+    if masks[0].any():
+        train = masks[0]
+    else:
+        train = torch.ones(len(graphs), dtype=torch.bool)
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
     split_words = [] if raw.split is None else [raw.split.describe(number)]
@@ -326,11 +329,13 @@ def _features(raw: RawGraphs, nodes: Tensor, reference: Tensor, norm: str) -> Te
     if raw.measured:
         attributes = standardize(attributes, reference)
     # The norm of a row is the norm of its non-zero entries.
-    entries = normalize_rows(torch.cat([attributes, torch.ones(codes.shape)], dim=1), norm)
+    with_codes = torch.cat([attributes, torch.ones(codes.shape)], dim=1)
+    entries = normalize_rows(with_codes, norm)
     if not raw.num_codes:
         return entries
     width = attributes.shape[1]
-    columns = torch.cat([torch.arange(width).expand(len(nodes), -1), width + codes], dim=1)
+    attribute_columns = torch.arange(width).expand(len(nodes), -1)
+    columns = torch.cat([attribute_columns, width + codes], dim=1)
     crow = torch.arange(len(nodes) + 1) * entries.shape[1]
     return csr(crow, columns.flatten(), entries.flatten(), width + raw.num_codes)
 
@@ -354,6 +359,7 @@ def standardize(attributes: Tensor, reference: Tensor) -> Tensor:
     mean = rows.mean(dim=0)
     spread = (rows - mean).square().mean(dim=0).sqrt()
     # Exactly 0 in a constant column: float64 holds the sum of many equal float32.
-    scaled = torch.where(spread > 0, (attributes - mean) / torch.where(spread > 0, spread, 1), 0)
+    divisor = torch.where(spread > 0, spread, 1)
+    scaled = torch.where(spread > 0, (attributes - mean) / divisor, 0)
     largest = torch.finfo(torch.float32).max
     return scaled.clamp(-largest, largest).float()

@@ -203,9 +203,8 @@ class GraphSpec(Spec):
         rng = np.random.default_rng([self.seed, 1, *stream])
         labelled = labels >= 0
         masks = torch.zeros(3, len(labels), dtype=torch.bool)
-        masks[:, labelled] = torch.from_numpy(
-            random_split(int(labelled.sum()), self.train_size, self.test_size, rng)
-        )
+        drawn_masks = random_split(int(labelled.sum()), self.train_size, self.test_size, rng)
+        masks[:, labelled] = torch.from_numpy(drawn_masks)
         return masks
 
     def completed(

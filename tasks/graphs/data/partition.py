@@ -35,7 +35,8 @@ def mean_weights(edge_index: Integers, weights: Floats, edges: Integers, num_nod
     keys, place = np.unique(low * num_nodes + high, return_inverse=True)
     means = np.bincount(place, weights, len(keys)) / np.bincount(place, minlength=len(keys))
     low, high = np.sort(edges, axis=0)
-    return np.asarray(means[np.searchsorted(keys, low * num_nodes + high)].astype(np.float32))
+    places = np.searchsorted(keys, low * num_nodes + high)
+    return np.asarray(means[places].astype(np.float32))
 
 
 def components(edge_index: Integers, num_nodes: int) -> Integers:
@@ -52,7 +53,9 @@ def components(edge_index: Integers, num_nodes: int) -> Integers:
 
 def largest(component: Integers) -> Integers:
     """The nodes, ascending, of the largest component; the smallest node breaks ties."""
-    return np.flatnonzero(component == component[np.argmax(np.bincount(component)[component])])
+    sizes = np.bincount(component)
+    largest_component = component[np.argmax(sizes[component])]
+    return np.flatnonzero(component == largest_component)
 
 
 def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
@@ -132,7 +135,8 @@ def _cut(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Int
 
     if num_parts == 1:
         return np.zeros(num_nodes, dtype=np.int64)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(edge_index[0], minlength=num_nodes))])
+    degrees = np.bincount(edge_index[0], minlength=num_nodes)
+    starts = np.concatenate([[0], np.cumsum(degrees)])
     graph = pymetis.CSRAdjacency(
         adj_starts=starts.astype(np.int32), adjacent=edge_index[1].astype(np.int32)
     )

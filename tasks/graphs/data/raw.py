@@ -27,6 +27,10 @@ MAX_DEGREE = 64
 """The largest degree with a feature of its own in users' graphs: all clients and predictions then
 have the same columns."""
 
+ATOMS = (119, 5, 12, 12, 10, 6, 6, 2, 2)
+"""The number of values of each feature of an atom of a molecule in the Open Graph Benchmark; the
+first is the element."""
+
 
 @dataclass(frozen=True, eq=False)
 class RawGraph:
@@ -132,7 +136,7 @@ class RawGraphs:
         attributes = torch.split(self.attributes, sizes.tolist())
         codes = torch.split(self.codes, sizes.tolist())
         contents = (
-            b"".join(_bytes(part) for part in parts)
+            b"".join(_bytes(array) for array in parts)
             for parts in zip(attributes, codes, edges, strict=True)
         )
         return records_of(contents, self.labels.tolist(), self.class_names)

@@ -10,12 +10,10 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Run, run
-from format_fixtures import write_citations, write_molecules
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
 from safetensors import safe_open
 from safetensors.numpy import load_file
 from stored import write_arrays, write_settings
-from tiers import only
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
@@ -470,21 +468,14 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
         )
 
 
-@pytest.mark.parametrize(
-    "kind", only(["attributes", "labels", "atoms", "nodes"], "attributes".__eq__)
-)
+@pytest.mark.parametrize("kind", ["attributes", "labels"])
 def test_the_note_on_scaling_is_for_runs_that_scaled(kind, tmp_path, capsys):
-    if kind == "atoms":
-        path = write_molecules(tmp_path)
-    elif kind == "nodes":
-        path = write_citations(tmp_path)
-    else:
-        write_tu(tmp_path, "MINE", attributes=kind == "attributes")
-        path = tmp_path / "tu" / "MINE" / "raw"
+    write_tu(tmp_path, "MINE", attributes=kind == "attributes")
+    path = tmp_path / "tu" / "MINE" / "raw"
     found = run(tmp_path, kind, clients=2, dataset=str(path), method="fedavg", num_rounds=1)
     width = found.described["facts"]["num_features"]
     graph = {"x": torch.rand(3, width), "edge_index": torch.tensor([[0, 1], [1, 2]])}
-    torch.save(graph if kind == "nodes" else [graph], tmp_path / "graphs.pt")
+    torch.save([graph], tmp_path / "graphs.pt")
     assert main(["predict", str(found.path), str(tmp_path / "graphs.pt")]) == 0
     assert ("unscaled" in capsys.readouterr().err) == (kind == "attributes")
 

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas
 import pytest
 from app_runs import Run, run
 from predictions import ask, refused
@@ -177,9 +176,7 @@ def test_named_groups_are_classes_and_score(named, files, capsys):
     assert len(again) == 30
 
 
-@pytest.mark.parametrize(
-    "kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz", ".h5ad", "gaps.h5ad"]
-)
+@pytest.mark.parametrize("kind", [".csv", "header.csv", ".tsv", "header.tsv", ".npz", "parts.npz"])
 def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     points, _ = clouds(6, 12)
     want, _ = ask(
@@ -190,13 +187,6 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
         np.savez(path, points)
     elif kind == "parts.npz":
         np.savez(path, x_train=points[:5], x_test=points[5:])
-    elif kind.endswith("h5ad"):
-        import anndata
-
-        cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
-        if kind == "gaps.h5ad":  # a column of types, of which none is known
-            cells.obs["label"] = pandas.Categorical([None] * len(points), categories=["ant"])
-        cells.write_h5ad(path)
     else:
         write_csv(path, points, header="x,y" if kind.startswith("header") else "")
         if kind.endswith("tsv"):
@@ -255,35 +245,10 @@ def test_a_model_that_is_none_is_named(uniform, capsys, tmp_path, change):
     )
 
 
-def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsys, tmp_path):
-    import anndata
-
-    points, _ = clouds(6, 12)
-    points = np.concatenate([points, [[-0.9, 0.0]]])  # far from all three clouds
-    cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
-    cells.obs_names = [f"cell{number}" for number in range(len(points))]
-    cells.obs["batch"] = "b1"
-    cells.write_h5ad(tmp_path / "cells.h5ad")
-    rows, _ = ask(capsys, named.path, tmp_path / "cells.h5ad")
-    assert [row["point"] for row in rows] == [*cells.obs_names]
-    assert rows[-1]["unknown"] == "True"
-    assert [row["unknown"] for row in rows].count("True") <= 2
-    ask(capsys, named.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
-    found = anndata.read_h5ad(tmp_path / "out.h5ad")
-    assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
-    np.testing.assert_allclose(
-        found.obs["curvfed_probability"], [float(row["probability"]) for row in rows], atol=1e-6
-    )
-    assert [*found.obs["curvfed_unknown"]] == [row["unknown"] == "True" for row in rows]
-    assert [*found.obs["batch"]] == ["b1"] * len(points)
-    assert np.array_equal(found.obsm["X_poincare"], points)
-
-
 @pytest.mark.parametrize(
     ("out", "allowed"),
     [
-        ("a.txt", ".json or .h5ad"),
-        ("a.h5ad", "allowed are .csv, .tsv and .json"),
+        ("a.txt", ".tsv or .json"),
         ("nowhere/a.csv", "there is no folder"),
         ("", "allowed are files that end in"),
     ],

@@ -1,14 +1,10 @@
 """One place decides what a path is: `check` prints it with the reason, a run asks once, and data
 that are unfit are refused in words of their own kind."""
 
-import gzip
-import json
-
 import numpy as np
 import pytest
 import torch
 from errors import refuses
-from format_fixtures import write_cifar100, write_leaf, write_medmnist
 from PIL import Image
 from torch_geometric.data import Data
 
@@ -36,9 +32,6 @@ DECISIONS = {
         lambda path: folder_of(path / "tu", "MUTAG_A.txt", "pictures/0.png")
     ),
     "pics: images (it holds the image 0.png)": (lambda path: folder_of(path / "pics", "cat/0.png")),
-    "pathmnist.npz: images (it holds train_images)": write_medmnist,
-    "femnist: images (all_data_0.json begins with users)": write_leaf,
-    "cifar-100-python: images (it holds meta and train)": write_cifar100,
 }
 
 
@@ -47,13 +40,6 @@ def test_the_decision_has_its_reason(text, tmp_path):
     path = DECISIONS[text](tmp_path)
     assert decide(path).text == text
     assert tasks_of(f"{path}/" if path.is_dir() else str(path)) == decide(path).tasks
-
-
-def test_check_names_the_place_of_test_data_of_another_tool(own_home, tmp_path, capsys):
-    path = write_medmnist(tmp_path)
-    keys = ["images.size=8", "images.channels=1", f"test-data={path}", "num-supernodes=2"]
-    assert main(["check", "method=fedavg", "dataset=digits", *keys]) == 0
-    assert f", in {path}\n" in capsys.readouterr().out
 
 
 def test_nodes_and_server_decide_alike(tmp_path):
@@ -85,12 +71,3 @@ def test_one_class_and_no_edges_are_noted(own_home, tmp_path, capsys):
         capsys, "method=fedavg", f"dataset={tmp_path / 'graph.pt'}", "partition=random"
     )
     assert notes == ["note: client 0: there are no edges"]
-
-
-def test_a_table_that_gzip_compressed_and_that_is_no_links_is_named(tmp_path):
-    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,y,label\n0.1,0.2,a\n"))
-    with refuses("foreign-format", "gunzip"):
-        tasks_of(str(tmp_path / "a.csv.gz"))
-    (tmp_path / "a.json").write_text(json.dumps({"other": 1}))
-    with refuses("foreign-format", "JSON"):
-        tasks_of(str(tmp_path / "a.json"))

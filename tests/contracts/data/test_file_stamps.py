@@ -4,11 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from format_fixtures import write_leaf_file
 
 from curvfed.tasks import stored_files
 from curvfed.tasks.examples import cache_key
-from curvfed.tasks.images import layout, leaf
+from curvfed.tasks.images import layout
 from curvfed.tasks.stored_files import file_stamps
 
 
@@ -64,14 +63,3 @@ def test_an_old_layout_is_read_again_once_a_file_or_folder_changes(tmp_path, mon
     assert layout.read_layout(tmp_path) is after
     (deep / "1.png").write_bytes(b"new")
     assert len(layout.read_layout(tmp_path).samples) == 2
-
-
-def test_pictures_of_celeba_that_change_change_its_digest(tmp_path):
-    pictures = tmp_path / leaf.PICTURES
-    pictures.mkdir(parents=True)
-    (pictures / "0.jpg").write_bytes(b"one")
-    data = {"a": {"x": ["0.jpg"], "y": [0]}}
-    write_leaf_file(tmp_path / "train" / "a.json", data)
-    before = leaf.locate(tmp_path).digest
-    rewrite(pictures / "0.jpg", b"two")
-    assert leaf.locate(tmp_path).digest != before

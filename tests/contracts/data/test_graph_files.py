@@ -1,21 +1,20 @@
 """Raw files of public graphs, absent, fetched, damaged or unfit: a DataError names the file and
 what is allowed."""
 
-import gzip
 import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from errors import refuses
-from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_planetoid
+from graph_fixtures import write_amazon, write_minesweeper, write_planetoid
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 
-PYG, OGB = "torch_geometric.datasets", "ogb.nodeproppred"
+PYG = "torch_geometric.datasets"
 FETCHED = [
     ("cora", PYG, "Planetoid", "Cora", "planetoid", "Cora/raw"),
     ("PubMed", PYG, "Planetoid", "PubMed", "planetoid", "PubMed/raw"),
@@ -36,7 +35,6 @@ FETCHED = [
         "heterophilous",
         "minesweeper/raw",
     ),
-    ("ogbn-arxiv", OGB, "NodePropPredDataset", "ogbn-arxiv", "ogb", "ogbn_arxiv/raw"),
 ]
 
 
@@ -47,12 +45,11 @@ def test_absent_data_offline(tmp_path, dataset, package, collection, name, root,
     with pytest.raises(DataError) as error:
         GraphDataset(GraphSpec(dataset, data_dir), tmp_path / "cache").client(0, 1)
     assert f"are not in {data_dir / root / folder} nor in {data_dir / folder}" in str(error.value)
-    install = "pip install ogb && " if package == OGB else ""
     code = (
         f"from {package} import {collection}; {collection}(root={str(data_dir / root)!r},"
         f" name={name!r})"
     )
-    assert f'run:\n{install}python -c "{code}"\n' in str(error.value)
+    assert f'run:\npython -c "{code}"\n' in str(error.value)
     assert not data_dir.exists()
 
 
@@ -75,46 +72,6 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
     assert [path.name for path in (tmp_path / "data/planetoid/Cora").iterdir()] == ["raw"]
     GraphDataset(GraphSpec("cora", tmp_path / "data"), tmp_path / "cache").client(0, 1)
     assert len(calls) == 2
-
-
-@pytest.fixture
-def ogb(tmp_path, monkeypatch):
-    """A package `ogb` in place of the real one, and a network that is there; returns the package's
-    folder.
-
-    Its class does as the real one: it takes `name` first, and leaves tables, splits, a release and
-    what it made of them.
-    """
-    write_ogb(tmp_path / "origin", folder=".")
-    origin = tmp_path / "origin/ogbn_arxiv"
-    (origin / "processed").mkdir()
-    for name in ("processed/data_processed", "RELEASE_v1.txt"):
-        (origin / name).touch()
-    package = tmp_path / "packages/ogb"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "nodeproppred.py").write_text(
-        "import shutil\n"
-        "class NodePropPredDataset:\n"
-        "    def __init__(self, name, root='dataset'):\n"
-        f"        shutil.copytree({str(origin)!r}, root + '/' + name.replace('-', '_'))\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    monkeypatch.setattr(public_data, "_PROBE", "")
-    return package
-
-
-@pytest.mark.usefixtures("ogb")
-def test_arxiv_is_fetched_by_its_own_package(tmp_path):
-    data = tmp_path / "data"
-    graph = GraphDataset(GraphSpec("ogbn-arxiv", data), tmp_path / "cache").client(0, 1)
-    assert len(graph.labels) == 600
-    assert [path.name for path in (data / "ogb").iterdir()] == ["ogbn_arxiv"]
-    assert sorted(path.name for path in (data / "ogb/ogbn_arxiv").iterdir()) == [
-        "RELEASE_v1.txt",
-        "raw",
-        "split",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -175,67 +132,6 @@ def test_damaged_amazon_file_is_named(tmp_path, damage):
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     with refuses("unreadable", path):
         GraphDataset(GraphSpec("amazon-photo", tmp_path), tmp_path / "cache").client(0, 1)
-
-
-@pytest.mark.parametrize(
-    "table", ["raw/edge", "raw/node-feat", "raw/node-label", "split/time/valid"]
-)
-@pytest.mark.parametrize("damage", ["empty", "cut", "no table", "ragged"])
-def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
-    write_ogb(tmp_path)
-    path = tmp_path / "ogb/ogbn_arxiv" / f"{table}.csv.gz"
-    content = path.read_bytes()
-    path.write_bytes(
-        {
-            "empty": b"",
-            "cut": content[:-20],
-            "no table": gzip.compress(b"nodes\n"),
-            "ragged": gzip.compress(gzip.decompress(content) + b"1,2,3\n"),
-        }[damage]
-    )
-    with refuses("unreadable", path.name, "ogbn-arxiv"):
-        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
-
-
-ARXIV_UNFIT = {
-    "label with a fraction": (
-        "raw/node-label",
-        lambda table: table + 0.5,
-        ("unreadable", "node-label.csv.gz"),
-    ),
-    "labels too few": (
-        "raw/node-label",
-        lambda table: table[:-1],
-        ("node-range", "0..638"),
-    ),
-    "edge too high": ("raw/edge", lambda table: table + 1, ("node-range", "edge_index")),
-    "split too high": (
-        "split/time/test",
-        lambda table: table + 640,
-        ("node-range", "test.csv.gz", "0..639"),
-    ),
-    "splits overlap": (
-        "split/time/valid",
-        lambda table: np.arange(640),
-        ("split-overlap", "train_mask"),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", ARXIV_UNFIT)
-def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
-    name, change, facts = ARXIV_UNFIT[case]
-    table = change(write_ogb(tmp_path)[name])
-    path = tmp_path / "ogb/ogbn_arxiv" / f"{name}.csv.gz"
-    np.savetxt(path, table, fmt="%g", delimiter=",")
-    with refuses(*facts, tmp_path / "ogb/ogbn_arxiv/raw"):
-        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
-
-
-def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
-    (ogb / "__init__.py").write_text("raise ModuleNotFoundError('no ogb')")
-    with refuses("no-public-data", "ModuleNotFoundError"):
-        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path / "data"), tmp_path / "cache").client(0, 1)
 
 
 def test_contents_of_public_files_are_checked_too(tmp_path):

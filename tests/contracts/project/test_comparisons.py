@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from studies.comparisons import COMPARISONS, write_page
+from studies.comparisons import COMPARISONS, STORED, write_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "measured" / "comparisons.md"
 
@@ -14,12 +14,28 @@ def test_the_page_has_every_comparison_with_its_command():
         assert f"## {title}\n\n    curvfed compare {words} --data folder\n" in text
 
 
-def test_the_page_has_the_answer_and_the_table_of_each_comparison_that_was_made(tmp_path):
-    (tmp_path / "trees-10.json").write_text(json.dumps({"answers": ["None is best."]}))
-    (tmp_path / "trees-10.md").write_text(
-        "# Title\n\n| method |\n| --- |\n| `local` |\n\nA legend.\n"
-    )
+METHOD = {
+    "method": "flatland",
+    "mean": 0.8263,
+    "std": 0.0111,
+    "worst_decile": 0.6451,
+    "trivial": 0.6266,
+    "bytes": 1607736.0,
+    "curvature": 0.0027,
+    "curvature_low": -0.0045,
+    "curvature_high": 0.0099,
+}
+
+
+def test_the_page_has_the_table_of_each_comparison_that_was_made(tmp_path):
+    (tmp_path / "trees-10.json").write_text(json.dumps({"methods": [METHOD]}))
     write_page(tmp_path / "page.md", tmp_path)
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
-    assert "\n\nNone is best.\n\n| method |\n| --- |\n| `local` |\n" in text
+    row = "| flatland | 82.6 ± 1.1 | +0.3 (−0.4 to +1.0) |  | 64.5 | 1,608 |"
+    assert f"\n{row}\n| the trivial answer | 62.7 |" in text
     assert text.count("\nNot made yet.\n") == len(COMPARISONS) - 1
+
+
+def test_the_page_is_that_of_the_results(tmp_path):
+    write_page(tmp_path / "page.md", STORED)
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")

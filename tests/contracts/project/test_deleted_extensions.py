@@ -12,8 +12,9 @@ import pytest
 
 from curvfed.deployments.package_files import ROOMS
 from curvfed.strategies.methods import files
+from curvfed.tasks.formats import CORE
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.plugins import SHIPPED, TESTS, extension_files, of_extensions
+from curvfed.tasks.plugins import SHIPPED, TESTS, addition, extension_files, of_extensions
 
 ROOT = Path(__file__).parents[3]
 TODAY = SHIPPED[datetime.date.today().toordinal() % len(SHIPPED)]
@@ -111,6 +112,13 @@ def test_the_rest_runs(deleted, tmp_path):
     refused += [f"aggregation={name}" for name in lost_of("aggregations")[:1]]
     refused += [f"aggregation={name}" for name in lost_of("aggregation-choices")]
     refused += [f"dataset={KINDS[name].built_in}" for name in lost_of("tasks")]
+    formats = [addition("formats", name) for name in lost_of("formats")]
+    refused += [f"dataset={name}" for form in formats for name in form.sources]
+    own = {ending for form in CORE for ending in form.endings}
+    endings = {ending for form in formats for ending in form.endings} - own
+    for ending in sorted(endings):
+        (tmp_path / f"file{ending}").touch()
+        refused += [f"dataset={tmp_path}/file{ending}", f"dataset=absent{ending}"]
 
     done = run_in(
         copy, "-c", CODE, str(tmp_path / "results"), str(copy / "pyproject.toml"), *refused

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from curvfed.deployments.commands.command import app
 from curvfed.deployments.package_files import PRESETS, package_files
+from curvfed.deployments.package_files import ROOMS as PACKAGE_ROOMS
 from curvfed.extensions.sweeps import SHIPPED
 
 ROOT = Path(__file__).parents[3]
@@ -99,6 +100,19 @@ def test_a_page_on_protection_is_short(page):
 def test_all_pages_on_protection_are_short():
     sizes = [(ROOT / "docs" / f"{page}.md").stat().st_size for page in PROTECTION]
     assert sum(sizes) <= 35_000
+
+
+def test_the_messages_of_the_page_on_faults_are_those_of_the_code():
+    text = (ROOT / "docs" / "wrong.md").read_text(encoding="utf-8")
+    messages = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    rooms = [*PACKAGE_ROOMS, "deployments", "curvfed"]
+    files = [file for room in rooms for file in (ROOT / room).rglob("*.py")]
+    code = "".join(file.read_text(encoding="utf-8") for file in files if "tests" not in file.parts)
+    joined = re.sub(r"\"\s*\n\s*f?\"", "", code)
+    assert len(messages) >= 15
+    assert [message for message in messages if message not in joined] == [
+        "[code: 2004]"
+    ]  # Flower's
 
 
 def test_the_contents_have_every_page():

@@ -143,7 +143,7 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     for path in (made.path, files.path):
         assert curvfed.load(path).config["dataset"] == "own"
         assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in html_page(
-            run_page(RunFiles.read(path))
+            run_page(RunFiles(path))
         )
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]

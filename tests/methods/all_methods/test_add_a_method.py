@@ -31,7 +31,12 @@ ROOMS = (
     "presets",
 )
 SMALL = ("num-supernodes=2", "num-rounds=2", "embedding-dim=8")
-GENERATED = {"docs/configuration.md", "pyproject.toml"}
+GENERATED = {
+    "docs/configuration.md",
+    "docs/methods.md",
+    "docs/methods/fedslow.md",
+    "pyproject.toml",
+}
 
 
 RUN_ALL = """
@@ -70,6 +75,7 @@ def project(tmp_path_factory) -> Path:
     at_once = [*shlex.split(block("sh"))[2:], *SMALL, f"results-dir={tmp_path_factory.mktemp('r')}"]
     call(folder, "-m", "curvfed", "simulate", *at_once)
     call(folder, str(folder / "docs" / "make_reference.py"))
+    call(folder, str(folder / "docs" / "make_methods.py"))
     after = contents(folder)
     assert {path for path in after if after[path] != before.get(path)} == GENERATED | {name}
     return folder
@@ -90,7 +96,7 @@ def call(folder: Path, *words: str) -> str:
 
 @pytest.mark.long
 def test_the_example_is_documented(project):
-    assert "| `fedslow.step` | `0.5` |" in (project / "docs" / "configuration.md").read_text()
+    assert "| `fedslow.step` | `0.5` |" in (project / "docs" / "methods" / "fedslow.md").read_text()
 
 
 @pytest.mark.long

@@ -264,7 +264,8 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
 
 
 def test_the_page_has_every_method_once():
-    assert documented_methods().keys() == set(METHODS)
+    rounds = {name for name, row in METHODS.items() if not row.is_one_shot}
+    assert documented_methods().keys() == rounds
 
 
 @pytest.mark.usefixtures("clock")

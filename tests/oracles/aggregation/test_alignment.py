@@ -12,8 +12,8 @@ from curvfed.strategies.base.statistics import Statistics
 
 def updates(weights: np.ndarray, examples: int = 10) -> dict[int, Statistics]:
     return {
-        client: Statistics({"head.weight": one, "body": one[:1]}, examples)
-        for client, one in enumerate(weights)
+        client: Statistics({"head.weight": row, "body": row[:1]}, examples)
+        for client, row in enumerate(weights)
     }
 
 
@@ -31,12 +31,12 @@ def test_means_over_all_pairs(clients, classes, dim):
     ]
     lengths = np.linalg.norm(pairs, axis=-1)
     cosines = [
-        one @ other / long / short
-        for (one, other), (long, short) in zip(pairs, lengths, strict=True)
+        first @ second / long / short
+        for (first, second), (long, short) in zip(pairs, lengths, strict=True)
     ]
-    found = alignment(updates(weights))
-    assert found["classifier_cosine"] == pytest.approx(np.mean(cosines), abs=1e-12)
-    assert found["classifier_norm_gap"] == pytest.approx(
+    figures = alignment(updates(weights))
+    assert figures["classifier_cosine"] == pytest.approx(np.mean(cosines), abs=1e-12)
+    assert figures["classifier_norm_gap"] == pytest.approx(
         np.abs(lengths[:, 0] - lengths[:, 1]).mean(), rel=1e-12
     )
 

@@ -38,7 +38,7 @@ def packed(features, labels, classes, batch=7):
 
 
 def calibrated(parts, size, classes, ridge):
-    total = Sums.unpack(sum(packed(*part, classes) for part in parts), size, classes)
+    total = Sums.unpack(sum(packed(*examples, classes) for examples in parts), size, classes)
     return solve(total.gram, total.targets, ridge)
 
 
@@ -61,10 +61,10 @@ def test_equals_a_centralised_solve(size, classes, num, ridge, dtype):
     features, labels = data(rng, num, size, classes, dtype)
     cuts = np.sort(rng.integers(0, num, 4))  # some client may be empty
     parts = list(zip(np.split(features, cuts), np.split(labels, cuts), strict=True))
-    found = calibrated(parts, size, classes, ridge)
-    assert found.shape == (classes, size)
+    head = calibrated(parts, size, classes, ridge)
+    assert head.shape == (classes, size)
     np.testing.assert_allclose(
-        found, centralised(features, labels, classes, ridge), rtol=0, atol=1e-8
+        head, centralised(features, labels, classes, ridge), rtol=0, atol=1e-8
     )
 
 
@@ -82,8 +82,8 @@ def test_with_a_bias_it_is_the_least_squares_fit_of_pooled_features_and_a_one():
         form.check(vectors[-1], len(labels[rows]), 6, 4)
     head = {"weight": np.zeros((4, 6), np.float64), "bias": np.zeros(4)}
     solved = form.classifier(sum(vectors), 200, head, 0.0)
-    ones = np.hstack([features, np.ones((200, 1))])
-    expected = np.linalg.lstsq(ones, np.eye(4)[labels], rcond=None)[0].T
+    extended = np.hstack([features, np.ones((200, 1))])
+    expected = np.linalg.lstsq(extended, np.eye(4)[labels], rcond=None)[0].T
     np.testing.assert_allclose(solved["weight"], expected[:, :-1], atol=1e-9)
     np.testing.assert_allclose(solved["bias"], expected[:, -1], atol=1e-9)
     assert not solved["weight"][3].any()
@@ -98,21 +98,21 @@ def test_features_of_low_rank_get_the_head_of_least_norm(num):
     basis = np.linalg.qr(rng.standard_normal((40, 40)))[0][:6]
     coordinates, labels = data(rng, num, 6, 4, np.float64)
     features = coordinates @ basis if num > 40 else data(rng, num, 40, 4, np.float64)[0]
-    found = calibrated([(features, labels)], 40, 4, 0)
-    np.testing.assert_allclose(found, centralised(features, labels, 4, 0), atol=1e-8)
-    np.testing.assert_allclose(found, np.eye(4)[labels].T @ np.linalg.pinv(features).T, atol=1e-8)
+    head = calibrated([(features, labels)], 40, 4, 0)
+    np.testing.assert_allclose(head, centralised(features, labels, 4, 0), atol=1e-8)
+    np.testing.assert_allclose(head, np.eye(4)[labels].T @ np.linalg.pinv(features).T, atol=1e-8)
     near = calibrated([(features, labels)], 40, 4, 1e-6)
-    np.testing.assert_allclose(near, found, atol=1e-3)
+    np.testing.assert_allclose(near, head, atol=1e-3)
 
 
 def test_a_class_that_nobody_has_gets_a_row_of_zeros():
     rng = np.random.default_rng(2)
     features, labels = data(rng, 200, 6, 3)
     for ridge in (0, 0.1):
-        found = calibrated([(features, labels * 2)], 6, 5, ridge)  # classes 1 and 3 are absent
-        np.testing.assert_array_equal(found[[1, 3]], 0)
+        head = calibrated([(features, labels * 2)], 6, 5, ridge)  # classes 1 and 3 are absent
+        np.testing.assert_array_equal(head[[1, 3]], 0)
         np.testing.assert_allclose(
-            found[[0, 2, 4]], centralised(features, labels, 3, ridge), atol=1e-8
+            head[[0, 2, 4]], centralised(features, labels, 3, ridge), atol=1e-8
         )
 
 
@@ -130,11 +130,11 @@ def test_no_example_at_all_is_a_head_of_zeros():
 )
 def test_it_does_not_matter_how_examples_are_divided(clients, batch, names):
     features, labels = data(np.random.default_rng(3), 30, 4, 3)
-    whole, owner = packed(features, labels, 3), np.array(clients)
+    sums, owner = packed(features, labels, 3), np.array(clients)
     parts = {
         name: packed(features[owner == name], labels[owner == name], 3, batch) for name in names
     }
-    np.testing.assert_allclose(sum(parts.values()), whole, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(sum(parts.values()), sums, rtol=0, atol=1e-14)
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 9))

@@ -39,11 +39,11 @@ def replies_of(start, deviations, examples):
 
 def aggregated(start, deviations, examples, radius, kind="raw"):
     """The aggregation after a round, and the deviations as the float32 models have them."""
-    found = Consistent(arrays_of(start), Keys.model_construct(radius=radius, deviations=kind))
+    server = Consistent(arrays_of(start), Keys.model_construct(radius=radius, deviations=kind))
     replies = replies_of(start, deviations, examples)
-    found.aggregate(replies)
+    server.aggregate(replies)
     origin = vector_of(arrays_of(start))
-    return found, np.array([vector_of(update.arrays) - origin for update in replies.values()])
+    return server, np.array([vector_of(update.arrays) - origin for update in replies.values()])
 
 
 def interior_point(rows, lower, upper, total=1.0):
@@ -71,22 +71,22 @@ def test_weights_are_an_interior_point_solvers(num, radius, kind):
         start, drift = rng.standard_normal(3 * num), rng.standard_normal(3 * num)
         deviations = (rng.standard_normal((num, 3 * num)) + drift) * rng.uniform(0.3, 3, (num, 1))
         examples = rng.integers(1, 100, num)
-        found, rows = aggregated(start, deviations, examples, radius, kind)
+        server, rows = aggregated(start, deviations, examples, radius, kind)
         prior = examples / examples.sum()
         if kind == "unit":
             scaled = rows / np.linalg.norm(rows, axis=1, keepdims=True)
         else:
             scaled = rows
         bounds = np.maximum(prior - radius / num, 0), np.minimum(prior + radius / num, 1)
-        weights = np.array(list(found.weights().values()))
+        weights = np.array(list(server.weights().values()))
         np.testing.assert_allclose(weights, interior_point(scaled, *bounds), atol=2e-6, rtol=0)
         np.testing.assert_allclose(
-            vector_of(found.sent_to(0)),
+            vector_of(server.sent_to(0)),
             start + weights @ rows,
             rtol=0,
             atol=4 * EPS32 * np.abs(start).max(),
         )
-        figures = found.round_figures()
+        figures = server.round_figures()
         expected = np.linalg.norm(weights @ rows) / np.linalg.norm(prior @ rows)
         assert figures["norm_ratio"] == pytest.approx(expected, rel=1e-5)
         assert figures["weights_l1"] == pytest.approx(np.abs(weights - prior).sum(), abs=1e-12)
@@ -105,20 +105,20 @@ def test_who_hardly_moved_keeps_his_share_and_attracts_nothing():
     deviations[1] *= 1e-3
     deviations[4] = 0
     examples, start = np.array([10, 40, 5, 20, 15, 10]), np.zeros(30)
-    prior, others = examples / 100, [0, 2, 3, 5]
+    prior, moving = examples / 100, [0, 2, 3, 5]
     for radius in (0.2, 1, 6, np.inf):
         for kind in ("raw", "unit"):
-            found, rows = aggregated(start, deviations, examples, radius, kind)
-            weights = np.array(list(found.weights().values()))
+            server, rows = aggregated(start, deviations, examples, radius, kind)
+            weights = np.array(list(server.weights().values()))
             np.testing.assert_allclose(weights[[1, 4]], prior[[1, 4]], rtol=1e-12)
             reach = min(radius / 6, 1)
-            bounds = np.maximum(prior - reach, 0)[others], np.minimum(prior + reach, 1)[others]
-            chosen = rows[others]
+            bounds = np.maximum(prior - reach, 0)[moving], np.minimum(prior + reach, 1)[moving]
+            chosen = rows[moving]
             if kind == "unit":
                 chosen = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
             np.testing.assert_allclose(
-                weights[others],
-                interior_point(chosen, *bounds, prior[others].sum()),
+                weights[moving],
+                interior_point(chosen, *bounds, prior[moving].sum()),
                 atol=2e-6,
                 rtol=0,
             )
@@ -146,8 +146,8 @@ def test_the_papers_iteration_comes_near_from_above(seed):
     num = 2 + seed
     deviations = rng.standard_normal((num, 12)) + 0.5
     examples = rng.integers(1, 9, num)
-    found, rows = aggregated(np.zeros(12), deviations, examples, num)
-    ours = np.linalg.norm(np.array(list(found.weights().values())) @ rows)
+    server, rows = aggregated(np.zeros(12), deviations, examples, num)
+    ours = np.linalg.norm(np.array(list(server.weights().values())) @ rows)
     theirs = np.linalg.norm(published(rows, examples / examples.sum(), 2000) @ rows)
     assert ours <= theirs * (1 + 1e-6)
     assert theirs <= ours * (1 + 1e-2)
@@ -170,9 +170,9 @@ def test_weights_are_admissible_and_applied(problem):
     """
     deviations, examples, radius, kind = problem
     start = np.arange(deviations.shape[1], dtype=float)
-    found, rows = aggregated(start, deviations, examples, radius, kind)
-    weights, total = np.array(list(found.weights().values())), sum(examples)
-    figures = found.round_figures()
+    server, rows = aggregated(start, deviations, examples, radius, kind)
+    weights, total = np.array(list(server.weights().values())), sum(examples)
+    figures = server.round_figures()
     if not total:
         assert figures["aggregation_note"] == "averaged: no client has examples"
         np.testing.assert_array_equal(weights, 0)
@@ -185,7 +185,7 @@ def test_weights_are_admissible_and_applied(problem):
         if kind == "raw" and figures["norm_ratio"] is not None:
             assert figures["norm_ratio"] <= 1 + 1e-6
     np.testing.assert_allclose(
-        vector_of(found.sent_to(0)), start + weights @ rows, rtol=1e-6, atol=1e-6
+        vector_of(server.sent_to(0)), start + weights @ rows, rtol=1e-6, atol=1e-6
     )
 
 
@@ -196,11 +196,11 @@ def test_radius_zero_is_the_average_bit_for_bit(kind):
     examples = [3, 0, 11, 7, 1, 100, 5]
     average = Average(arrays_of(start))
     average.aggregate(replies_of(start, deviations, examples))
-    found, _ = aggregated(start, deviations, examples, 0, kind)
-    assert list(found.sent_to(0)) == list(average.sent_to(0))
+    server, _ = aggregated(start, deviations, examples, 0, kind)
+    assert list(server.sent_to(0)) == list(average.sent_to(0))
     for name, array in average.sent_to(0).items():
-        np.testing.assert_array_equal(found.sent_to(0)[name], array)
-    assert found.round_figures() | {"weights": ""} == {
+        np.testing.assert_array_equal(server.sent_to(0)[name], array)
+    assert server.round_figures() | {"weights": ""} == {
         "weights": "",
         "weights_l1": 0,
         "norm_ratio": 1,
@@ -240,10 +240,10 @@ def test_where_nothing_is_to_be_chosen_the_round_is_averaged_and_says_so(
     average = Average(arrays_of(start))
     average.aggregate(replies_of(start, np.array(deviations, float), examples))
     for kind in ("raw", "unit"):
-        found, _ = aggregated(start, np.array(deviations, float), examples, np.inf, kind)
-        np.testing.assert_array_equal(vector_of(found.sent_to(0)), vector_of(average.sent_to(0)))
-        assert found.round_figures()["aggregation_note"] == note
-        assert found.round_figures()["weights_l1"] == 0
+        server, _ = aggregated(start, np.array(deviations, float), examples, np.inf, kind)
+        np.testing.assert_array_equal(vector_of(server.sent_to(0)), vector_of(average.sent_to(0)))
+        assert server.round_figures()["aggregation_note"] == note
+        assert server.round_figures()["weights_l1"] == 0
 
 
 @pytest.mark.parametrize("kind", ["unit", "raw"])
@@ -257,11 +257,11 @@ def test_controls_exchange_direction_and_length(kind):
     steps = {}
     for pair in itertools.product(("consistent", "average"), repeat=2):
         keys = Keys(radius=1.0, deviations=kind, direction=pair[0], length=pair[1])
-        found = Consistent(arrays_of(start), keys)
-        found.aggregate(replies_of(start, rows, examples))
-        steps[pair] = vector_of(found.sent_to(0)).astype(float) - start
-    own, mean = (steps[which, which] for which in ("consistent", "average"))
-    assert np.linalg.norm(own) < 0.95 * np.linalg.norm(mean)
+        server = Consistent(arrays_of(start), keys)
+        server.aggregate(replies_of(start, rows, examples))
+        steps[pair] = vector_of(server.sent_to(0)).astype(float) - start
+    consistent_step, mean = (steps[which, which] for which in ("consistent", "average"))
+    assert np.linalg.norm(consistent_step) < 0.95 * np.linalg.norm(mean)
     np.testing.assert_allclose(mean, np.array(examples) / 20 @ rows, atol=1e-5)
     for direction, length in itertools.permutations(("consistent", "average")):
         along, long = steps[direction, direction], np.linalg.norm(steps[length, length])
@@ -282,10 +282,10 @@ def test_duplicates_share_what_one_of_them_would_get():
 
 def test_opposite_deviations_leave_the_model_where_it_is_and_the_round_says_so():
     row = np.array([1.0, -2, 3, 4])
-    found, _ = aggregated(np.ones(4), np.stack([row, -3 * row]), [9, 1], np.inf)
-    np.testing.assert_allclose(list(found.weights().values()), [0.75, 0.25], atol=1e-6)
-    np.testing.assert_allclose(vector_of(found.sent_to(0)), 1, atol=1e-6)
-    figures = found.round_figures()
+    server, _ = aggregated(np.ones(4), np.stack([row, -3 * row]), [9, 1], np.inf)
+    np.testing.assert_allclose(list(server.weights().values()), [0.75, 0.25], atol=1e-6)
+    np.testing.assert_allclose(vector_of(server.sent_to(0)), 1, atol=1e-6)
+    figures = server.round_figures()
     assert figures["norm_ratio"] == pytest.approx(0, abs=1e-3)
     assert figures["aggregation_note"] == "the deviations cancel, the model stays"
     # so does the average of these
@@ -297,7 +297,7 @@ def test_opposite_deviations_leave_the_model_where_it_is_and_the_round_says_so()
 def test_buffers_are_averaged_by_examples_and_have_no_say():
     start = np.zeros(4)
     rows = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0]])
-    found = Consistent(
+    server = Consistent(
         arrays_of(start) | {"n.running_mean": np.zeros(2, np.float32)},
         Keys.model_construct(radius=np.inf, deviations="raw"),
     )
@@ -307,10 +307,10 @@ def test_buffers_are_averaged_by_examples_and_have_no_say():
         )
         for p, update in replies_of(start, rows, [3, 1]).items()
     }
-    found.aggregate(replies)
-    np.testing.assert_allclose(list(found.weights().values()), [0.8, 0.2], atol=1e-6)
-    np.testing.assert_array_equal(found.sent_to(0)["n.running_mean"], [6, 6])
-    assert list(found.state()) == ["b.weight", "a.bias", "n.running_mean"]
+    server.aggregate(replies)
+    np.testing.assert_allclose(list(server.weights().values()), [0.8, 0.2], atol=1e-6)
+    np.testing.assert_array_equal(server.sent_to(0)["n.running_mean"], [6, 6])
+    assert list(server.state()) == ["b.weight", "a.bias", "n.running_mean"]
 
 
 def test_it_goes_on_from_its_state():
@@ -320,20 +320,20 @@ def test_it_goes_on_from_its_state():
         rng.standard_normal((4, 50)),
         rng.standard_normal((4, 50)),
     )
-    whole, _ = aggregated(start, first, [1, 2, 3, 4], 0.5, "unit")
+    undisturbed, _ = aggregated(start, first, [1, 2, 3, 4], 0.5, "unit")
     resumed = Consistent(arrays_of(np.zeros(50)), Keys(radius=0.5, deviations="unit"))
-    resumed.load(dict(reversed(whole.state().items())))
-    for one in (whole, resumed):
-        one.aggregate(replies_of(start, second, [1, 2, 3, 4]))
-    for name, array in whole.state().items():
+    resumed.load(dict(reversed(undisturbed.state().items())))
+    for server in (undisturbed, resumed):
+        server.aggregate(replies_of(start, second, [1, 2, 3, 4]))
+    for name, array in undisturbed.state().items():
         np.testing.assert_array_equal(resumed.state()[name], array)
 
 
 def test_two_orthogonal_clients_share_evenly():
     """(.5, .5); the iteration as printed, without the toughest client in the virtual one, gives
     (.57, .43)."""
-    found, rows = aggregated(np.zeros(3), np.eye(3)[:2], [2, 1], np.inf)
-    np.testing.assert_allclose(list(found.weights().values()), [0.5, 0.5], atol=1e-9)
+    server, rows = aggregated(np.zeros(3), np.eye(3)[:2], [2, 1], np.inf)
+    np.testing.assert_allclose(list(server.weights().values()), [0.5, 0.5], atol=1e-9)
     np.testing.assert_allclose(published(rows, np.array([2 / 3, 1 / 3]), 1), [0.5, 0.5])
 
 
@@ -343,7 +343,7 @@ def test_a_client_without_loss_does_not_stop_the_others():
     rng = np.random.default_rng(2)
     deviations = rng.standard_normal((6, 200)) * 0.3 + 1
     deviations[0] = -1e-3 * rng.standard_normal(200)
-    found, rows = aggregated(np.zeros(200), deviations, [10] * 6, np.inf)
-    assert found.round_figures()["norm_ratio"] > 0.9
+    server, rows = aggregated(np.zeros(200), deviations, [10] * 6, np.inf)
+    assert server.round_figures()["norm_ratio"] > 0.9
     alone = published(rows, np.full(6, 1 / 6), 500)
     assert alone[0] > 0.99  # what would be without the care

@@ -79,11 +79,11 @@ def test_equals_the_sums_written_out(clients, momentum, seed):
         Statistics(arrays_of(start + rng.standard_normal(5)), n, {"steps": steps})
         for n, steps in clients
     ]
-    found = new_server(arrays_of(start), momentum)
-    found.aggregate(dict(enumerate(updates)))
+    server = new_server(arrays_of(start), momentum)
+    server.aggregate(dict(enumerate(updates)))
     expected = written_out(start, updates, momentum)
-    np.testing.assert_allclose(vector_of(found.sent_to(0)), expected, rtol=2 * EPS32, atol=1e-5)
-    weights = np.array(list(found.weights().values()))
+    np.testing.assert_allclose(vector_of(server.sent_to(0)), expected, rtol=2 * EPS32, atol=1e-5)
+    weights = np.array(list(server.weights().values()))
     moves = np.array([vector_of(u.arrays) - start for u in updates])
     np.testing.assert_allclose(start + weights @ moves, expected, atol=1e-12 * max(abs(expected)))
 
@@ -97,12 +97,12 @@ def test_equal_steps_are_the_average(steps, momentum):
         p: Statistics(arrays_of(rng.standard_normal(100)), n, {"steps": steps})
         for p, n in enumerate([1, 0, 9, 4])
     }
-    found, average = new_server(start, momentum), Average(start)
-    for one in (found, average):
-        one.aggregate(replies)
+    server, average = new_server(start, momentum), Average(start)
+    for aggregation in (server, average):
+        aggregation.aggregate(replies)
     for name, array in average.sent_to(0).items():
-        assert found.sent_to(0)[name].dtype == array.dtype
-        np.testing.assert_allclose(found.sent_to(0)[name], array, rtol=EPS32, atol=1e-9)
+        assert server.sent_to(0)[name].dtype == array.dtype
+        np.testing.assert_allclose(server.sent_to(0)[name], array, rtol=EPS32, atol=1e-9)
 
 
 def test_who_took_no_step_is_left_out():
@@ -113,11 +113,11 @@ def test_who_took_no_step_is_left_out():
         2: Statistics(arrays_of([9, 9, 9]), 0, {"steps": 7}),
         3: Statistics(arrays_of([-1, 0, 1]), 15, {"steps": 2}),
     }
-    found, without = new_server(start), new_server(start)
-    found.aggregate(with_idle)
+    server, without = new_server(start), new_server(start)
+    server.aggregate(with_idle)
     without.aggregate({p: with_idle[p] for p in (0, 3)})
-    np.testing.assert_array_equal(vector_of(found.sent_to(0)), vector_of(without.sent_to(0)))
-    assert found.weights()[1] == found.weights()[2] == 0
+    np.testing.assert_array_equal(vector_of(server.sent_to(0)), vector_of(without.sent_to(0)))
+    assert server.weights()[1] == server.weights()[2] == 0
     idle = new_server(arrays_of([1, 2, 3]))
     idle.aggregate({p: with_idle[p] for p in (1, 2)})
     np.testing.assert_array_equal(vector_of(idle.sent_to(0)), [1, 2, 3])
@@ -157,11 +157,11 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
 
 def test_buffers_are_averaged_by_examples_alone():
     start = {"w": np.zeros(2), "n.running_var": np.ones(1)}
-    found = new_server(start)
-    found.aggregate(
+    server = new_server(start)
+    server.aggregate(
         {
             p: Statistics({"w": np.ones(2), "n.running_var": np.array([v])}, n, {"steps": t})
             for p, (n, v, t) in enumerate([(1, 4.0, 100), (3, 8.0, 20)])
         }
     )
-    np.testing.assert_array_equal(found.sent_to(0)["n.running_var"], [7])
+    np.testing.assert_array_equal(server.sent_to(0)["n.running_var"], [7])

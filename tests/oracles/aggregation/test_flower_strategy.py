@@ -88,7 +88,7 @@ def in_float32(kind, start, rounds):
     Reddi et al., Algorithm 2; for Adam with Kingma and Ba's correction with one round more, as
     Flower has it; for "avgm" PyTorch's SGD with momentum.
     """
-    found = {}
+    arrays = {}
     for name, begin in start.items():
         x, m, v = begin, None, None
         for number, replies in enumerate(rounds, 1):
@@ -107,60 +107,60 @@ def in_float32(kind, start, rounds):
             else:
                 v = v - (1 - BETA2) * delta**2 * np.sign(v - delta**2)
             x = (x + rate * m / (np.sqrt(v) + TAU)).astype(np.float32)
-        found[name] = x
-    return found
+        arrays[name] = x
+    return arrays
 
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rows_of_fedopt_are_what_they_were(kind, seed):
     start, rounds = rounds_of(seed, 8)
-    found = optimizer(kind, start)
+    server = optimizer(kind, start)
     for replies in rounds:
-        found.aggregate(replies)
+        server.aggregate(replies)
     for name, expected in in_float32(kind, start, rounds).items():
-        assert found.sent_to(0)[name].dtype == np.float32
-        assert found.sent_to(0)[name].shape == SHAPES[name]
+        assert server.sent_to(0)[name].dtype == np.float32
+        assert server.sent_to(0)[name].shape == SHAPES[name]
         np.testing.assert_allclose(
-            found.sent_to(0)[name], expected, rtol=FLOAT32_DIGITS, atol=FLOAT32_DIGITS
+            server.sent_to(0)[name], expected, rtol=FLOAT32_DIGITS, atol=FLOAT32_DIGITS
         )
         assert np.abs(expected - start[name]).max() > 0.1
 
 
 def test_momentum_equals_torchs_sgd():
     start, rounds = rounds_of(1, 6)
-    found = optimizer("avgm", start)
+    server = optimizer("avgm", start)
     theirs = {
         name: torch.tensor(array, dtype=torch.float64, requires_grad=True)
         for name, array in start.items()
     }
     sgd = torch.optim.SGD(theirs.values(), lr=RATE, momentum=BETA1)
     for replies in rounds:
-        found.aggregate(replies)
+        server.aggregate(replies)
         for name, parameter in theirs.items():
             parameter.grad = parameter.detach() - torch.as_tensor(mean(replies, name))
         sgd.step()
     for name, expected in theirs.items():
-        np.testing.assert_allclose(found.sent_to(0)[name], expected.detach(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(server.sent_to(0)[name], expected.detach(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_full_step_without_momentum_is_the_average():
     start, rounds = rounds_of(2, 2)
-    found, average = optimizer("avgm", start, rate=1.0, beta1=0.0), Average(start)
+    server, average = optimizer("avgm", start, rate=1.0, beta1=0.0), Average(start)
     for replies in rounds:
-        found.aggregate(replies)
+        server.aggregate(replies)
         average.aggregate(replies)
     for name, array in average.state().items():
-        np.testing.assert_array_equal(found.sent_to(0)[name], array)
+        np.testing.assert_array_equal(server.sent_to(0)[name], array)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_median_is_numpys(seed):
     """Of the clients that have examples, 1 to 4, not 0 and those whose replies are the start."""
     start, (replies,) = rounds_of(seed, 1)
-    found = fresh("flower:FedMedian", start)
-    found.aggregate(replies)
-    for name, array in found.sent_to(0).items():
+    server = fresh("flower:FedMedian", start)
+    server.aggregate(replies)
+    for name, array in server.sent_to(0).items():
         expected = np.median([replies[p].arrays[name] for p in (0, 2, 3, 4)], axis=0)
         np.testing.assert_allclose(array, expected, rtol=FLOAT32_DIGITS)
         assert array.dtype == np.float32
@@ -174,8 +174,8 @@ def test_krum_takes_the_model_whose_nearest_are_nearest(seed, malicious):
     2 nearest."""
     rng = np.random.default_rng(seed)
     start, replies = arrays_of(rng), replies_of(rng, (3, 2, 5, 1, 2, 4))
-    found = new_server("flower:Krum", start, {"num_malicious_nodes": malicious})
-    found.aggregate(replies)
+    server = new_server("flower:Krum", start, {"num_malicious_nodes": malicious})
+    server.aggregate(replies)
     flat = [
         np.concatenate([u.arrays[n].ravel() for n in SHAPES]).astype(float)
         for u in replies.values()
@@ -185,7 +185,7 @@ def test_krum_takes_the_model_whose_nearest_are_nearest(seed, malicious):
         for a in flat
     ]
     chosen = list(replies.values())[int(np.argmin(scores))].arrays
-    for name, array in found.sent_to(0).items():
+    for name, array in server.sent_to(0).items():
         np.testing.assert_array_equal(array, chosen[name])
 
 
@@ -214,11 +214,11 @@ def test_one_liar_does_not_move_a_robust_average(name, settings):
         for p in range(7)
     }
     replies = honest | {3: Statistics({n: np.full_like(a, 1e6) for n, a in target.items()}, 4)}
-    found, plain = new_server(name, start, settings), Average(start)
-    for one in (found, plain):
-        one.aggregate(replies)
+    server, plain = new_server(name, start, settings), Average(start)
+    for aggregation in (server, plain):
+        aggregation.aggregate(replies)
     for parameter, array in target.items():
-        assert np.abs(found.sent_to(0)[parameter] - array).max() < 0.1 + FLOAT32_DIGITS
+        assert np.abs(server.sent_to(0)[parameter] - array).max() < 0.1 + FLOAT32_DIGITS
         assert np.abs(plain.sent_to(0)[parameter] - array).max() > 1e5
 
 
@@ -226,8 +226,8 @@ def test_qfedavg_goes_by_the_clients_losses():
     """Li et al., 2020, Algorithm 1, with L = 1 / the clients' learning rate."""
     start, (replies,) = rounds_of(8, 1)
     rate, q = 0.1, 2.0
-    found = new_server("flower:QFedAvg", start, {"client_learning_rate": rate, "q": q})
-    found.aggregate(replies)
+    server = new_server("flower:QFedAvg", start, {"client_learning_rate": rate, "q": q})
+    server.aggregate(replies)
     taking = [update for update in replies.values() if update.weight]
     gradients = [{n: (start[n].astype(float) - u.arrays[n]) / rate for n in start} for u in taking]
     scales = [u.loss**q for u in taking]
@@ -236,7 +236,7 @@ def test_qfedavg_goes_by_the_clients_losses():
         q * u.loss ** (q - 1) * s + scale / rate
         for u, s, scale in zip(taking, squares, scales, strict=True)
     )
-    for name, array in found.sent_to(0).items():
+    for name, array in server.sent_to(0).items():
         step = (
             sum(scale * gradient[name] for scale, gradient in zip(scales, gradients, strict=True))
             / total
@@ -249,17 +249,17 @@ def test_qfedavg_goes_by_the_clients_losses():
 def test_a_resumed_run_has_the_same_bits(name, before):
     """The state comes back in another order of names, as from a file."""
     start, rounds = rounds_of(3, 6)
-    whole, resumed = fresh(name, start), fresh(name, arrays_of(np.random.default_rng(99)))
+    undisturbed, resumed = fresh(name, start), fresh(name, arrays_of(np.random.default_rng(99)))
     for replies in rounds[:before]:
-        whole.aggregate(replies)
+        undisturbed.aggregate(replies)
     resumed.load(
-        {name: array.copy() for name, array in sorted(whole.state().items(), reverse=True)}
+        {name: array.copy() for name, array in sorted(undisturbed.state().items(), reverse=True)}
     )
     for replies in rounds[before:]:
-        for one in (whole, resumed):
-            one.aggregate(replies)
-    assert resumed.state().keys() == whole.state().keys()
-    for key, array in whole.state().items():
+        for aggregation in (undisturbed, resumed):
+            aggregation.aggregate(replies)
+    assert resumed.state().keys() == undisturbed.state().keys()
+    for key, array in undisturbed.state().items():
         assert resumed.state()[key].dtype == array.dtype
         np.testing.assert_array_equal(resumed.state()[key], array)
 
@@ -269,19 +269,19 @@ def test_the_state_is_all_that_changes(name):
     """Whatever else an attribute of the strategy is after some rounds, it was before them, or is
     told anew."""
     start, rounds = rounds_of(4, 3)
-    found, one_round = fresh(name, start), fresh(name, start)
+    server, one_round = fresh(name, start), fresh(name, start)
     one_round.aggregate(rounds[0])
     for replies in rounds:
-        found.aggregate(replies)
-    before, after = vars(one_round._flower), vars(found._flower)
-    held = {key.split("/")[2] for key in found.state() if key.count("/") == 3}
+        server.aggregate(replies)
+    before, after = vars(one_round._flower), vars(server._flower)
+    stored = {key.split("/")[2] for key in server.state() if key.count("/") == 3}
     assert before.keys() == after.keys()
     same = {
         key for key in before if isinstance(before[key], int | float | str) or callable(before[key])
     }
     assert {key for key in same if before[key] != after[key]} == set()
-    assert before.keys() - same - {"current_arrays"} == held
-    assert {array.dtype for key, array in found.state().items() if not key.endswith("steps")} == {
+    assert before.keys() - same - {"current_arrays"} == stored
+    assert {array.dtype for key, array in server.state().items() if not key.endswith("steps")} == {
         np.dtype(np.float32)
     }
     moments = {
@@ -290,13 +290,13 @@ def test_the_state_is_all_that_changes(name):
         "flower:FedAdagrad": 2,
         "flower:FedAvgM": 1,
     }.get(name, 0)
-    assert len(found.state()) == len(SHAPES) * (1 + moments) + 1
+    assert len(server.state()) == len(SHAPES) * (1 + moments) + 1
 
 
 @pytest.mark.parametrize("name", FLOWER)
 def test_buffers_are_averaged_and_nothing_else_is_made_of_them(name):
     start = {"w": np.zeros(2, np.float32), "n.running_mean": np.zeros(1, np.float32)}
-    found = fresh(name, start)
+    server = fresh(name, start)
     replies = {
         p: Statistics(
             {"w": np.full(2, w, np.float32), "n.running_mean": np.array([m], np.float32)},
@@ -306,26 +306,26 @@ def test_buffers_are_averaged_and_nothing_else_is_made_of_them(name):
         for p, (n, w, m) in enumerate([(1, 1, 4.0), (3, 2, 8.0), (4, 4, 9.0)])
     }
     for _ in range(2):
-        found.aggregate(replies)
-    np.testing.assert_array_equal(found.sent_to(0)["n.running_mean"], [8])
-    assert not (found.sent_to(0)["w"] == 0).any()
-    assert not [key for key in found.state() if "running_mean" in key and "/" in key]
+        server.aggregate(replies)
+    np.testing.assert_array_equal(server.sent_to(0)["n.running_mean"], [8])
+    assert not (server.sent_to(0)["w"] == 0).any()
+    assert not [key for key in server.state() if "running_mean" in key and "/" in key]
 
 
 @pytest.mark.parametrize("name", FLOWER)
 def test_a_round_without_examples_is_no_step(name):
     start, rounds = rounds_of(5, 3)
-    found, without = fresh(name, start), fresh(name, start)
-    for one, between in (
-        (found, {0: Statistics(arrays_of(np.random.default_rng(6)), 0)}),
+    server, without = fresh(name, start), fresh(name, start)
+    for aggregation, extra_round in (
+        (server, {0: Statistics(arrays_of(np.random.default_rng(6)), 0)}),
         (without, None),
     ):
-        one.aggregate(rounds[0])
-        if between:
-            one.aggregate(between)
-        one.aggregate(rounds[1])
+        aggregation.aggregate(rounds[0])
+        if extra_round:
+            aggregation.aggregate(extra_round)
+        aggregation.aggregate(rounds[1])
     for key, array in without.state().items():
-        np.testing.assert_array_equal(found.state()[key], array)
+        np.testing.assert_array_equal(server.state()[key], array)
 
 
 # --- The table of names and keys against Flower's own signatures
@@ -337,9 +337,9 @@ def test_the_keys_are_the_arguments_of_the_class(name):
     """All that the class has beside FedAvg's, but for functions, and for what no line of it
     reads.
     """
-    own = set(inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters)
-    own -= set(inspect.signature(strategy.FedAvg).parameters)
-    assert own - {"eta_l", "selection_rule", "train_loss_key"} == set(FLOWER[name])
+    arguments = set(inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters)
+    arguments -= set(inspect.signature(strategy.FedAvg).parameters)
+    assert arguments - {"eta_l", "selection_rule", "train_loss_key"} == set(FLOWER[name])
 
 
 def test_the_page_has_every_strategy_with_its_keys_and_flowers_defaults():
@@ -349,14 +349,14 @@ def test_the_page_has_every_strategy_with_its_keys_and_flowers_defaults():
     assert dict(rows).keys() == FLOWER.keys()
     for name, cell in rows:
         parameters = inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters
-        told = dict(re.findall(r"`flower\.([a-z0-9-]+)` ([0-9.]+|\(.*?\))", cell))
-        assert {key.replace("-", "_") for key in told} == set(FLOWER[name])
-        for key, default in told.items():
-            known = parameters[key.replace("-", "_")].default
+        documented = dict(re.findall(r"`flower\.([a-z0-9-]+)` ([0-9.]+|\(.*?\))", cell))
+        assert {key.replace("-", "_") for key in documented} == set(FLOWER[name])
+        for key, default in documented.items():
+            flower_default = parameters[key.replace("-", "_")].default
             assert (
                 default == "(the run's `learning-rate`)"
-                if known is inspect.Parameter.empty
-                else float(default) == known
+                if flower_default is inspect.Parameter.empty
+                else float(default) == flower_default
             )
 
 
@@ -396,23 +396,23 @@ def test_what_the_keys_take_flower_takes(key):
         settings = SETTINGS.get(name, {})
         if key != "client_learning_rate":
             settings = settings | {key: good}
-        made = new_server(name, {}, settings)
-        assert isinstance(made, FlowerStrategy)
+        server = new_server(name, {}, settings)
+        assert isinstance(server, FlowerStrategy)
 
 
 def test_auto_is_flowers_own_default_and_for_qfedavg_the_runs_learning_rate():
     config = RunConfig(aggregation="flower:QFedAvg", learning_rate=0.25, flower=Flower(q=3))
-    made = made_by({}, config, range(2))._flower
-    assert (made.client_learning_rate, made.q) == (0.25, 3)
-    made = made_by({}, RunConfig(aggregation="flower:FedYogi"), range(2))._flower
-    assert (made.eta, made.beta_2) == (strategy.FedYogi().eta, strategy.FedYogi().beta_2)
+    server = made_by({}, config, range(2))._flower
+    assert (server.client_learning_rate, server.q) == (0.25, 3)
+    server = made_by({}, RunConfig(aggregation="flower:FedYogi"), range(2))._flower
+    assert (server.eta, server.beta_2) == (strategy.FedYogi().eta, strategy.FedYogi().beta_2)
 
 
 def test_too_few_replies_are_said_in_words():
     start, (replies,) = rounds_of(9, 1)
-    found = new_server("flower:Bulyan", start, {"num_malicious_nodes": 1})
+    server = new_server("flower:Bulyan", start, {"num_malicious_nodes": 1})
     with refuses("no-model", "flower:Bulyan", "4 replies", error=AggregationError):
-        found.aggregate(replies)
+        server.aggregate(replies)
 
 
 def test_a_state_of_something_else_is_refused():

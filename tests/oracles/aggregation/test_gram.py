@@ -52,10 +52,10 @@ def test_inner_products(num, dtype):
     models = [around(start, rng, 0.01) for _ in range(num)]
     expected = exact(start, models)
     lengths = np.sqrt(expected.diagonal())
-    found = gram(start, models)
-    assert found.dtype == np.float64
-    np.testing.assert_array_equal(found, found.T)
-    assert (np.abs(found - expected) <= 16 * EPS[dtype] * np.outer(lengths, lengths)).all()
+    products = gram(start, models)
+    assert products.dtype == np.float64
+    np.testing.assert_array_equal(products, products.T)
+    assert (np.abs(products - expected) <= 16 * EPS[dtype] * np.outer(lengths, lengths)).all()
 
 
 def test_half_precision_is_multiplied_in_float32():
@@ -95,9 +95,9 @@ def test_names_decide_not_their_order_and_buffers_do_not_enter():
 
 def test_squares_beyond_the_dtype_are_not_finite():
     start = {"w": np.zeros(3, np.float32)}
-    found = gram(start, [{"w": np.full(3, 1e30, np.float32)}, {"w": np.ones(3, np.float32)}])
-    assert not np.isfinite(found[0, 0])
-    assert found[1, 1] == 3
+    products = gram(start, [{"w": np.full(3, 1e30, np.float32)}, {"w": np.ones(3, np.float32)}])
+    assert not np.isfinite(products[0, 0])
+    assert products[1, 1] == 3
 
 
 @pytest.mark.parametrize("num", [20, 400])
@@ -118,20 +118,20 @@ def test_memory_does_not_grow_with_the_models(num):
     st.lists(st.tuples(st.integers(0, 50), st.floats(-2, 2)), min_size=1, max_size=5),
     st.integers(0, 9),
 )
-def test_moved(told, seed):
+def test_moved(clients, seed):
     rng = np.random.default_rng(seed)
     start = arrays_of(rng, np.float32, {"w": (3, 2), "s": (), "n.running_var": (2,)})
-    updates = [Statistics(around(start, rng, 1.0), examples) for examples, _ in told]
-    weights = [weight for _, weight in told]
-    found = weighted_step(start, updates, weights)
-    assert list(found) == list(start)
+    updates = [Statistics(around(start, rng, 1.0), examples) for examples, _ in clients]
+    weights = [weight for _, weight in clients]
+    stepped = weighted_step(start, updates, weights)
+    assert list(stepped) == list(start)
     for name in ("w", "s"):
-        assert found[name].dtype == np.float32
+        assert stepped[name].dtype == np.float32
         expected = start[name] + sum(
             weight * (update.arrays[name].astype(float) - start[name])
             for weight, update in zip(weights, updates, strict=True)
         )
-        np.testing.assert_allclose(found[name], expected, rtol=2 * EPS[np.float32], atol=1e-30)
+        np.testing.assert_allclose(stepped[name], expected, rtol=2 * EPS[np.float32], atol=1e-30)
     total = sum(update.weight for update in updates)
     mean = (
         sum(u.weight * u.arrays["n.running_var"].astype(float) for u in updates) / total
@@ -139,7 +139,7 @@ def test_moved(told, seed):
         else None
     )
     np.testing.assert_allclose(
-        found["n.running_var"],
+        stepped["n.running_var"],
         start["n.running_var"] if mean is None else mean,
         rtol=1e-6,
         atol=1e-6,

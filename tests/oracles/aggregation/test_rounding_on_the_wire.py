@@ -47,9 +47,9 @@ def float32(*values):
 def test_as_torch_rounds(name, bits):
     values = bits.view(np.float32)
     values = np.where(np.abs(values) < LIMIT[name], values, np.float32(0))  # NaN too
-    found = received(name, values)
-    assert (found.dtype, found.shape) == (np.float32, values.shape)
-    assert found.tobytes() == by_torch(name, values).tobytes()
+    arrived = received(name, values)
+    assert (arrived.dtype, arrived.shape) == (np.float32, values.shape)
+    assert arrived.tobytes() == by_torch(name, values).tobytes()
 
 
 @both
@@ -57,14 +57,14 @@ def test_as_torch_rounds(name, bits):
 def test_the_error_is_bounded_and_a_second_message_changes_nothing(name, bits):
     values = bits.view(np.float32)
     values = np.where(np.abs(values) < LIMIT[name], values, np.float32(1))
-    found = received(name, values)
-    exact, rounded = values.astype(np.float64), found.astype(np.float64)
+    arrived = received(name, values)
+    exact, rounded = values.astype(np.float64), arrived.astype(np.float64)
     assert (
         np.abs(rounded - exact) <= np.maximum(SHARE[name] * np.abs(exact), STEP[name] / 2)
     ).all()
     normal = np.abs(exact) >= LEAST_NORMAL[name]
     assert (np.abs(rounded - exact)[normal] <= SHARE[name] * np.abs(exact)[normal]).all()
-    assert received(name, found).tobytes() == found.tobytes()
+    assert received(name, arrived).tobytes() == arrived.tobytes()
     lost = NARROW[name].lost({"k": values})["k"]
     assert (lost.astype(np.float64) == exact - rounded).all()
 
@@ -89,11 +89,11 @@ def test_every_number_stays_and_ties_go_to_the_even_neighbour(name):
 @both
 def test_small_values_and_signs_of_zero(name):
     step = STEP[name]
-    found = received(
+    arrived = received(
         name, float32(step, 0.5 * step, 0.75 * step, 1.5 * step, -0.25 * step, 0.0, -0.0)
     )
-    assert found.tolist() == [step, 0.0, step, 2 * step, 0.0, 0.0, 0.0]
-    assert np.signbit(found).tolist() == [False, False, False, False, True, False, True]
+    assert arrived.tolist() == [step, 0.0, step, 2 * step, 0.0, 0.0, 0.0]
+    assert np.signbit(arrived).tolist() == [False, False, False, False, True, False, True]
 
 
 @both
@@ -112,18 +112,18 @@ def test_a_value_that_would_become_infinite_is_refused_by_name(name, sign):
 @given(hnp.arrays(np.uint32, 8, elements=st.integers(0x7F800000, 0x7FFFFFFF)), st.booleans())
 def test_what_is_not_finite_stays_so_and_is_refused_where_it_arrives(name, bits, is_negative):
     values = (bits | np.uint32(is_negative << 31)).view(np.float32)
-    found = received(name, values)
-    assert (np.isnan(found) == np.isnan(values)).all()
-    assert (np.isinf(found) == np.isinf(values)).all()
+    arrived = received(name, values)
+    assert (np.isnan(arrived) == np.isnan(values)).all()
+    assert (np.isinf(arrived) == np.isinf(values)).all()
     with pytest.raises(MessageError, match="not finite"):
-        check_arrays({"head.weight": found}, {"head.weight": values})
+        check_arrays({"head.weight": arrived}, {"head.weight": values})
 
 
 @both
 @given(shapes)
 def test_half_the_bytes_of_the_parameters_and_all_of_the_others(name, shape):
     parameter = np.ones(shape, np.float32)
-    others = {
+    unrounded = {
         "norm.running_mean": parameter,
         "moments": parameter,
         "head.weight/moments": parameter,
@@ -134,17 +134,17 @@ def test_half_the_bytes_of_the_parameters_and_all_of_the_others(name, shape):
         "head.weight": parameter,
         "variate/k": parameter,
         "core/3/head.weight": parameter,
-        **others,
+        **unrounded,
     }
     precision = NARROW[name]
-    sent = {one: precision.narrow(one, array) for one, array in arrays.items()}
+    sent = {key: precision.narrow(key, array) for key, array in arrays.items()}
     halves = 2 * parameter.size
     assert [array.nbytes for array in sent.values()][:3] == [halves] * 3
-    assert all(sent[other] is array for other, array in others.items())
+    assert all(sent[key] is array for key, array in unrounded.items())
     assert precision.size(arrays) == sum(array.nbytes for array in sent.values())
     back = decode_arrays(encode_arrays(arrays, precision), precision)
     check_arrays(back, arrays)
-    assert all((back[one] == array).all() for one, array in arrays.items())
+    assert all((back[key] == array).all() for key, array in arrays.items())
     assert sorted(precision.lost(arrays)) == ["head.weight"]  # others have no place in the model
 
 
@@ -178,10 +178,10 @@ def test_a_parameter_of_another_type_is_refused(name, dtype):
 
 def test_the_other_precision_is_refused_and_so_is_one_where_none_is_awaited():
     zeros = {"head.weight": np.zeros(2, np.float32)}
-    for name, other in (("bfloat16", "float16"), ("float16", "bfloat16")):
+    for name, wrong_name in (("bfloat16", "float16"), ("float16", "bfloat16")):
         sent = encode_arrays(zeros, NARROW[name])
-        with pytest.raises(MessageError, match=f"expected {other}"):
-            decode_arrays(sent, NARROW[other])
+        with pytest.raises(MessageError, match=f"expected {wrong_name}"):
+            decode_arrays(sent, NARROW[wrong_name])
         with pytest.raises(MessageError, match=r"expected float32\[2\]"):
             check_arrays(decode_arrays(sent), zeros)
     assert NARROW["bfloat16"].narrow("head.weight", zeros["head.weight"]).dtype == BFLOAT16

@@ -28,7 +28,7 @@ def split_average(before, pairs):
 def replies(draw, dtype=np.float32, shape=SHAPE, min_size=1, examples=weights):
     """Numbers of examples with arrays w, and a scalar k."""
     elements = float32 if dtype == np.float32 else float64
-    one = st.tuples(
+    reply = st.tuples(
         examples,
         st.fixed_dictionaries(
             {
@@ -37,7 +37,7 @@ def replies(draw, dtype=np.float32, shape=SHAPE, min_size=1, examples=weights):
             }
         ),
     )
-    return draw(st.lists(one, min_size=min_size, max_size=6))
+    return draw(st.lists(reply, min_size=min_size, max_size=6))
 
 
 def current(dtype=np.float32):
@@ -60,7 +60,7 @@ def exact(given_replies, name, index):
 @given(st.data())
 def test_equals_the_exact_weighted_mean(dtype, data):
     given_replies = data.draw(
-        replies(dtype).filter(lambda found: any(examples for examples, _ in found))
+        replies(dtype).filter(lambda drawn: any(examples for examples, _ in drawn))
     )
     averaged = split_average(current(dtype), given_replies)
     eps = np.finfo(dtype).eps
@@ -76,13 +76,13 @@ def test_equals_the_exact_weighted_mean(dtype, data):
             assert abs(Fraction(float(array[index])) - mean) <= bound
 
 
-@given(replies().filter(lambda found: any(examples for examples, _ in found)))
+@given(replies().filter(lambda drawn: any(examples for examples, _ in drawn)))
 def test_lies_between_the_least_and_the_greatest(given_replies):
     averaged = split_average(current(), given_replies)
     for name, array in averaged.items():
-        told = np.stack([arrays[name] for examples, arrays in given_replies if examples])
-        assert (told.min(axis=0) <= array).all()
-        assert (array <= told.max(axis=0)).all()
+        models = np.stack([arrays[name] for examples, arrays in given_replies if examples])
+        assert (models.min(axis=0) <= array).all()
+        assert (array <= models.max(axis=0)).all()
 
 
 @given(
@@ -98,24 +98,26 @@ def test_equal_replies_come_out_as_they_are(array, sizes):
 
 @given(replies(min_size=2, examples=st.just(5)), st.randoms())
 def test_order_of_the_replies_costs_rounding_alone(given_replies, chance):
-    one = split_average(current(), given_replies)
-    again = split_average(current(), given_replies)
+    first = split_average(current(), given_replies)
+    repeated = split_average(current(), given_replies)
     shuffled = list(given_replies)
     chance.shuffle(shuffled)
-    other = split_average(current(), shuffled)
-    for name in one:
-        assert one[name].tobytes() == again[name].tobytes()
+    reordered = split_average(current(), shuffled)
+    for name in first:
+        assert first[name].tobytes() == repeated[name].tobytes()
         scale = np.mean([np.abs(arrays[name]) for _, arrays in given_replies], axis=0)
-        assert (np.abs(one[name] - other[name]) <= np.finfo(np.float32).eps * scale + 1e-45).all()
+        assert (
+            np.abs(first[name] - reordered[name]) <= np.finfo(np.float32).eps * scale + 1e-45
+        ).all()
 
 
 @given(replies(), st.integers(0, 6))
 def test_who_has_no_examples_has_no_say(given_replies, place):
     """Not even if what it sends is NaN."""
     nothing = {"w": np.full(SHAPE, np.nan, np.float32), "k": np.array(np.inf, np.float32)}
-    more = [*given_replies[:place], (0, nothing), *given_replies[place:]]
-    one, other = split_average(current(), given_replies), split_average(current(), more)
-    assert all(one[name].tobytes() == other[name].tobytes() for name in one)
+    with_idle = [*given_replies[:place], (0, nothing), *given_replies[place:]]
+    plain, extended = split_average(current(), given_replies), split_average(current(), with_idle)
+    assert all(plain[name].tobytes() == extended[name].tobytes() for name in plain)
 
 
 @pytest.mark.parametrize(

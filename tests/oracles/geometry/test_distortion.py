@@ -27,7 +27,7 @@ NODES = 25
 EPS = np.finfo(np.float64).eps
 
 
-def mp_distance(point: list, other: list, curvature: float):
+def mp_distance(point: list, target: list, curvature: float):
     """The law of cosines in half angles."""
     root = mpmath.sqrt(mpf(abs(curvature)))
 
@@ -37,8 +37,8 @@ def mp_distance(point: list, other: list, curvature: float):
         return (mpmath.sinh if curvature < 0 else mpmath.sin)(root * length) / root
 
     radius = mpmath.sqrt(sum(x**2 for x in point))
-    far = mpmath.sqrt(sum(x**2 for x in other))
-    chord = sum((x / radius - y / far) ** 2 for x, y in zip(point, other, strict=True))
+    far = mpmath.sqrt(sum(x**2 for x in target))
+    chord = sum((x / radius - y / far) ** 2 for x, y in zip(point, target, strict=True))
     square = sine((radius - far) / 2) ** 2 + sine(radius) * sine(far) * chord / 4
     half = mpmath.sqrt(square)
     if curvature == 0:

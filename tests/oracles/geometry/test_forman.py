@@ -44,10 +44,14 @@ def test_with_weights_it_is_the_sum_over_the_other_edges(graph):
     weights = torch.tensor([weight[edge] for edge in columns], dtype=torch.float64)
     value = forman_ricci(edge_index, num_nodes, triangles=False, weights=weights)
     for curvature, edge in zip(value.tolist(), columns, strict=True):
-        own = weight[edge]
-        expected = own * sum(
-            1 / own
-            - sum((own * weight[other]) ** -0.5 for other in weight if node in other != edge)
+        edge_weight = weight[edge]
+        expected = edge_weight * sum(
+            1 / edge_weight
+            - sum(
+                (edge_weight * weight[neighbour]) ** -0.5
+                for neighbour in weight
+                if node in neighbour != edge
+            )
             for node in edge
         )
         assert curvature == pytest.approx(expected, abs=1e-4)

@@ -43,25 +43,25 @@ def exact_hull(points, curvature):
     for."""
     places = [klein(point, curvature) for point in points]
     first = {place: index for index, place in reversed(list(enumerate(places)))}
-    start = at = min(first, key=lambda place: tuple(points[first[place]]))
+    start = corner = min(first, key=lambda place: tuple(points[first[place]]))
     if start != min(first):  # leftmost in the disc need not be so here, nor even a corner
-        start = at = min(first)
+        start = corner = min(first)
     corners = []
     while True:
-        corners.append(first[at])
+        corners.append(first[corner])
         ahead = None
         for place in first:
-            if place == at:
+            if place == corner:
                 continue
-            turn = -1 if ahead is None else cross(at, ahead, place)
-            farther = turn == 0 and abs(place[0] - at[0]) + abs(place[1] - at[1]) > abs(
-                ahead[0] - at[0]
-            ) + abs(ahead[1] - at[1])
+            turn = -1 if ahead is None else cross(corner, ahead, place)
+            farther = turn == 0 and abs(place[0] - corner[0]) + abs(place[1] - corner[1]) > abs(
+                ahead[0] - corner[0]
+            ) + abs(ahead[1] - corner[1])
             if turn < 0 or farther:
                 ahead = place
         if ahead is None or ahead == start:
             break
-        at = ahead
+        corner = ahead
     turned = min(range(len(corners)), key=lambda i: tuple(points[corners[i]]))
     return corners[turned:] + corners[:turned]
 
@@ -69,26 +69,26 @@ def exact_hull(points, curvature):
 def extreme_by_definition(points, curvature):
     """First indices of points that no segment and no triangle of other places holds."""
     places = [klein(point, curvature) for point in points]
-    found = set()
+    corners = set()
     for index, p in enumerate(places):
         if p in places[:index]:
             continue
-        others = [place for place in set(places) if place != p]
-        held = any(
+        remaining = [place for place in set(places) if place != p]
+        is_enclosed = any(
             cross(a, b, p) == 0
             and (a[0] - p[0]) * (b[0] - p[0]) + (a[1] - p[1]) * (b[1] - p[1]) < 0
-            for i, a in enumerate(others)
-            for b in others[:i]
+            for i, a in enumerate(remaining)
+            for b in remaining[:i]
         ) or any(
             {cross(a, b, p) > 0, cross(b, c, p) > 0, cross(c, a, p) > 0} == {cross(a, b, c) > 0}
             and 0 not in (cross(a, b, p), cross(b, c, p), cross(c, a, p))
-            for i, a in enumerate(others)
-            for j, b in enumerate(others[:i])
-            for c in others[:j]
+            for i, a in enumerate(remaining)
+            for j, b in enumerate(remaining[:i])
+            for c in remaining[:j]
         )
-        if not held:
-            found.add(index)
-    return found
+        if not is_enclosed:
+            corners.add(index)
+    return corners
 
 
 @st.composite
@@ -113,9 +113,9 @@ def test_equals_the_exact_hull(case):
     # Scaling by 1/√|c| rounds, and may move a point off a diameter: the exact hull is that of the
     # unrounded ones.
     unit = np.round(points / disc(curvature) * 8) / 8
-    found = convex_hull(points, curvature)
-    assert found.dtype == np.intp
-    assert found.tolist() == (exact_hull(unit, -1.0) if len(points) else [])
+    corners = convex_hull(points, curvature)
+    assert corners.dtype == np.intp
+    assert corners.tolist() == (exact_hull(unit, -1.0) if len(points) else [])
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
@@ -129,9 +129,9 @@ def test_equals_the_exact_hull_and_the_scan_on_random_points(num, curvature):
             else rng.standard_normal((num, 2)) * 0.1 + 0.3
         )
         points = points[np.hypot(*points.T) < 0.99] * disc(curvature)
-        found = convex_hull(points, curvature).tolist()
-        assert found == exact_hull(points, curvature)
-        assert set(found) == set(graham_scan(points, curvature))
+        corners = convex_hull(points, curvature).tolist()
+        assert corners == exact_hull(points, curvature)
+        assert set(corners) == set(graham_scan(points, curvature))
 
 
 SHAPES = {
@@ -160,17 +160,21 @@ def test_many_points(shape):
     """From 2,000 points on only a part of them decides what the rest is held against."""
     for seed in range(3):
         points = SHAPES[shape](np.random.default_rng(seed), 5000)
-        found = convex_hull(points, -1.0)
+        corners = convex_hull(points, -1.0)
         # An independent answer in float64: gift wrapping over all points in the Klein model.
         x, y = (2 * points / (1 + (points**2).sum(axis=1, keepdims=True))).T
-        expected, at = [], int(np.lexsort((y, x))[0])
-        while not expected or at != expected[0]:
-            expected.append(at)
-            ahead = int(((x != x[at]) | (y != y[at])).argmax())
+        expected, current = [], int(np.lexsort((y, x))[0])
+        while not expected or current != expected[0]:
+            expected.append(current)
+            ahead = int(((x != x[current]) | (y != y[current])).argmax())
             while True:
-                turn = (x[ahead] - x[at]) * (y - y[at]) - (y[ahead] - y[at]) * (x - x[at])
+                turn = (x[ahead] - x[current]) * (y - y[current]) - (y[ahead] - y[current]) * (
+                    x - x[current]
+                )
                 turn[np.abs(turn) <= 1e-24] = 0  # the same place, or the same edge
-                along = (x - x[at]) * (x[ahead] - x[at]) + (y - y[at]) * (y[ahead] - y[at])
+                along = (x - x[current]) * (x[ahead] - x[current]) + (y - y[current]) * (
+                    y[ahead] - y[current]
+                )
                 right = np.flatnonzero(turn < 0)
                 beyond = np.flatnonzero((turn == 0) & (along > along[ahead]))
                 if not right.size + beyond.size:
@@ -178,9 +182,9 @@ def test_many_points(shape):
                 ahead = int(
                     right[turn[right].argmin()] if right.size else beyond[along[beyond].argmax()]
                 )
-            at = int(((x == x[ahead]) & (y == y[ahead])).argmax())
+            current = int(((x == x[ahead]) & (y == y[ahead])).argmax())
         turned = min(range(len(expected)), key=lambda i: tuple(points[expected[i]]))
-        assert found.tolist() == expected[turned:] + expected[:turned]
+        assert corners.tolist() == expected[turned:] + expected[:turned]
 
 
 def moved(points, shift, angle, curvature):
@@ -200,35 +204,37 @@ def test_isometries_keep_the_corners_and_their_order(curvature):
         corners = convex_hull(points, curvature)
         for _ in range(5):
             image = moved(points, rng.uniform(-0.6, 0.6, 2), rng.uniform(0, 7), curvature)
-            found = convex_hull(image, curvature)
-            assert found[0] == min(found, key=lambda index: tuple(image[index]))
+            image_corners = convex_hull(image, curvature)
+            assert image_corners[0] == min(image_corners, key=lambda index: tuple(image[index]))
             np.testing.assert_array_equal(
-                np.roll(found, -int(found.argmin())), np.roll(corners, -int(corners.argmin()))
+                np.roll(image_corners, -int(image_corners.argmin())),
+                np.roll(corners, -int(corners.argmin())),
             )
             mirrored = convex_hull(image * [1, -1], curvature)[::-1]
             np.testing.assert_array_equal(
-                np.roll(mirrored, -int(mirrored.argmin())), np.roll(found, -int(found.argmin()))
+                np.roll(mirrored, -int(mirrored.argmin())),
+                np.roll(image_corners, -int(image_corners.argmin())),
             )
 
 
 @pytest.mark.parametrize("radius", [0.0, 1e-300, 1e-6, 0.5, 2.0, 6.0, 17.0])
 def test_the_klein_model_and_back(radius):
-    at = np.random.default_rng(0).uniform(0, 2 * math.pi, 50)
-    points = math.tanh(radius / 2) * np.stack([np.cos(at), np.sin(at)], axis=1)
+    angles = np.random.default_rng(0).uniform(0, 2 * math.pi, 50)
+    points = math.tanh(radius / 2) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     mapped = to_klein(points)
     with mpmath.workdps(60):
-        for point, there, back in zip(points, mapped, from_klein(mapped), strict=True):
-            for value, place in zip(there, klein(point, -1.0), strict=True):
+        for point, mapped_point, back in zip(points, mapped, from_klein(mapped), strict=True):
+            for value, place in zip(mapped_point, klein(point, -1.0), strict=True):
                 assert abs(Fraction(float(value)) - place) <= 4 * EPS * abs(place)
-            x, y = (mpf(float(value)) for value in there)
+            x, y = (mpf(float(value)) for value in mapped_point)
             root = mpmath.sqrt(1 - x * x - y * y)
             for value, place in zip(back, (x / (1 + root), y / (1 + root)), strict=True):
                 assert abs(mpf(float(value)) - place) <= 4 * EPS / root * abs(place)
 
 
 def test_rounding_in_the_klein_model_does_not_leave_the_disc():
-    at = np.linspace(0, 6, 50)
-    boundary = np.stack([np.cos(at), np.sin(at)], axis=1)
+    angles = np.linspace(0, 6, 50)
+    boundary = np.stack([np.cos(angles), np.sin(angles)], axis=1)
     np.testing.assert_allclose(from_klein(boundary * (1 + 2 * EPS)), boundary, rtol=0, atol=4 * EPS)
 
 
@@ -258,9 +264,9 @@ def test_points_on_one_geodesic_have_two_ends(num, curvature):
             curvature
         )
         both = [int((points == point).all(axis=1).argmax()) for point in points[-2:]]
-        found = convex_hull(points, curvature).tolist()
-        assert sorted(found) == sorted(both)
-        assert tuple(points[found[0]]) <= tuple(points[found[1]])
+        corners = convex_hull(points, curvature).tolist()
+        assert sorted(corners) == sorted(both)
+        assert tuple(points[corners[0]]) <= tuple(points[corners[1]])
 
 
 @pytest.mark.parametrize("num", [1, 10, 1000])
@@ -352,12 +358,12 @@ def test_the_limit_near_the_boundary(radius):
             seed,
             -1.0,
         )
-        found, exact = convex_hull(points, -1.0).tolist(), exact_hull(points, -1.0)
-        wrong += found != exact
+        hull, exact = convex_hull(points, -1.0).tolist(), exact_hull(points, -1.0)
+        wrong += hull != exact
         with mpmath.workdps(60):
-            for index in set(exact) - set(found):
-                assert min(outside(points[index], points[found])) >= -bound
-            for index in set(found) - set(exact):
+            for index in set(exact) - set(hull):
+                assert min(outside(points[index], points[hull])) >= -bound
+            for index in set(hull) - set(exact):
                 assert min(outside(points[index], points[exact])) <= bound
     assert wrong  # the bound is no formality
 
@@ -422,14 +428,14 @@ def triangle_area(*corners):
 
 
 def greedy(points, cap):
-    kept = list(range(len(points)))
-    while len(kept) > cap:
+    chosen = list(range(len(points)))
+    while len(chosen) > cap:
         areas = [
-            triangle_area(*(points[kept[j % len(kept)]] for j in (i - 1, i, i + 1)))
-            for i in range(len(kept))
+            triangle_area(*(points[chosen[j % len(chosen)]] for j in (i - 1, i, i + 1)))
+            for i in range(len(chosen))
         ]
-        kept.pop(min(range(len(kept)), key=areas.__getitem__))
-    return kept
+        chosen.pop(min(range(len(chosen)), key=areas.__getitem__))
+    return chosen
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
@@ -449,11 +455,11 @@ def test_thinning_loses_the_least_area(curvature, width, shift):
 def test_a_thinned_hull_is_a_hull_within(cap):
     points = sample(2500)
     corners = points[convex_hull(points, -1.0)]
-    kept = thin(corners, -1.0, cap)
-    assert kept.size == min(cap, len(corners))
-    assert (np.diff(kept) > 0).all()
-    assert kept.dtype == np.intp
-    assert set(convex_hull(corners[kept], -1.0)) == set(range(kept.size))
+    chosen = thin(corners, -1.0, cap)
+    assert chosen.size == min(cap, len(corners))
+    assert (np.diff(chosen) > 0).all()
+    assert chosen.dtype == np.intp
+    assert set(convex_hull(corners[chosen], -1.0)) == set(range(chosen.size))
 
 
 def test_the_last_two_are_the_farthest_apart_of_three():
@@ -511,9 +517,9 @@ def test_drawn_points_depend_on_the_generator_alone_and_move_with_the_hull():
 
 def test_points_drawn_within_hulls_of_one_and_two_points():
     rng = np.random.default_rng(0)
-    for one in ([[0.3, -0.4]], [[0.3, -0.4]] * 3, [[0.0, 0.0]]):
+    for corners in ([[0.3, -0.4]], [[0.3, -0.4]] * 3, [[0.0, 0.0]]):
         np.testing.assert_allclose(
-            points_within(one, -1.0, 5, rng), np.tile(one[0], (5, 1)), rtol=0, atol=8 * EPS
+            points_within(corners, -1.0, 5, rng), np.tile(corners[0], (5, 1)), rtol=0, atol=8 * EPS
         )
     ends = np.array([[0.3, 0.8], [-0.5, 0.1]])
     for corners in (ends, ends[[0, 0, 1, 1]]):

@@ -66,24 +66,24 @@ def cases(dtype, radius, apart):
     for curvature, dim in SPACES:
         R = 1 / math.sqrt(-curvature)
         u = direction(dim, generator)
-        at = torch.cat(
+        base = torch.cat(
             [
                 torch.full((1,), R * math.cosh(radius), dtype=torch.float64),
                 R * math.sinh(radius) * u,
             ]
         )
         if apart is None:
-            others = [R * math.sinh(radius) * direction(dim, generator), -at[1:], 0 * u]
+            ends = [R * math.sinh(radius) * direction(dim, generator), -base[1:], 0 * u]
         else:
             w = direction(dim, generator)
             sideways = w - (w @ u) * u if dim > 1 else w
-            others = [
+            ends = [
                 R * math.sinh(radius + apart) * u,
                 R * math.sinh(radius - apart) * u,
-                at[1:] + R * apart * sideways,
+                base[1:] + R * apart * sideways,
             ]
-        for other in others:
-            x, y = (lorentz.lift(space.to(dtype), curvature) for space in (at[1:], other))
+        for end in ends:
+            x, y = (lorentz.lift(space.to(dtype), curvature) for space in (base[1:], end))
             if not torch.equal(x, y):
                 yield curvature, x, y
 
@@ -159,15 +159,15 @@ def test_exp0_log0_and_time(dtype, radius):
         w = exact(v)
         r = mpmath.sqrt(dot(w, w)) / oracle.R
         expected = [oracle.R * mpmath.cosh(r), *(mpmath.sinh(r) / r * value for value in w)]
-        for got, want in zip(exact(x), expected, strict=True):
-            assert abs(got - want) <= 8 * (1 + r) * eps * abs(want)
+        for computed, want in zip(exact(x), expected, strict=True):
+            assert abs(computed - want) <= 8 * (1 + r) * eps * abs(want)
         space = exact(x[1:])
         time = lorentz.time_from_space(x[1:], curvature)
         assert abs(mpf(time.item()) - oracle.time(space)) <= 8 * eps * oracle.time(space)
         length = mpmath.sqrt(dot(space, space)) / oracle.R
-        for got, value in zip(exact(lorentz.log0(x, curvature)), space, strict=True):
+        for computed, value in zip(exact(lorentz.log0(x, curvature)), space, strict=True):
             want = mpmath.asinh(length) / length * value
-            assert abs(got - want) <= 8 * eps * abs(want)
+            assert abs(computed - want) <= 8 * eps * abs(want)
 
 
 @both_dtypes
@@ -187,16 +187,20 @@ def test_centroid_and_normalize(dtype, radius, num):
         square = total[0] ** 2 - dot(total[1:], total[1:])
         expected = [oracle.R * value / mpmath.sqrt(square) for value in total]
         cosh_2r = 2 * total[0] ** 2 / square - 1
-        for got, want in zip(exact(lorentz.centroid(x, weights, curvature)), expected, strict=True):
-            assert abs(got - want) <= 8 * cosh_2r * eps * expected[0]
+        for computed, want in zip(
+            exact(lorentz.centroid(x, weights, curvature)), expected, strict=True
+        ):
+            assert abs(computed - want) <= 8 * cosh_2r * eps * expected[0]
         # One time-like vector, whatever its scale.
         vector = x[0] * 7
-        given = exact(vector)
-        square = given[0] ** 2 - dot(given[1:], given[1:])
-        cosh_2r = 2 * given[0] ** 2 / square - 1
-        for got, value in zip(exact(lorentz.normalize(vector, curvature)), given, strict=True):
+        original = exact(vector)
+        square = original[0] ** 2 - dot(original[1:], original[1:])
+        cosh_2r = 2 * original[0] ** 2 / square - 1
+        for computed, value in zip(
+            exact(lorentz.normalize(vector, curvature)), original, strict=True
+        ):
             want = oracle.R * value / mpmath.sqrt(square)
-            assert abs(got - want) <= 8 * cosh_2r * eps * abs(want)
+            assert abs(computed - want) <= 8 * cosh_2r * eps * abs(want)
 
 
 @both_dtypes

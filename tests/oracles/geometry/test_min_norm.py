@@ -21,11 +21,11 @@ def vectors(kind: str, num: int, rng: np.random.Generator) -> np.ndarray:
     """Rows whose Gram matrix is well-conditioned where weights are free, so that solvers agree on
     the weights."""
     drift = rng.standard_normal(3 * num)
-    many = rng.standard_normal((num, 3 * num))
+    normal = rng.standard_normal((num, 3 * num))
     return {
-        "apart": many,
-        "drift": many + drift,
-        "lengths": (many + drift) * rng.uniform(0.1, 10, (num, 1)),
+        "apart": normal,
+        "drift": normal + drift,
+        "lengths": (normal + drift) * rng.uniform(0.1, 10, (num, 1)),
     }[kind]
 
 
@@ -57,14 +57,16 @@ def brute_force(gram: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float
     equations."""
     num, best = len(gram), np.inf
     for state in itertools.product((0, 1, 2), repeat=num):
-        held = np.array(state) > 0
+        is_held = np.array(state) > 0
         weights = np.where(np.array(state) == 1, lower, upper)
-        free = ~held
+        free = ~is_held
         if free.any():
             size = int(free.sum())
             system = np.ones((size + 1, size + 1))
             system[:size, :size], system[size, size] = gram[np.ix_(free, free)], 0
-            right = np.append(-gram[np.ix_(free, held)] @ weights[held], 1 - weights[held].sum())
+            right = np.append(
+                -gram[np.ix_(free, is_held)] @ weights[is_held], 1 - weights[is_held].sum()
+            )
             weights[free] = np.linalg.lstsq(system, right, rcond=1e-12)[0][:size]
         if (
             abs(weights.sum() - 1) < 1e-9
@@ -150,8 +152,8 @@ def test_no_admissible_change_lowers_the_value(problem):
 def test_equals_brute_force_over_all_faces(problem):
     gram, prior, radius = problem
     weights = min_norm_point(gram, prior, radius)
-    least = brute_force(gram, *bounds(len(gram), prior, radius))
-    assert abs(weights @ gram @ weights - least) <= 1e-8 * max(gram.max(), 1)
+    minimum = brute_force(gram, *bounds(len(gram), prior, radius))
+    assert abs(weights @ gram @ weights - minimum) <= 1e-8 * max(gram.max(), 1)
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=2), st.floats(0.1, 10), st.floats(-1, 1))
@@ -330,10 +332,10 @@ def test_the_gap_bounds_what_is_left_to_gain(problem, seed):
     gap = duality_gap(gram, weights, prior, radius)
     assert gap >= gained - 1e-9 * max(gram.max(), 1)
     gradient = gram @ weights
-    least = linprog(
+    minimum = linprog(
         gradient, A_eq=np.ones((1, len(gram))), b_eq=[1], bounds=np.stack([lower, upper], axis=1)
     ).fun
-    assert gap == pytest.approx(2 * (weights @ gradient - least), abs=1e-8)
+    assert gap == pytest.approx(2 * (weights @ gradient - minimum), abs=1e-8)
 
 
 def test_the_gap_of_a_corner():

@@ -256,8 +256,8 @@ def test_numbers_of_nodes_and_order_of_columns_mean_nothing(graph, random):
     columns = [(place[i], place[j]) for i, j in graph.edges]
     random.shuffle(columns)
     renamed.add_edges_from(columns)
-    value, again = curvatures(graph, 0.5), curvatures(renamed, 0.5)
-    assert {(place[i], place[j]): kappa for (i, j), kappa in value.items()} == again
+    value, renumbered = curvatures(graph, 0.5), curvatures(renamed, 0.5)
+    assert {(place[i], place[j]): kappa for (i, j), kappa in value.items()} == renumbered
 
 
 def test_other_components_and_isolated_nodes_mean_nothing():
@@ -267,10 +267,12 @@ def test_other_components_and_isolated_nodes_mean_nothing():
         nx.complete_bipartite_graph(3, 2),
         nx.path_graph(2),
     )
-    alone = [curvatures(part, 0.25) for part in parts]
+    alone = [curvatures(component, 0.25) for component in parts]
     begin = np.cumsum([0, *map(len, parts)]).tolist()
     expected = {
-        (i + at, j + at): kappa for at, part in zip(begin, alone) for (i, j), kappa in part.items()
+        (i + offset, j + offset): kappa
+        for offset, component in zip(begin, alone)
+        for (i, j), kappa in component.items()
     }
     assert curvatures(nx.disjoint_union_all(parts), 0.25) == expected
 
@@ -328,11 +330,11 @@ def test_refused_idleness(idleness):
 
 @pytest.mark.parametrize(("patience", "lines"), [(-1.0, 1), (1e9, 0)])
 def test_one_line_in_the_log_where_it_takes_long(patience, lines, monkeypatch):
-    told = []
+    messages = []
     monkeypatch.setattr(curvature, "_PATIENCE", patience)
-    monkeypatch.setattr(curvature.log, "info", lambda text, *values: told.append(text % values))
+    monkeypatch.setattr(curvature.log, "info", lambda text, *values: messages.append(text % values))
     curvatures(nx.cycle_graph(8), 0.5)
-    assert told == ["Ollivier-Ricci curvature takes its time: 1 of 8 edges done"][:lines]
+    assert messages == ["Ollivier-Ricci curvature takes its time: 1 of 8 edges done"][:lines]
 
 
 def test_says_where_the_optimum_is_not_found(monkeypatch):

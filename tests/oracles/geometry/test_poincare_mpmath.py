@@ -87,19 +87,19 @@ def cases(dtype, radius, apart):
     for curvature, dim in SPACES:
         R = 1 / math.sqrt(-curvature)
         u = direction(dim, generator)
-        at = R * math.tanh(radius / 2) * u
+        base = R * math.tanh(radius / 2) * u
         if apart is None:
-            others = [R * math.tanh(radius / 2) * direction(dim, generator), -at, 0 * u]
+            ends = [R * math.tanh(radius / 2) * direction(dim, generator), -base, 0 * u]
         else:
             w = direction(dim, generator)
             sideways = w - (w @ u) * u if dim > 1 else w
-            others = [
+            ends = [
                 R * math.tanh((radius + apart) / 2) * u,
                 R * math.tanh((radius - apart) / 2) * u,
-                at + R * apart / (2 * math.cosh(radius / 2) ** 2) * sideways,
+                base + R * apart / (2 * math.cosh(radius / 2) ** 2) * sideways,
             ]
-        for other in others:
-            x, y = (poincare.project(point.to(dtype), curvature) for point in (at, other))
+        for end in ends:
+            x, y = (poincare.project(point.to(dtype), curvature) for point in (base, end))
             if not torch.equal(x, y):
                 yield curvature, x, y
 
@@ -131,8 +131,11 @@ def test_dist_and_cdist(dtype, radius, apart):
         oracle, a, b = Oracle(curvature), exact(x), exact(y)
         expected = oracle.dist(a, b)
         bound = 8 * oracle.kappa(eps, a, b) * eps * expected
-        for got in (poincare.dist(x, y, curvature), poincare.cdist(x[None], y[None], curvature)):
-            assert abs(mpf(got.item()) - expected) <= bound, (curvature, x, y)
+        for computed in (
+            poincare.dist(x, y, curvature),
+            poincare.cdist(x[None], y[None], curvature),
+        ):
+            assert abs(mpf(computed.item()) - expected) <= bound, (curvature, x, y)
 
 
 @pytest.mark.parametrize(("dim", "num"), [(2, 25), (20, 25), (1000, 8)])
@@ -143,12 +146,12 @@ def test_float32_distance_to_five_parts_in_a_million_up_to_radius_10(dim, num):
         u = torch.stack([direction(dim, generator) for _ in range(num)])
         x = (R * torch.linspace(0, 5, num, dtype=F64).tanh().unsqueeze(-1) * u).to(torch.float32)
         matrix = poincare.cdist(x, x, curvature)
-        again = poincare.dist(x[:, None], x, curvature)
+        row_by_row = poincare.dist(x[:, None], x, curvature)
         points = [exact(point) for point in x]
         for i in range(num):
             for j in range(i):
                 expected = oracle.dist(points[i], points[j])
-                for value in (matrix[i, j], matrix[j, i], again[i, j]):
+                for value in (matrix[i, j], matrix[j, i], row_by_row[i, j]):
                     assert (
                         abs(mpf(value.item()) / expected - 1)
                         <= 8 * torch.finfo(torch.float32).eps
@@ -209,20 +212,22 @@ def test_functions_of_one_point(dtype, radius):
     eps = torch.finfo(dtype).eps
     generator = torch.Generator().manual_seed(1)
 
-    def assert_close(got, factor, given, constant):
-        for value, argument in zip(exact(got), given, strict=True):
+    def assert_close(computed, factor, arguments, constant):
+        for value, argument in zip(exact(computed), arguments, strict=True):
             assert abs(value - factor * argument) <= constant * eps * abs(factor * argument)
 
     for curvature, dim in [*SPACES, (-1.0, 1000)]:
         oracle = Oracle(curvature)
         v = (direction(dim, generator) * radius / 2 / math.sqrt(-curvature)).to(dtype)
         x = poincare.exp0(v, curvature)
-        given = exact(v)
-        length = norm(given) / oracle.R
-        assert_close(x, mpmath.tanh(length) / length, given, 8)
-        given = exact(x)
-        length, kappa = norm(given) / oracle.R, oracle.kappa(eps, given)
-        assert_close(poincare.log0(x, curvature), mpmath.atanh(length) / length, given, 8 * kappa)
+        arguments = exact(v)
+        length = norm(arguments) / oracle.R
+        assert_close(x, mpmath.tanh(length) / length, arguments, 8)
+        arguments = exact(x)
+        length, kappa = norm(arguments) / oracle.R, oracle.kappa(eps, arguments)
+        assert_close(
+            poincare.log0(x, curvature), mpmath.atanh(length) / length, arguments, 8 * kappa
+        )
 
 
 FAR_APART = {0.0, 1e-6, 2.9, 3.0, 54.0, 1000.0}
@@ -245,20 +250,20 @@ def test_distances_by_normal_coordinates(dtype, radius):
                 v = (R * radius / 2 * u).to(dtype)
                 x = oracle.exp0(exact(v))
                 far = 4.0 * direction(dim, generator)
-                others = (
+                ends = (
                     torch.stack([0 * u, 1.5 * u, -1.5 * u, 1.5 * direction(dim, generator), far])
                     * R
                 )
-                others = torch.cat([others.to(dtype), v[None]])
-                got = normal_coordinates.cdist(v[None], others, curvature)[0]
-                assert got[-1] == 0 or radius > 39
-                for value, other in zip(exact(got)[:-1], others[:-1], strict=True):
-                    y = oracle.exp0(exact(other))
+                ends = torch.cat([ends.to(dtype), v[None]])
+                computed = normal_coordinates.cdist(v[None], ends, curvature)[0]
+                assert computed[-1] == 0 or radius > 39
+                for value, end in zip(exact(computed)[:-1], ends[:-1], strict=True):
+                    y = oracle.exp0(exact(end))
                     expected = oracle.dist(x, y)
                     nearer = min(norm(x), norm(y))
                     cosh = (1 + (nearer / oracle.R) ** 2) / (1 - (nearer / oracle.R) ** 2)
                     bound = 8 * eps * (expected + cosh * oracle.R)
-                    assert abs(value - expected) <= bound, (curvature, v, other)
+                    assert abs(value - expected) <= bound, (curvature, v, end)
 
 
 def test_float32_distance_of_features_from_prototypes_to_five_parts_in_a_million():
@@ -269,10 +274,10 @@ def test_float32_distance_of_features_from_prototypes_to_five_parts_in_a_million
     )
     features = torch.stack([direction(20, generator) for _ in range(30)])
     features = (features * torch.linspace(0, 80, 30, dtype=F64).unsqueeze(-1)).to(torch.float32)
-    got = normal_coordinates.cdist(features, prototypes, -1.0)
+    computed = normal_coordinates.cdist(features, prototypes, -1.0)
     with mpmath.workdps(200):
         oracle = Oracle(-1.0)
-        for row, feature in zip(got, features, strict=True):
+        for row, feature in zip(computed, features, strict=True):
             x = oracle.exp0(exact(feature))
             for value, prototype in zip(exact(row), prototypes, strict=True):
                 assert abs(value / oracle.dist(x, oracle.exp0(exact(prototype))) - 1) <= 5e-6
@@ -284,17 +289,17 @@ def test_gradient_by_normal_coordinates(dtype, length):
     w = torch.tensor([0.5, -0.3, 0.2], dtype=dtype)
     v = (length * torch.tensor([0.36, 0.48, -0.8], dtype=F64)).to(dtype).requires_grad_()
     (gradient,) = torch.autograd.grad(normal_coordinates.cdist(v[None], w[None], -1.0).sum(), v)
-    given = exact(v.detach())
+    arguments = exact(v.detach())
     with mpmath.workdps(120):
         oracle = Oracle(-1.0)
         point = oracle.exp0(exact(w))
-        for i, got in enumerate(exact(gradient)):
+        for i, computed in enumerate(exact(gradient)):
             order = tuple(int(i == j) for j in range(3))
             expected = mpmath.diff(
-                lambda *w: oracle.dist(oracle.exp0(list(w)), point), tuple(given), order
+                lambda *w: oracle.dist(oracle.exp0(list(w)), point), tuple(arguments), order
             )
             # The gradient has norm 2 far out and up to 2 near the origin.
-            assert abs(got - expected) <= 64 * torch.finfo(dtype).eps
+            assert abs(computed - expected) <= 64 * torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("curvature", [-0.3, -1.0, -2.5])

@@ -31,9 +31,12 @@ def rankin(num: int, dim: int) -> float:
 
 def levenshtein(num: int, dim: int) -> float:
     """Levenshtein's third bound, above Rankin's for 2·dim < num ≤ dim(dim + 3)/2."""
-    most = (math.sqrt(dim + 3) - 1) / (dim + 2)
+    largest = (math.sqrt(dim + 3) - 1) / (dim + 2)
     return brentq(
-        lambda s: dim * (1 - s) * (2 + (dim + 1) * s) / (1 - dim * s * s) - num, 0, most, xtol=1e-14
+        lambda s: dim * (1 - s) * (2 + (dim + 1) * s) / (1 - dim * s * s) - num,
+        0,
+        largest,
+        xtol=1e-14,
     )
 
 
@@ -58,9 +61,9 @@ def test_in_the_plane_they_are_a_regular_polygon(num):
 
 @pytest.mark.parametrize(("num", "dim"), [(5, 3), (6, 3), (7, 5), (10, 5), (40, 20), (1000, 512)])
 def test_up_to_twice_the_dimension_they_are_axes_and_opposites(num, dim):
-    found = cosines(uniform(num, dim, 1))
-    assert float(torch.minimum(found.abs(), (found + 1).abs()).max()) < 20 * EPS
-    assert int((found < -0.5).sum()) == num - dim
+    products = cosines(uniform(num, dim, 1))
+    assert float(torch.minimum(products.abs(), (products + 1).abs()).max()) < 20 * EPS
+    assert int((products < -0.5).sum()) == num - dim
 
 
 @pytest.mark.parametrize(
@@ -115,10 +118,10 @@ def test_a_seed_decides_everything_and_another_turns_them(num, dim):
     first = uniform(num, dim, 0)
     prototypes._uniform.cache_clear()
     assert torch.equal(uniform(num, dim, 0), first)
-    other = uniform(num, dim, 1)
-    assert float((other - first).abs().max()) > 1e-3
+    turned = uniform(num, dim, 1)
+    assert float((turned - first).abs().max()) > 1e-3
     if num > 1:
-        assert float(cosines(other).max()) == pytest.approx(float(cosines(first).max()), abs=1e-6)
+        assert float(cosines(turned).max()) == pytest.approx(float(cosines(first).max()), abs=1e-6)
 
 
 @pytest.mark.parametrize("make", [uniform, orthonormal])
@@ -151,7 +154,7 @@ def test_orthonormal_rows_have_no_preferred_direction():
 
 def test_the_papers_descent_spreads_them_less():
     apart = 2 * torch.eye(100)
-    found = prototypes_by_descent(100, 20, 1_000)
-    assert torch.allclose(found.norm(dim=1), torch.ones(100))
+    descended = prototypes_by_descent(100, 20, 1_000)
+    assert torch.allclose(descended.norm(dim=1), torch.ones(100))
     ours = uniform(100, 20, 0).float()
-    assert (ours @ ours.T - apart).max() < (found @ found.T - apart).max() < 0.7
+    assert (ours @ ours.T - apart).max() < (descended @ descended.T - apart).max() < 0.7

@@ -61,8 +61,8 @@ def test_soft_margins_equal_linear_svc(C, dim):
     rng = np.random.default_rng(dim)
     rows = rng.standard_normal((4, 80, dim))
     signs = np.where(rows[..., 0] + 0.5 * rng.standard_normal((4, 80)) > 0, 1, -1)
-    found = soft_margin((signs[..., None] * rows).transpose(0, 2, 1), C)
-    for normal, x, y in zip(found, rows, signs, strict=True):
+    normals = soft_margin((signs[..., None] * rows).transpose(0, 2, 1), C)
+    for normal, x, y in zip(normals, rows, signs, strict=True):
         svc = LinearSVC(
             C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000
         )
@@ -195,15 +195,15 @@ def test_platt_is_the_maximum_of_the_likelihood(kind):
     noise = 0 if kind == "apart" else 1
     scores = np.where(positive, 1, -1) + noise * rng.standard_normal((2, 40))
     scores *= {"large": 1e5, "small": 1e-9}.get(kind, 1)
-    found = fit_platt(scores, positive)
+    fitted = fit_platt(scores, positive)
     for row in range(2):
         f, y = scores[row], positive[row]
         high, low = (y.sum() + 1) / (y.sum() + 2), 1 / ((~y).sum() + 2)
         with mpmath.workdps(40):
-            a, b = map(mpmath.mpf, found[row])
+            a, b = map(mpmath.mpf, fitted[row])
             residual = [
-                (high if one else low) - 1 / (1 + mpmath.exp(a * s + b))
-                for s, one in zip(f, y, strict=True)
+                (high if is_positive else low) - 1 / (1 + mpmath.exp(a * s + b))
+                for s, is_positive in zip(f, y, strict=True)
             ]
             slopes = (
                 mpmath.fsum(residual),
@@ -293,8 +293,8 @@ def extreme(points, curvature):
     k = torch.tensor(curvature, dtype=torch.float64)
     corners = []
     for i in range(len(points)):
-        others = torch.tensor(np.delete(points, i, axis=0))
-        x, y = geoopt_ball.logmap(torch.tensor(points[i]), others, k=k).numpy().T
+        remaining = torch.tensor(np.delete(points, i, axis=0))
+        x, y = geoopt_ball.logmap(torch.tensor(points[i]), remaining, k=k).numpy().T
         angles = np.sort(np.arctan2(y, x))
         if np.append(np.diff(angles), 2 * np.pi + angles[0] - angles[-1]).max() > np.pi:
             corners.append(i)
@@ -328,14 +328,14 @@ def test_with_one_point_each_the_reference_is_their_midpoint():
 
 def test_given_references_are_used():
     points, labels = clusters(3, 10, 0)
-    one = PoincareSVM(-1.3, 1, [0.1, 0.2]).fit(points, labels)
-    np.testing.assert_array_equal(one.references_, [[0.1, 0.2]] * 3)
-    each = np.array([[0.1, 0.2], [0, 0], [-0.3, 0.1]])
-    model = PoincareSVM(-1.3, 1, each).fit(points, labels)
-    np.testing.assert_array_equal(model.references_, each)
-    np.testing.assert_array_equal(model.normals_[0], one.normals_[0])
+    shared = PoincareSVM(-1.3, 1, [0.1, 0.2]).fit(points, labels)
+    np.testing.assert_array_equal(shared.references_, [[0.1, 0.2]] * 3)
+    references = np.array([[0.1, 0.2], [0, 0], [-0.3, 0.1]])
+    model = PoincareSVM(-1.3, 1, references).fit(points, labels)
+    np.testing.assert_array_equal(model.references_, references)
+    np.testing.assert_array_equal(model.normals_[0], shared.normals_[0])
     with pytest.raises(ValueError, match="3 reference points for 1 classifiers"):
-        PoincareSVM(-1.3, 1, each).fit(points, labels == 0)
+        PoincareSVM(-1.3, 1, references).fit(points, labels == 0)
 
 
 @pytest.mark.parametrize("C", [1.0, math.inf])
@@ -469,19 +469,21 @@ def test_one_against_the_rest_is_normalised_platt():
     points, labels = clusters(4, 20, 8)
     model = PoincareSVM(-1.3, 1).fit(points, labels)
     scores = model.decision_function(points)
-    each = np.empty_like(scores)
+    probabilities = np.empty_like(scores)
     for line in range(4):
         alone = PoincareSVM(-1.3, 1).fit(points, labels == line)
         np.testing.assert_allclose(
             alone.decision_function(points), scores[:, line], rtol=1e-9, atol=1e-12
         )
         a, b = alone.platt_[0]
-        each[:, line] = alone.predict_proba(points)[:, 1]
+        probabilities[:, line] = alone.predict_proba(points)[:, 1]
         np.testing.assert_allclose(
-            each[:, line], 1 / (1 + np.exp(a * scores[:, line] + b)), rtol=1e-12
+            probabilities[:, line], 1 / (1 + np.exp(a * scores[:, line] + b)), rtol=1e-12
         )
     np.testing.assert_allclose(
-        model.predict_proba(points), each / each.sum(axis=1, keepdims=True), rtol=1e-7
+        model.predict_proba(points),
+        probabilities / probabilities.sum(axis=1, keepdims=True),
+        rtol=1e-7,
     )
 
 
@@ -567,11 +569,11 @@ def test_best_c_has_the_highest_accuracy_and_is_the_middle_of_equals(make):
     points, labels = clusters(3, 12, 12, spread=0.35)
     labels[-9:] = 0  # leaves a class with fewer members than folds
     grid = [1e3, 0.01, 0.1, 1, 10, 100]
-    kept = stratified_folds(labels, 5, 3)
+    folds = stratified_folds(labels, 5, 3)
     right = {
         C: sum(
             (make(C).fit(points[k], labels[k]).predict(points[~k]) == labels[~k]).sum()
-            for k in kept
+            for k in folds
         )
         for C in grid
     }

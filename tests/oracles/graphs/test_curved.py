@@ -54,8 +54,8 @@ def exact(name: str, k: float) -> mpmath.mpf:
 
 def log_slope(name: str, k: float, dtype: torch.dtype = torch.float64) -> float:
     """d log K / dk."""
-    at = torch.tensor(k, dtype=dtype, requires_grad=True)
-    (slope,) = torch.autograd.grad(CURVATURE_MAPS[name].radius(at).log(), at)
+    parameter = torch.tensor(k, dtype=dtype, requires_grad=True)
+    (slope,) = torch.autograd.grad(CURVATURE_MAPS[name].radius(parameter).log(), parameter)
     return slope.item()
 
 
@@ -218,24 +218,24 @@ def test_what_an_estimator_adds_is_its_formula_and_learns(task):
     ],
 )
 def test_statistics_are_those_by_hand(num_nodes, pairs, curvature, plain, degree):
-    found = graph_statistics(graph_of(num_nodes, pairs))
-    assert found.dtype == torch.float32
+    statistics = graph_statistics(graph_of(num_nodes, pairs))
+    assert statistics.dtype == torch.float32
     expected = [
         math.asinh(curvature),
         math.asinh(plain),
         math.log(1 + degree),
         math.log10(num_nodes),
     ]
-    assert found.tolist() == pytest.approx(expected, rel=1e-6)
-    assert found.shape == (NUM_STATISTICS,)
+    assert statistics.tolist() == pytest.approx(expected, rel=1e-6)
+    assert statistics.shape == (NUM_STATISTICS,)
 
 
 def rows(unit: bool) -> Tensor:
     """Features of norm 1, or of any."""
-    found = torch.randn(
+    matrix = torch.randn(
         NODES, FEATURES, generator=torch.Generator().manual_seed(4), dtype=torch.float64
     )
-    return found / found.norm(dim=1, keepdim=True) if unit else found
+    return matrix / matrix.norm(dim=1, keepdim=True) if unit else matrix
 
 
 def inputs_of(task: str, features: Tensor) -> GraphInputs:
@@ -288,8 +288,8 @@ def at_curvature_minus_one(model: nn.Module, spec: ModelSpec) -> tuple[float, nn
     unit = spec.build(seed=0).double().eval()
     with torch.no_grad():
         for name, parameter in unit.named_parameters():
-            other = 1 / scale if name.endswith((".bias", ".time")) else 1
-            parameter.copy_(factors.get(name, other) * model.get_parameter(name))
+            default_factor = 1 / scale if name.endswith((".bias", ".time")) else 1
+            parameter.copy_(factors.get(name, default_factor) * model.get_parameter(name))
     return K if spec.task == "nodes" else scale, unit
 
 

@@ -87,13 +87,13 @@ def some_graphs() -> list[Graph]:
 @st.composite
 def graphs(draw) -> list[Graph]:
     """One to four graphs of one to six nodes."""
-    found = []
+    drawn = []
     for _ in range(draw(st.integers(1, 4))):
         size = draw(st.integers(1, 6))
         pairs = [(i, j) for i, j in product(range(size), repeat=2) if i < j]
         chosen = draw(st.sets(st.sampled_from(pairs))) if pairs else set()
-        found.append(Graph(random_rows(size, draw(st.integers(0, 999))), tuple(sorted(chosen))))
-    return found
+        drawn.append(Graph(random_rows(size, draw(st.integers(0, 999))), tuple(sorted(chosen))))
+    return drawn
 
 
 def shuffled(random: Random, count: int) -> list[int]:
@@ -192,19 +192,19 @@ class Lorentz:
         points = self.linear("input", self.points(graph))
         for number in range(DEPTH):
             name = f"layers.{number}"
-            own = 1 + self.p.get(f"{name}.gate", torch.zeros((), dtype=torch.float64))
+            self_weight = 1 + self.p.get(f"{name}.gate", torch.zeros((), dtype=torch.float64))
             rows = []
             for node in range(len(graph.rows)):
-                space = own * points[node, 1:]
-                for other in graph.adjacency[node].nonzero().flatten().tolist():
-                    space = space + points[other, 1:]
+                space = self_weight * points[node, 1:]
+                for neighbour in graph.adjacency[node].nonzero().flatten().tolist():
+                    space = space + points[neighbour, 1:]
                 rows.append(space)
             summed = lorentz.lift(torch.stack(rows), self.curvature)
             points = self.relu(
                 self.linear(f"{name}.second", self.relu(self.linear(f"{name}.first", summed)))
             )
-        whole = lorentz.lift(points[:, 1:].sum(dim=0), self.curvature)
-        return self.relu(self.linear("head.hidden", whole))[1:].numpy()
+        total = lorentz.lift(points[:, 1:].sum(dim=0), self.curvature)
+        return self.relu(self.linear("head.hidden", total))[1:].numpy()
 
     def logits(self, hidden: np.ndarray) -> np.ndarray:
         """Space coordinates of the last layer."""
@@ -245,10 +245,10 @@ def expected(network: Flat | Lorentz, graphs: list[Graph]) -> np.ndarray:
     return np.stack([network.logits(network.hidden(graph)) for graph in graphs])
 
 
-def assert_near(found: Tensor, wanted: np.ndarray | Tensor, bound: float = NEAR) -> None:
-    wanted = torch.as_tensor(wanted)
+def assert_near(values: Tensor, target: np.ndarray | Tensor, bound: float = NEAR) -> None:
+    target = torch.as_tensor(target)
     torch.testing.assert_close(
-        found.detach().double(), wanted, rtol=0.0, atol=bound * float(wanted.abs().max())
+        values.detach().double(), target, rtol=0.0, atol=bound * float(target.abs().max())
     )
 
 
@@ -261,9 +261,9 @@ def test_flat_logits_are_the_formulas_graph_by_graph(kind, seed):
         model.encode(batch(some_graphs())),
         np.stack([network.encode(graph) for graph in some_graphs()]),
     )
-    wanted = expected(network, some_graphs())
-    assert (np.ptp(wanted, axis=0) > 0.001).all()
-    assert_near(model(batch(some_graphs())), wanted)
+    target = expected(network, some_graphs())
+    assert (np.ptp(target, axis=0) > 0.001).all()
+    assert_near(model(batch(some_graphs())), target)
 
 
 @pytest.mark.parametrize("self_weight", [True, False])
@@ -275,18 +275,18 @@ def test_lorentz_logits_are_the_geometry_graph_by_graph(curvature_map, k, self_w
     model = model_of("lorentz", k, curvature_map=curvature_map, self_weight=self_weight)
     radius = RADII[curvature_map](k)
     assert model.curvature.item() == pytest.approx(-1 / radius, rel=1e-14)
-    wanted = expected(Lorentz(model, radius), some_graphs())
-    assert (np.ptp(wanted, axis=0) > 0.001).all()
-    assert_near(model(batch(some_graphs())), wanted)
+    target = expected(Lorentz(model, radius), some_graphs())
+    assert (np.ptp(target, axis=0) > 0.001).all()
+    assert_near(model(batch(some_graphs())), target)
 
 
 @pytest.mark.parametrize("gate", [True, False])
 @pytest.mark.parametrize(("curvature_map", "k"), [("sigmoid", 1.3), ("exp", -0.03), ("exp", 0.15)])
 def test_flatlands_logits_are_the_geometry_graph_by_graph(curvature_map, k, gate):
     model = model_of("lorentz-gcn", k, curvature_map=curvature_map, gate=gate)
-    wanted = expected(reference(model, "lorentz-gcn", RADII[curvature_map](k)), some_graphs())
-    assert (np.ptp(wanted, axis=0) > 0.001).all()
-    assert_near(model(batch(some_graphs())), wanted)
+    target = expected(reference(model, "lorentz-gcn", RADII[curvature_map](k)), some_graphs())
+    assert (np.ptp(target, axis=0) > 0.001).all()
+    assert_near(model(batch(some_graphs())), target)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -338,8 +338,8 @@ def test_a_duplicate_of_a_graph_changes_no_other_and_an_edge_changes_its_graph(k
 def test_how_many_nodes_a_graph_has_is_not_forgotten(kind):
     """Unlike a mean, or a centroid, of equal nodes."""
     model = model_of(kind)
-    one, three = (Graph(random_rows(1, 2).expand(size, -1)) for size in (1, 3))
-    logits = model(batch([one, three])).detach()
+    single, three = (Graph(random_rows(1, 2).expand(size, -1)) for size in (1, 3))
+    logits = model(batch([single, three])).detach()
     assert (logits[0] - logits[1]).abs().min() > 1e-3
 
 
@@ -354,12 +354,12 @@ def crowd(leaves: int = 400, size: float = 3.0) -> list[Graph]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_sums_far_out_are_sums_still(kind):
     model, graphs = model_of(kind), crowd(40)
-    wanted = expected(reference(model, kind), graphs)
+    target = expected(reference(model, kind), graphs)
     logits = model(batch(graphs))
     # The condition of a centroid at radius r is cosh(2r).
     bound = 1e-10 if kind == "lorentz-gcn" else NEAR
-    for found, row in zip(logits, wanted, strict=True):  # the second graph is near the origin
-        assert_near(found, row, bound)
+    for values, row in zip(logits, target, strict=True):  # the second graph is near the origin
+        assert_near(values, row, bound)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -438,33 +438,33 @@ def test_dropout_only_in_training_and_before_the_logits_alone(kind):
 
     model.train()
     torch.manual_seed(0)
-    found = torch.stack([model(batch(graphs)).detach() for _ in range(20)]).numpy()
+    samples = torch.stack([model(batch(graphs)).detach() for _ in range(20)]).numpy()
     torch.manual_seed(0)
-    again = model(batch(graphs)).detach().numpy()
-    np.testing.assert_array_equal(again, found[0])
-    assert (np.ptp(found, axis=0) > 1e-3).all()
+    evaluated = model(batch(graphs)).detach().numpy()
+    np.testing.assert_array_equal(evaluated, samples[0])
+    assert (np.ptp(samples, axis=0) > 1e-3).all()
     # What a graph may give: its hidden units, each either dropped or doubled.
     for number, graph in enumerate(graphs):
         hidden = network.hidden(graph)
         allowed = np.stack(
             [network.logits(hidden * mask) for mask in product((0.0, 2.0), repeat=WIDTH)]
         )
-        apart = np.abs(found[:, number, None] - allowed).max(axis=2).min(axis=1)
+        apart = np.abs(samples[:, number, None] - allowed).max(axis=2).min(axis=1)
         assert apart.max() <= NEAR * np.abs(allowed).max()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_start_is_seeded_and_leaves_the_generator_alone(kind):
     torch.manual_seed(11)
-    wanted = torch.rand(3)
+    next_draw = torch.rand(3)
     torch.manual_seed(11)
-    one = replace(SPEC, kind=kind).build(seed=7).state_dict()
-    assert torch.equal(torch.rand(3), wanted)
-    again, other = (replace(SPEC, kind=kind).build(seed=seed).state_dict() for seed in (7, 8))
-    assert all(torch.equal(one[name], again[name]) for name in one)
-    weights = [name for name in one if name.endswith("weight")]
-    assert not any(torch.equal(one[name], other[name]) for name in weights)
-    for name, parameter in one.items():
+    first = replace(SPEC, kind=kind).build(seed=7).state_dict()
+    assert torch.equal(torch.rand(3), next_draw)
+    repeated, reseeded = (replace(SPEC, kind=kind).build(seed=seed).state_dict() for seed in (7, 8))
+    assert all(torch.equal(first[name], repeated[name]) for name in first)
+    weights = [name for name in first if name.endswith("weight")]
+    assert not any(torch.equal(first[name], reseeded[name]) for name in weights)
+    for name, parameter in first.items():
         if name in weights:
             bound = math.sqrt(6 / sum(parameter.shape))
             assert 0 < parameter.abs().max() <= bound, name
@@ -531,14 +531,14 @@ def test_parameters_have_their_names_and_shapes(kind):
 
 
 def test_flatland_keeps_what_multiplies_times_the_gates_and_the_curvature():
-    kept = {name for name in SHAPES["lorentz"] if METHODS["flatland"].is_personal(name)}
+    personal = {name for name in SHAPES["lorentz"] if METHODS["flatland"].is_personal(name)}
     lines = [
         "input",
-        *(f"layers.{number}.{part}" for number in range(3) for part in ("first", "second")),
+        *(f"layers.{number}.{linear}" for number in range(3) for linear in ("first", "second")),
         "head.hidden",
         "head.out",
     ]
-    assert kept == {
+    assert personal == {
         "k",
         *(f"{line}.time" for line in lines),
         *(f"layers.{number}.gate" for number in range(3)),
@@ -548,19 +548,19 @@ def test_flatland_keeps_what_multiplies_times_the_gates_and_the_curvature():
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_depends_on_features_or_classes_stays_where_they_differ(kind):
     """The server builds the model without knowing them: what it averages must not notice."""
-    one, other = (
+    first, second = (
         {name: parameter.shape for name, parameter in spec.build(seed=0).named_parameters()}
         for spec in (
             replace(SPEC, kind=kind),
             replace(SPEC, kind=kind, num_features=9, num_classes=5),
         )
     )
-    depends = {name for name in one if one[name] != other[name]}
+    depends = {name for name in first if first[name] != second[name]}
     assert {name.partition(".")[0] for name in depends} == {"input", "head"}
     for method in METHODS.values():
-        shared = {name for name in one if not method.is_personal(name, own_ends=True)}
+        shared = {name for name in first if not method.is_personal(name, own_ends=True)}
         assert not shared & depends
         if not method.personal:
             assert {name for name in shared if name != "k"} == {
-                name for name in one if name.startswith("layers.")
+                name for name in first if name.startswith("layers.")
             }

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous, write_ogb
+from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous
 
 from curvfed.tasks.graphs.data import SOURCES
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -82,29 +82,3 @@ def test_amazon(tmp_path, name):
     assert torch.equal(graph.features, theirs.x)
     assert torch.equal(graph.labels, theirs.y)
     assert both_ways(graph.edge_index) == theirs.edge_index.T.tolist() == known_pairs()
-
-
-def test_ogbn_arxiv(tmp_path):
-    tables = write_ogb(tmp_path)
-    graph = GraphDataset(GraphSpec("ogbn-arxiv", tmp_path)).locate().read()
-    assert torch.equal(graph.features, torch.from_numpy(tables["raw/node-feat"].astype(np.float32)))
-    assert graph.labels.tolist() == tables["raw/node-label"].tolist()
-    assert graph.edge_index.T.tolist() == tables["raw/edge"].tolist()
-    assert both_ways(graph.edge_index) == known_pairs()
-    for mask, part in zip(graph.split.masks, ("train", "valid", "test"), strict=True):
-        assert mask.shape == (PLANTED_NODES, 1)
-        assert mask[:, 0].nonzero()[:, 0].tolist() == tables[f"split/time/{part}"].tolist()
-    assert (graph.class_names, graph.metric) == (("0", "1", "2"), "accuracy")
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-def test_the_time_split_is_that_of_every_seed(tmp_path, seed):
-    tables = write_ogb(tmp_path)
-    graph = GraphDataset(GraphSpec("OGBN-arxiv", tmp_path, seed=seed), tmp_path / "cache").client(
-        0, 1
-    )
-    nodes = sorted(planted().main)
-    for mask, part in ((graph.train, "train"), (graph.val, "valid"), (graph.test, "test")):
-        assert {nodes[place] for place in mask.nonzero()[:, 0].tolist()} == planted().main & set(
-            tables[f"split/time/{part}"].tolist()
-        )

@@ -52,8 +52,8 @@ def client_of(
     starts = np.cumsum([0, *(size for size, _ in graphs)])
     edges = [
         (int(start) + i, int(start) + j)
-        for start, (_, found) in zip(starts, graphs)
-        for i, j in found
+        for start, (_, pairs) in zip(starts, graphs)
+        for i, j in pairs
     ]
     numbers = torch.arange(len(owner), dtype=torch.float32)
     rows = (
@@ -120,24 +120,24 @@ def test_features_of_either_layout_are_cut():
 def test_batches_are_the_choice_in_its_order_and_each_ascending(data, graphs, size):
     client = client_of(graphs, one_hot=True)
     chosen = data.draw(st.permutations(sorted(data.draw(st.sets(st.integers(0, len(graphs) - 1))))))
-    found = list(GraphBatches(client, CPU).each(torch.tensor(chosen, dtype=torch.int64), size))
+    batches = list(GraphBatches(client, CPU).each(torch.tensor(chosen, dtype=torch.int64), size))
     step = size or max(len(chosen), 1)
-    wanted = [sorted(chosen[start : start + step]) for start in range(0, len(chosen), step)]
-    assert [numbers.tolist() for numbers, _ in found] == wanted
-    for numbers, batch in found:
+    expected = [sorted(chosen[start : start + step]) for start in range(0, len(chosen), step)]
+    assert [numbers.tolist() for numbers, _ in batches] == expected
+    for numbers, batch in batches:
         assert_cut(client, numbers.tolist(), batch)
 
 
 @given(simple_edges(9), st.sampled_from([torch.float32, torch.float64]))
 def test_neighbour_sums_are_the_adjacency_matrix(graph, dtype):
     size, edges = graph
-    wanted = torch.zeros(size, size, dtype=dtype)
+    expected = torch.zeros(size, size, dtype=dtype)
     for i, j in edges:
-        wanted[i, j] = wanted[j, i] = 1
+        expected[i, j] = expected[j, i] = 1
     sums = neighbour_sums(index_of(edges), size, dtype)
     assert sums.matrix.layout == torch.sparse_csr
-    assert torch.equal(sums.matrix.to_dense(), wanted)
-    assert torch.equal(sums.transpose.to_dense(), wanted)
+    assert torch.equal(sums.matrix.to_dense(), expected)
+    assert torch.equal(sums.transpose.to_dense(), expected)
 
 
 @given(
@@ -150,23 +150,23 @@ def test_memberships_sum_over_groups_and_their_gradient_is_spread_over_the_rows(
         [group for group, size in enumerate(sizes) for _ in range(size)], dtype=torch.int64
     )
     members = memberships(owner, len(sizes), dtype)
-    wanted = torch.zeros(len(sizes), len(owner), dtype=dtype)
+    expected = torch.zeros(len(sizes), len(owner), dtype=dtype)
     for row, group in enumerate(owner.tolist()):
-        wanted[group, row] = 1
-    assert torch.equal(members.matrix.to_dense(), wanted)
-    assert torch.equal(members.transpose.to_dense(), wanted.t())
+        expected[group, row] = 1
+    assert torch.equal(members.matrix.to_dense(), expected)
+    assert torch.equal(members.transpose.to_dense(), expected.t())
     generator = torch.Generator().manual_seed(len(owner))
     rows = torch.randint(-9, 9, (len(owner), 2), generator=generator).to(dtype).requires_grad_()
     upstream = torch.randint(-9, 9, (len(sizes), 2), generator=generator).to(dtype)
-    found = members @ rows
-    assert found.tolist() == [
+    totals = members @ rows
+    assert totals.tolist() == [
         [
             sum(row[i] for row, group in zip(rows.tolist(), owner.tolist()) if group == number)
             for i in range(2)
         ]
         for number in range(len(sizes))
     ]
-    (gradient,) = torch.autograd.grad(found, rows, upstream)
+    (gradient,) = torch.autograd.grad(totals, rows, upstream)
     assert torch.equal(gradient, upstream[owner])
 
 
@@ -175,28 +175,28 @@ def test_memberships_sum_over_groups_and_their_gradient_is_spread_over_the_rows(
 def test_what_is_made_lazily_is_made_once_and_right(one_hot, dtype):
     client = client_of([(2, [(0, 1)]), (5, [])], one_hot)
     assert (client.features.layout == torch.sparse_csr) == one_hot
-    made = GraphInputs.of(replace(client, features=client.features.to(dtype)), CPU)
+    inputs = GraphInputs.of(replace(client, features=client.features.to(dtype)), CPU)
     for name in ("adjacency", "sums", "members", "norms"):
-        assert getattr(made, name) is getattr(made, name)
-    assert [norm for (norm,) in made.norms.tolist()] == pytest.approx(
+        assert getattr(inputs, name) is getattr(inputs, name)
+    assert [norm for (norm,) in inputs.norms.tolist()] == pytest.approx(
         [math.hypot(*row) for row in dense(client.features).tolist()], rel=1e-6
     )
-    assert made.members.matrix.to_dense().sum(dim=1).tolist() == [2, 5]
-    assert made.sums.matrix.to_dense().nonzero().tolist() == [[0, 1], [1, 0]]
-    assert made.adjacency.matrix.to_dense()[2:, 2:].tolist() == torch.eye(5).tolist()
+    assert inputs.members.matrix.to_dense().sum(dim=1).tolist() == [2, 5]
+    assert inputs.sums.matrix.to_dense().nonzero().tolist() == [[0, 1], [1, 0]]
+    assert inputs.adjacency.matrix.to_dense()[2:, 2:].tolist() == torch.eye(5).tolist()
     assert {
-        made.norms.dtype,
-        *(part.matrix.dtype for part in (made.members, made.sums, made.adjacency)),
+        inputs.norms.dtype,
+        *(constant.matrix.dtype for constant in (inputs.members, inputs.sums, inputs.adjacency)),
     } == {dtype}
 
 
 @pytest.mark.parametrize("name", ["adjacency", "sums", "members"])
 def test_what_scoring_makes_autograd_may_use(name):
-    made = GraphInputs.of(client_of([(2, [(0, 1)]), (5, [])], one_hot=True), CPU)
+    inputs = GraphInputs.of(client_of([(2, [(0, 1)]), (5, [])], one_hot=True), CPU)
     with torch.inference_mode():
-        assert not getattr(made, name).matrix.is_inference()
-        assert not getattr(made, name).transpose.is_inference()
-        assert not made.norms.is_inference()
+        assert not getattr(inputs, name).matrix.is_inference()
+        assert not getattr(inputs, name).transpose.is_inference()
+        assert not inputs.norms.is_inference()
 
 
 class Lookup(nn.Module):
@@ -236,12 +236,12 @@ def many_graphs(num_graphs: int = 13) -> ClientGraph:
 def passes(task: WholeGraphTask, model: Lookup, seed: int, count: int = 1) -> list[list[list[int]]]:
     """The graphs of every step, pass by pass."""
     torch.manual_seed(seed)
-    found = []
+    orders = []
     for _ in range(count):
         model.asked = []
         list(task.losses(model))
-        found.append(model.asked)
-    return found
+        orders.append(model.asked)
+    return orders
 
 
 @pytest.mark.parametrize("batch_size", [0, 1, 3, 7, 100])
@@ -254,22 +254,24 @@ def test_a_pass_takes_every_training_graph_once(batch_size):
         assert sorted(number for step in steps for number in step) == train
         assert all(step == sorted(step) for step in steps)
         assert len(steps) == task.num_steps
-        step = batch_size or len(train)
-        assert [len(part) for part in steps] == [
-            min(step, 7 - start) for start in range(0, 7, step)
+        size = batch_size or len(train)
+        assert [len(step) for step in steps] == [
+            min(size, 7 - start) for start in range(0, 7, size)
         ]
 
 
 def test_the_order_of_a_pass_is_shuffled_anew_and_depends_on_the_seed_alone():
     client = many_graphs(40)
     task = WholeGraphTask(client, NAMES, CPU, 4)
-    one, again, other = (passes(task, Lookup(client, 3), seed, count=2) for seed in (0, 0, 1))
-    assert one == again
-    assert one != other
-    assert one[0] != one[1]
+    first, repeated, reseeded = (
+        passes(task, Lookup(client, 3), seed, count=2) for seed in (0, 0, 1)
+    )
+    assert first == repeated
+    assert first != reseeded
+    assert first[0] != first[1]
     fresh = WholeGraphTask(client, NAMES, CPU, 4)
     fresh.scores(Lookup(client, 3))
-    assert passes(fresh, Lookup(client, 3, seed=9), seed=0, count=2) == one
+    assert passes(fresh, Lookup(client, 3, seed=9), seed=0, count=2) == first
 
 
 def test_losses_are_mean_cross_entropies_in_the_federations_numbering():
@@ -279,8 +281,8 @@ def test_losses_are_mean_cross_entropies_in_the_federations_numbering():
     assert task.labels.tolist() == labels
     for loss in task.losses(model):
         rows = model.table.detach().double().log_softmax(dim=1)
-        wanted = -np.mean([float(rows[number, labels[number]]) for number in model.asked[-1]])
-        assert loss.item() == pytest.approx(wanted, rel=1e-6)
+        expected = -np.mean([float(rows[number, labels[number]]) for number in model.asked[-1]])
+        assert loss.item() == pytest.approx(expected, rel=1e-6)
         assert loss.requires_grad
 
 
@@ -294,8 +296,8 @@ def test_scores_are_the_shares_of_right_answers(batch_size):
     assert not logits.requires_grad
     scores = task.scores(model)
     assert scores.keys() == {"validation", "score"}
-    for name, part in (("validation", client.val), ("score", client.test)):
-        of_part = [number for number in range(41) if part[number]]
+    for name, mask in (("validation", client.val), ("score", client.test)):
+        of_part = [number for number in range(41) if mask[number]]
         right = [
             int(model.table[number].argmax()) == int(client.labels[number]) for number in of_part
         ]
@@ -319,7 +321,7 @@ def one_graph(num_nodes: int = 30, metric: str = "accuracy") -> ClientGraph:
     edges = [(i, i + 1) for i in range(num_nodes - 1)] + [(0, num_nodes - 1)]
     rows = torch.randn(num_nodes, 5, generator=torch.Generator().manual_seed(0))
     role, labels = torch.arange(num_nodes) % 3, torch.arange(num_nodes) // 3 % 2
-    masks = torch.stack([role == part for part in range(3)])
+    masks = torch.stack([role == number for number in range(3)])
     return client_graph(rows, index_of(edges), labels, masks, ("left", "right"), metric, "")
 
 
@@ -410,15 +412,15 @@ def gradients(task: NodeTask | WholeGraphTask, model: nn.Module) -> dict[str, Te
 
 
 @pytest.mark.parametrize(
-    ("about", "kind"), [(about, kind) for about in MODELS for kind in MODELS[about]]
+    ("task_kind", "kind"), [(about, kind) for about in MODELS for kind in MODELS[about]]
 )
-def test_scoring_first_does_not_spoil_training(about, kind):
+def test_scoring_first_does_not_spoil_training(task_kind, kind):
     """What scoring makes on its way, without autograd, training goes on with."""
-    client = one_graph() if about == "nodes" else many_graphs()
+    client = one_graph() if task_kind == "nodes" else many_graphs()
     spec = ModelSpec(
-        about, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, curvature=None
+        task_kind, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, curvature=None
     )
-    wanted = gradients(
+    expected = gradients(
         client_task(client, (*client.class_names, "more")[:3], CPU, 3), spec.build(seed=0)
     )
     task, model = (
@@ -426,10 +428,10 @@ def test_scoring_first_does_not_spoil_training(about, kind):
         spec.build(seed=0),
     )
     first = task.scores(model)
-    found = gradients(task, model)
-    assert found.keys() == wanted.keys()
-    assert all(torch.equal(found[name], wanted[name]) for name in wanted)
-    assert any(bool(gradient.any()) for gradient in found.values())
+    after_scoring = gradients(task, model)
+    assert after_scoring.keys() == expected.keys()
+    assert all(torch.equal(after_scoring[name], expected[name]) for name in expected)
+    assert any(bool(gradient.any()) for gradient in after_scoring.values())
     assert task.scores(model) == first
 
 

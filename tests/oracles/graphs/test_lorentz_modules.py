@@ -20,8 +20,8 @@ EDGES = torch.tensor([[0, 1, 2, 3, 4, 1], [1, 2, 3, 4, 0, 4]])
 
 @pytest.mark.parametrize("module", [curved, modules, ricci])
 def test_examples(module):
-    found = doctest.testmod(module)
-    assert (found.failed, found.attempted > 0) == (0, True)
+    outcome = doctest.testmod(module)
+    assert (outcome.failed, outcome.attempted > 0) == (0, True)
 
 
 def layer_and_input(**changes):
@@ -48,36 +48,36 @@ def test_it_is_the_formula_over_points_with_weights_of_pygs_gcn(gate):
     weights = conv(torch.eye(NODES, dtype=torch.float64), both)
     low = torch.stack([lorentz.centroid(points, row, curvature) for row in weights])[:, 1:]
     share = torch.sigmoid(layer.gate) if gate else 1.0
-    wanted = torch.relu(share * low + (1 - share) * (out - low))
-    assert torch.allclose(layer(space, EDGES, curvature), wanted, rtol=1e-12, atol=1e-12)
+    expected = torch.relu(share * low + (1 - share) * (out - low))
+    assert torch.allclose(layer(space, EDGES, curvature), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_direction_order_loops_and_repeats_of_edges_do_not_matter():
     layer, space, curvature = layer_and_input()
-    wanted = layer(space, EDGES, curvature)
+    expected = layer(space, EDGES, curvature)
     loops = torch.arange(NODES).expand(2, -1)
-    for other in (
+    for variant in (
         EDGES.flip(0),
         EDGES.flip(1),
         torch.cat([EDGES, EDGES.flip(0), loops, EDGES], dim=1),
     ):
-        assert torch.equal(layer(space, other, curvature), wanted)
+        assert torch.equal(layer(space, variant, curvature), expected)
 
 
 def test_a_matrix_is_made_once_anew_for_other_edges_and_goes_with_them():
     layer, space, curvature = layer_and_input()
     edges = EDGES.clone()
     before = layer(space, edges, curvature)
-    made = modules._adjacencies[edges][1]
+    matrix = modules._adjacencies[edges][1]
     with torch.inference_mode():
         layer(space, edges, curvature)
-    assert modules._adjacencies[edges][1] is made
+    assert modules._adjacencies[edges][1] is matrix
     edges[:, 0] = torch.tensor([5, 6])
     assert not torch.equal(layer(space, edges, curvature), before)
-    held = len(modules._adjacencies)
-    del edges, made
+    count = len(modules._adjacencies)
+    del edges, matrix
     gc.collect()
-    assert len(modules._adjacencies) == held - 1
+    assert len(modules._adjacencies) == count - 1
 
 
 def test_what_scoring_made_first_can_be_trained_with():
@@ -102,11 +102,11 @@ def test_edges_made_in_inference_mode():
     layer, curvature = curved.LorentzConv(3, 2).eval(), -1.0
     edges, x = torch.tensor([[0, 1], [1, 2]]), torch.randn(3, 3)
     with torch.inference_mode():
-        made = edges.clone()
-        assert torch.equal(layer(x, made, curvature), layer(x, edges, curvature))
-        made[1, 1] = 0  # a graph without node 2
-        assert torch.equal(layer(x, made, curvature), layer(x, edges[:, :1], curvature))
-    assert layer(x, made, curvature).requires_grad
+        copied = edges.clone()
+        assert torch.equal(layer(x, copied, curvature), layer(x, edges, curvature))
+        copied[1, 1] = 0  # a graph without node 2
+        assert torch.equal(layer(x, copied, curvature), layer(x, edges[:, :1], curvature))
+    assert layer(x, copied, curvature).requires_grad
 
 
 def test_edges_of_32_bits_in_a_graph_whose_pairs_need_64():

@@ -46,45 +46,45 @@ def adjacency() -> Constant:
 def test_convolution_is_linear_layer_centroid_and_mix(
     adjacency: Constant, radius: float, gate: float | None
 ) -> None:
-    given = _values(NODES, 4, seed=1)
+    features = _values(NODES, 4, seed=1)
     weight, bias, column = _values(WIDTH, 4, seed=2), _values(WIDTH, seed=3), _values(WIDTH, seed=4)
-    points = lift(given, -1 / radius)
+    points = lift(features, -1 / radius)
     time = points[:, :1] / radius**0.5
     space = points[:, 1:] @ weight.t() + time * column + bias
     low = normalize(adjacency.matrix @ lift(space, -1 / radius), -1 / radius)[:, 1:]
     share = 1.0 if gate is None else gate
     expected = share * low + (1 - share) * (space - low)
-    found, square = convolve(
-        given @ weight.t(),
-        given.square().sum(1, keepdim=True),
+    output, square = convolve(
+        features @ weight.t(),
+        features.square().sum(1, keepdim=True),
         bias,
         column,
         _scalar(-1 / radius),
         None if gate is None else _scalar(gate),
         adjacency,
     )
-    torch.testing.assert_close(found, expected.relu(), rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(square, found.square().sum(1, keepdim=True))
+    torch.testing.assert_close(output, expected.relu(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(square, output.square().sum(1, keepdim=True))
 
 
 def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> None:
     alone = _values(NODES, WIDTH, seed=5).abs()
     zeros = torch.zeros(WIDTH, dtype=torch.float64)
-    found, _ = convolve(
+    output, _ = convolve(
         alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(-1.25), None, adjacency
     )
     # an isolated node is its own centroid
-    torch.testing.assert_close(found[7:], alone[7:], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(output[7:], alone[7:], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("radius", [0.05, *RADII, 20.0])
 def test_linear_layer_is_a_matrix_times_the_point(radius: float) -> None:
-    given, weight = _values(NODES, 4, seed=1), _values(WIDTH, 4, seed=2)
+    features, weight = _values(NODES, 4, seed=1), _values(WIDTH, 4, seed=2)
     bias, column = _values(WIDTH, seed=3), _values(WIDTH, seed=4)
     matrix = torch.cat([column.unsqueeze(1) / radius**0.5, weight], dim=1)
-    expected = lift(given, -1 / radius) @ matrix.t() + bias
-    found = lorentz_linear(given, weight, bias, column, _scalar(-1 / radius))
-    torch.testing.assert_close(found, expected, rtol=1e-14, atol=1e-14)
+    expected = lift(features, -1 / radius) @ matrix.t() + bias
+    output = lorentz_linear(features, weight, bias, column, _scalar(-1 / radius))
+    torch.testing.assert_close(output, expected, rtol=1e-14, atol=1e-14)
 
 
 @pytest.mark.parametrize("radius", RADII)
@@ -119,32 +119,34 @@ def test_lifted_features_are_exp0_times_the_matrix() -> None:
     rows[0] = 0
     points = exp0(rows, curvature.detach())[:, 1:]
     norms = rows.norm(dim=1, keepdim=True)
-    for given in (norms, norms.clone().requires_grad_()):
-        product, square = lift_features(rows @ weight.t(), given, curvature)
+    for features in (norms, norms.clone().requires_grad_()):
+        product, square = lift_features(rows @ weight.t(), features, curvature)
         torch.testing.assert_close(product, points @ weight.t(), rtol=1e-13, atol=1e-13)
         torch.testing.assert_close(square, points.square().sum(1, keepdim=True), rtol=1e-13, atol=0)
 
 
 def test_dropout_in_a_layer_is_dropout_of_its_result(adjacency: Constant) -> None:
-    given, zeros = _values(NODES, WIDTH).abs().detach(), torch.zeros(WIDTH, dtype=torch.float64)
+    features, zeros = _values(NODES, WIDTH).abs().detach(), torch.zeros(WIDTH, dtype=torch.float64)
     call = partial(
         convolve,
-        given.requires_grad_(),
-        given.square().sum(1, keepdim=True),
+        features.requires_grad_(),
+        features.square().sum(1, keepdim=True),
         zeros,
         zeros,
         _scalar(-0.8),
     )
-    whole, _ = call(None, adjacency)
+    undropped, _ = call(None, adjacency)
     torch.manual_seed(3)
-    factors = dropout_factors(whole, 0.3)
+    factors = dropout_factors(undropped, 0.3)
     torch.manual_seed(3)
-    found, square = call(None, adjacency, 0.3)
-    torch.testing.assert_close(found, whole * factors)
-    torch.testing.assert_close(square, found.square().sum(1, keepdim=True))
-    sums = (whole * factors).sum() + (whole * factors).square().sum()
-    expected, *_ = torch.autograd.grad(sums, given, retain_graph=True)
-    torch.testing.assert_close(torch.autograd.grad(found.sum() + square.sum(), given)[0], expected)
+    output, square = call(None, adjacency, 0.3)
+    torch.testing.assert_close(output, undropped * factors)
+    torch.testing.assert_close(square, output.square().sum(1, keepdim=True))
+    sums = (undropped * factors).sum() + (undropped * factors).square().sum()
+    expected, *_ = torch.autograd.grad(sums, features, retain_graph=True)
+    torch.testing.assert_close(
+        torch.autograd.grad(output.sum() + square.sum(), features)[0], expected
+    )
 
 
 def test_gradients(adjacency: Constant) -> None:
@@ -153,9 +155,9 @@ def test_gradients(adjacency: Constant) -> None:
     vectors = _values(WIDTH, seed=1), _values(WIDTH, seed=2)
     arguments = (product, square, *vectors, _scalar(-0.7))
     assert torch.autograd.gradcheck(
-        lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8))
+        lambda *tensors: convolve(*tensors, adjacency), (*arguments, _scalar(0.8))
     )
-    assert torch.autograd.gradcheck(lambda *given: convolve(*given, None, adjacency), arguments)
+    assert torch.autograd.gradcheck(lambda *tensors: convolve(*tensors, None, adjacency), arguments)
     features = (product, norms, _scalar(-0.7))
     assert torch.autograd.gradcheck(lift_features, features)
     assert torch.autograd.gradcheck(exp0_factor, (norms.clone().requires_grad_(), _scalar(0.7)))
@@ -174,16 +176,16 @@ def test_gradients(adjacency: Constant) -> None:
 @pytest.mark.parametrize("size", [0.0, 1e-20, 1e3, 1e8])
 def test_finite_at_the_origin_and_far_out(adjacency: Constant, size: float) -> None:
     matrix = adjacency.matrix.float()
-    given = (size * torch.ones(NODES, WIDTH)).requires_grad_()
+    features = (size * torch.ones(NODES, WIDTH)).requires_grad_()
     curvature = torch.tensor(-1.0, requires_grad=True)
     gate = torch.tensor(0.9, requires_grad=True)
     zeros = torch.zeros(WIDTH, requires_grad=True)
-    square = given.square().sum(1, keepdim=True)
-    found, _ = convolve(given, square, zeros, zeros, curvature, gate, Constant(matrix, matrix))
-    linear = lorentz_linear(given, torch.ones(WIDTH, WIDTH), zeros, torch.ones(WIDTH), curvature)
-    logits = distance_logits(found, torch.ones(CLASSES, WIDTH), torch.zeros(CLASSES), curvature)
-    (found.sum() + linear.sum() + logits.sum()).backward()
-    for tensor in (found, linear, logits, given.grad, curvature.grad, gate.grad, zeros.grad):
+    square = features.square().sum(1, keepdim=True)
+    output, _ = convolve(features, square, zeros, zeros, curvature, gate, Constant(matrix, matrix))
+    linear = lorentz_linear(features, torch.ones(WIDTH, WIDTH), zeros, torch.ones(WIDTH), curvature)
+    logits = distance_logits(output, torch.ones(CLASSES, WIDTH), torch.zeros(CLASSES), curvature)
+    (output.sum() + linear.sum() + logits.sum()).backward()
+    for tensor in (output, linear, logits, features.grad, curvature.grad, gate.grad, zeros.grad):
         assert tensor is not None
         assert bool(tensor.isfinite().all())
 

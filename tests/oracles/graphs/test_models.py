@@ -104,13 +104,13 @@ class Reference:
 
     def layer(self, name: str, points: list[np.ndarray], weights: np.ndarray) -> list[np.ndarray]:
         """Linear layer, centroid of the neighbours, gate; points in, points out."""
-        p = {part: self.p.get(f"{name}.{part}") for part in ("weight", "bias", "time", "gate")}
+        p = {field: self.p.get(f"{name}.{field}") for field in ("weight", "bias", "time", "gate")}
         root = math.sqrt(self.K)
         linear = [
             self.lift(p["weight"] @ x[1:] + p["time"] * x[0] / root + p["bias"]) for x in points
         ]
         out = []
-        for own, row in zip(linear, weights, strict=True):
+        for point, row in zip(linear, weights, strict=True):
             total = sum(weight * x for weight, x in zip(row, linear, strict=True))
             low = math.sqrt(self.K) * total / math.sqrt(-self.minkowski(total, total))
             assert abs(self.minkowski(low, low) + self.K) < 1e-9
@@ -118,7 +118,7 @@ class Reference:
                 out.append(low)
             else:
                 share = 1 / (1 + math.exp(-float(p["gate"])))
-                out.append(self.lift(share * low[1:] + (1 - share) * (own[1:] - low[1:])))
+                out.append(self.lift(share * low[1:] + (1 - share) * (point[1:] - low[1:])))
         return out
 
     def relu(self, points: list[np.ndarray]) -> list[np.ndarray]:
@@ -130,8 +130,10 @@ class Reference:
         points = self.relu(self.layer("second", points, weights))
         centres = [self.lift(centre) for centre in self.p["head.weight"]]
         # Minus the squared Lorentz distance -2K - 2<x, c>, and the bias.
-        found = [[2 * self.K + 2 * self.minkowski(x, centre) for centre in centres] for x in points]
-        return np.array(found) + self.p["head.bias"]
+        logits = [
+            [2 * self.K + 2 * self.minkowski(x, centre) for centre in centres] for x in points
+        ]
+        return np.array(logits) + self.p["head.bias"]
 
 
 @given(
@@ -162,13 +164,13 @@ def test_adjacency_is_that_of_the_definition(pairs):
     edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t()
     adjacency = normalized_adjacency(edge_index, 10)
     expected = dense_adjacency(edge_index, 10)
-    found = adjacency.matrix.to_dense()
-    assert found.dtype == torch.float32
+    dense = adjacency.matrix.to_dense()
+    assert dense.dtype == torch.float32
     torch.testing.assert_close(
-        found.double(), expected, rtol=3 * torch.finfo(torch.float32).eps, atol=0.0
+        dense.double(), expected, rtol=3 * torch.finfo(torch.float32).eps, atol=0.0
     )
     assert adjacency.transpose is adjacency.matrix
-    assert torch.equal(found, found.t())
+    assert torch.equal(dense, dense.t())
 
 
 def test_adjacency_is_that_of_pytorch_geometric():
@@ -212,8 +214,8 @@ def test_lorentz_gcn_is_the_formulas_written_out(k, gate):
     reference = Reference(model)
     assert model.curvature.item() == pytest.approx(-1 / reference.K, rel=1e-15)
     expected = reference.logits(features(), dense_adjacency(edges()))
-    found = model(inputs(features(), edges())).detach().numpy()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+    logits = model(inputs(features(), edges())).detach().numpy()
+    np.testing.assert_allclose(logits, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
 
 def test_lorentz_gcn_in_float32_is_near_its_float64():
@@ -248,8 +250,8 @@ def test_gradient_of_the_curvature_parameter_is_the_difference_quotient(k):
     given_inputs = inputs(features(), edges())
     labels = torch.arange(NODES) % CLASSES
 
-    def loss(at: float) -> Tensor:
-        model = lorentz(at)
+    def loss(parameter: float) -> Tensor:
+        model = lorentz(parameter)
         return nn.functional.cross_entropy(model(given_inputs), labels), model
 
     value, model = loss(k)
@@ -305,8 +307,8 @@ def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
         == gcn.state_dict().keys()
         == p.keys() - {"first.gate", "second.gate"}
     )
-    given = GraphInputs(Constant.of(features().float()), edges())
-    assert torch.equal(plain(given), gcn(given))
+    graph = GraphInputs(Constant.of(features().float()), edges())
+    assert torch.equal(plain(graph), gcn(graph))
 
 
 def test_split_gcn_is_its_matrices_written_out():
@@ -347,14 +349,14 @@ def test_logits_follow_their_nodes(kind):
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_an_isolated_node_hears_of_itself_alone(kind):
     model = shaken(replace(SPEC, kind=kind).build(seed=0))
-    whole = model(inputs(features(), edges()))
+    logits = model(inputs(features(), edges()))
     changed = features()
     changed[:10] = torch.randn(
         10, FEATURES, generator=torch.Generator().manual_seed(9), dtype=torch.float64
     )
-    assert torch.equal(model(inputs(changed, edges()))[10:], whole[10:])
+    assert torch.equal(model(inputs(changed, edges()))[10:], logits[10:])
     alone = model(inputs(features()[11:12], torch.zeros(2, 0, dtype=torch.int64)))
-    torch.testing.assert_close(alone, whole[11:12], rtol=0.0, atol=1e-13)
+    torch.testing.assert_close(alone, logits[11:12], rtol=0.0, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
@@ -389,14 +391,14 @@ def test_the_start_is_seeded_and_leaves_the_generator_alone(kind):
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    one = replace(SPEC, kind=kind).build(seed=7).state_dict()
+    first = replace(SPEC, kind=kind).build(seed=7).state_dict()
     assert torch.equal(torch.rand(3), expected)
-    again, other = (
+    repeated, reseeded = (
         replace(SPEC, kind=kind).build(seed=7).state_dict(),
         replace(SPEC, kind=kind).build(seed=8).state_dict(),
     )
-    assert all(torch.equal(one[name], again[name]) for name in one)
-    assert not torch.equal(one["first.weight"], other["first.weight"])
+    assert all(torch.equal(first[name], repeated[name]) for name in first)
+    assert not torch.equal(first["first.weight"], reseeded["first.weight"])
 
 
 def test_time_gates_and_curvature_have_their_starts():

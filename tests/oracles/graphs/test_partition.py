@@ -54,11 +54,11 @@ def test_largest_component_is_that_of_networkx(pairs):
 @given(EDGE_LISTS, st.sets(st.integers(0, NODES - 1), min_size=1))
 def test_induced_keeps_the_edges_inside(pairs, chosen):
     edges, nodes = clean_edges(as_array(pairs), NODES), sorted(chosen)
-    found = induced(edges, np.array(nodes), NODES)
+    inside = induced(edges, np.array(nodes), NODES)
     expected = [
         (nodes.index(i), nodes.index(j)) for i, j in edges.T.tolist() if i in chosen and j in chosen
     ]
-    assert list(map(tuple, found.T)) == expected
+    assert list(map(tuple, inside.T)) == expected
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 7, 20])
@@ -76,17 +76,17 @@ def test_metis_parts_are_whole_balanced_and_cut_little(num_parts):
 
 def test_metis_depends_on_the_seed_alone():
     edges, num_nodes = planted_component()
-    found = [membership_digest(metis_parts(edges, num_nodes, 10, seed)) for seed in (0, 1, 2, 0)]
-    assert found[0] == found[3]
-    assert len(set(found)) == 3
+    digests = [membership_digest(metis_parts(edges, num_nodes, 10, seed)) for seed in (0, 1, 2, 0)]
+    assert digests[0] == digests[3]
+    assert len(set(digests)) == 3
 
 
 @pytest.mark.parametrize("num_nodes", [1, 2, 3, 10, 60])
 @pytest.mark.parametrize("shape", ["path", "star"])
 def test_metis_parts_are_never_empty(num_nodes, shape):
-    others = np.arange(1, num_nodes)
+    children = np.arange(1, num_nodes)
     edges = clean_edges(
-        np.stack([others - 1 if shape == "path" else 0 * others, others]), num_nodes
+        np.stack([children - 1 if shape == "path" else 0 * children, children]), num_nodes
     )
     for num_parts in {1, (num_nodes + 1) // 2, num_nodes - 1 or 1, num_nodes}:
         parts = metis_parts(edges, num_nodes, num_parts, seed=0)

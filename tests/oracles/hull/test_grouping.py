@@ -44,27 +44,28 @@ def distance(x: np.ndarray, y: np.ndarray, curvature: float = -1.0) -> float:
 def averages(hulls: Sequence[np.ndarray]) -> np.ndarray:
     """Average distances between hulls, the plain way."""
     table = np.zeros((len(hulls), len(hulls)))
-    for (u, one), (v, other) in product(enumerate(hulls), repeat=2):
-        apart = np.square(one[:, None] - other).sum(axis=2)
-        gaps = np.outer(1 - np.square(one).sum(axis=1), 1 - np.square(other).sum(axis=1))
+    for (u, first), (v, second) in product(enumerate(hulls), repeat=2):
+        apart = np.square(first[:, None] - second).sum(axis=2)
+        gaps = np.outer(1 - np.square(first).sum(axis=1), 1 - np.square(second).sum(axis=1))
         table[u, v] = np.arccosh(1 + 2 * apart / gaps).mean()
     return table
 
 
 def cost(distances: np.ndarray, groups: Sequence[int]) -> float:
     """Σ over hulls of the average distance to the hulls of their group."""
-    of = np.asarray(groups)
-    return sum(float(distances[u, of == of[u]].mean()) for u in range(len(of)))
+    labels = np.asarray(groups)
+    return sum(float(distances[u, labels == labels[u]].mean()) for u in range(len(labels)))
 
 
 def flat(nested: Sequence[Sequence]) -> list:
-    return [one for part in nested for one in part]
+    return [item for group in nested for item in group]
 
 
 def partition(groups: Sequence[int], names: Sequence[object] | None = None) -> set[frozenset]:
     names = list(range(len(groups))) if names is None else names
     return {
-        frozenset(name for name, one in zip(names, groups) if one == number) for number in groups
+        frozenset(name for name, label in zip(names, groups) if label == number)
+        for number in groups
     }
 
 
@@ -109,12 +110,12 @@ def separated(
 ) -> tuple[list[Client], list[int]]:
     """Clients whose hulls lie around the centres of their classes, in any order; a hull is lacking
     with a chance."""
-    made, truth = [], []
+    hulls, truth = [], []
     for _ in range(clients):
-        there = [one for one in rng.permutation(classes) if rng.random() >= lacking]
-        made.append([cloud(rng, centres(classes)[one], rng.integers(1, 9)) for one in there])
-        truth += there
-    return made, truth
+        present = [label for label in rng.permutation(classes) if rng.random() >= lacking]
+        hulls.append([cloud(rng, centres(classes)[label], rng.integers(1, 9)) for label in present])
+        truth += present
+    return hulls, truth
 
 
 def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Client], list[int]]:
@@ -127,8 +128,8 @@ def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Clie
     points = np.column_stack([z.real, z.imag])
     reference = 0.3 * radius * np.exp(2j * np.pi * rng.random())
     normal = np.exp(2j * np.pi * rng.random())
-    seen = mobius(points, -reference, 0.0)
-    side = (seen @ [normal.real, normal.imag] > 0).astype(int)
+    images = mobius(points, -reference, 0.0)
+    side = (images @ [normal.real, normal.imag] > 0).astype(int)
     holder = rng.integers(0, 10, 2000)
     lack = dict(
         zip(
@@ -138,9 +139,9 @@ def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Clie
     )
     clients, truth = [], []
     for client in range(10):
-        there = [one for one in rng.permutation(2) if lack.get(client) != one]
-        clients.append([extreme(points[(holder == client) & (side == one)]) for one in there])
-        truth += there
+        present = [label for label in rng.permutation(2) if lack.get(client) != label]
+        clients.append([extreme(points[(holder == client) & (side == label)]) for label in present])
+        truth += present
     return clients, truth
 
 
@@ -174,10 +175,12 @@ def test_every_way_to_assign_few_hulls() -> None:
         if sum(sizes) < num_groups:
             continue
         places = [0.9 * rng.uniform(-0.7, 0.7, (size, 2)) @ [1, 1j] for size in sizes]
-        clients = [[cloud(rng, z, rng.integers(1, 4), 0.5) for z in own] for own in places]
-        found, distances = flat(group(clients, num_groups, -1.0)), averages(flat(clients))
+        clients = [
+            [cloud(rng, z, rng.integers(1, 4), 0.5) for z in positions] for positions in places
+        ]
+        groups, distances = flat(group(clients, num_groups, -1.0)), averages(flat(clients))
         costs = {tuple(way): cost(distances, way) for way in admissible(sizes, num_groups)}
-        assert costs[tuple(found)] <= min(costs.values()) + 1e-9
+        assert costs[tuple(groups)] <= min(costs.values()) + 1e-9
         tried += len(costs) > 1
     assert tried > 80
 
@@ -204,10 +207,10 @@ def test_separated_classes(method: str, classes: int) -> None:
     for seed in range(5):
         rng = np.random.default_rng([classes, seed])
         for clients in (3, 6):
-            made, truth = separated(rng, clients, classes)
-            groups = group(made, classes, -1.0, method, seed)
+            hulls, truth = separated(rng, clients, classes)
+            groups = group(hulls, classes, -1.0, method, seed)
             assert right(flat(groups), truth) == 1
-            assert all(len(set(one)) == classes for one in groups)
+            assert all(len(set(labels)) == classes for labels in groups)
 
 
 def test_separated_classes_that_clients_lack() -> None:
@@ -215,18 +218,18 @@ def test_separated_classes_that_clients_lack() -> None:
     incomplete = 0
     for seed in range(30):
         rng = np.random.default_rng(seed)
-        made, truth = separated(rng, 6, 8, lacking=[0.1, 0.3, 0.5][seed % 3])
+        hulls, truth = separated(rng, 6, 8, lacking=[0.1, 0.3, 0.5][seed % 3])
         if len(set(truth)) < 8:
             continue
-        incomplete += max(map(len, made)) < 8
-        assert right(flat(group(made, 8, -1.0)), truth) == 1
+        incomplete += max(map(len, hulls)) < 8
+        assert right(flat(group(hulls, 8, -1.0)), truth) == 1
     assert incomplete > 8
 
 
 def test_one_class_per_client() -> None:
     rng = np.random.default_rng(1)
     truth = rng.permutation(np.repeat(np.arange(5), 4)).tolist()
-    clients = [[cloud(rng, centres(5)[one])] for one in truth]
+    clients = [[cloud(rng, centres(5)[label])] for label in truth]
     assert right(flat(group(clients, 5, -1.0)), truth) == 1
 
 
@@ -268,7 +271,9 @@ def test_order_does_not_matter(cohort: tuple[list[Client], int], seed: int) -> N
         [names[client][hull] for hull in rng.permutation(len(clients[client]))]
         for client in rng.permutation(len(clients))
     ]
-    moved = [[rng.permutation(clients[client][hull]) for client, hull in one] for one in shuffled]
+    moved = [
+        [rng.permutation(clients[client][hull]) for client, hull in pairs] for pairs in shuffled
+    ]
     before, after = flat(group(clients, num_groups, -1.0)), flat(group(moved, num_groups, -1.0))
     assert partition(before, flat(names)) == partition(after, flat(shuffled))
 
@@ -280,8 +285,8 @@ def test_groups_are_whole_and_numbered_by_first_appearance(
 ) -> None:
     clients, num_groups = cohort
     groups = group(clients, num_groups, -1.0)
-    assert [len(one) for one in groups] == [len(client) for client in clients]
-    assert all(len(set(one)) == len(one) for one in groups)
+    assert [len(labels) for labels in groups] == [len(client) for client in clients]
+    assert all(len(set(labels)) == len(labels) for labels in groups)
     assert list(dict.fromkeys(flat(groups))) == list(range(num_groups))
     assert groups == group(clients, num_groups, -1.0, seed=5)
 
@@ -295,7 +300,7 @@ def test_single_points_and_identical_hulls(method: str) -> None:
     assert same == group([[points[0], points[0]]] * 3, 2, -1.0, method)
     assert set(flat(same)) <= {0, 1}
     if method == "assignment":
-        assert all(set(one) == {0, 1} for one in same)
+        assert all(set(labels) == {0, 1} for labels in same)
 
 
 def test_as_many_groups_as_hulls_and_one_group() -> None:

@@ -76,13 +76,13 @@ def test_stored_and_read_it_is_the_same_to_the_last_bit(kind, num, hard):
     )
     arrays = load(save(classifier.arrays()))
     assert all(array.dtype == np.float64 for array in arrays.values())
-    again = Classifier.from_arrays(arrays)
-    assert (again.kind, again.curvature, again.c) == (kind, CURVATURE, classifier.c)
-    np.testing.assert_array_equal(again.groups, classifier.groups)
-    np.testing.assert_array_equal(again.predict(queries), classifier.predict(queries))
-    np.testing.assert_array_equal(again.probabilities(queries), classifier.probabilities(queries))
-    assert again.arrays().keys() == arrays.keys()
-    for name, array in again.arrays().items():
+    stored = Classifier.from_arrays(arrays)
+    assert (stored.kind, stored.curvature, stored.c) == (kind, CURVATURE, classifier.c)
+    np.testing.assert_array_equal(stored.groups, classifier.groups)
+    np.testing.assert_array_equal(stored.predict(queries), classifier.predict(queries))
+    np.testing.assert_array_equal(stored.probabilities(queries), classifier.probabilities(queries))
+    assert stored.arrays().keys() == arrays.keys()
+    for name, array in stored.arrays().items():
         np.testing.assert_array_equal(array, arrays[name])
 
 
@@ -166,7 +166,7 @@ def test_no_points_and_points_near_the_boundary(kind):
 )
 def test_what_is_refused(change, message):
     points, groups, _ = grouped(3)
-    given = {
+    arguments = {
         "points": points,
         "groups": groups,
         "curvature": CURVATURE,
@@ -175,4 +175,4 @@ def test_what_is_refused(change, message):
         "seed": 0,
     } | change
     with pytest.raises(ValueError, match=message):
-        Classifier.train(**given)
+        Classifier.train(**arguments)

@@ -16,7 +16,7 @@ bose_chowla = lru_cache(BoseChowla)
 
 
 def sums(code: BinaryCode | BoseChowla, sets: list[tuple[int, ...]]) -> np.ndarray:
-    return np.array([sum(code.label(slot) for slot in one) for one in sets], dtype=np.uint64)
+    return np.array([sum(code.label(slot) for slot in slots) for slots in sets], dtype=np.uint64)
 
 
 def members(code: BinaryCode | BoseChowla, values: np.ndarray) -> list[tuple[int, ...]]:
@@ -25,12 +25,12 @@ def members(code: BinaryCode | BoseChowla, values: np.ndarray) -> list[tuple[int
 
 def is_b_h(numbers: list[int], h: int) -> bool:
     """Whether all sums of up to h numbers, repetition allowed, differ."""
-    found = [
-        sum(some)
+    totals = [
+        sum(members)
         for count in range(h + 1)
-        for some in combinations_with_replacement(numbers, count)
+        for members in combinations_with_replacement(numbers, count)
     ]
-    return len(set(found)) == len(found)
+    return len(set(totals)) == len(totals)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_bose_chowla_numbers_are_logarithms(num: int, h: int) -> None:
     assert fmpz(prime).is_prime()
     assert prime > num
 
-    def times(one: list[int], other: list[int]) -> list[int]:
+    def times(first: list[int], second: list[int]) -> list[int]:
         product = [0] * (2 * h - 1)
-        for i, a in enumerate(one):
-            for j, b in enumerate(other):
+        for i, a in enumerate(first):
+            for j, b in enumerate(second):
                 product[i + j] += a * b
         for top in range(2 * h - 2, h - 1, -1):
             for j in range(h + 1):
@@ -87,7 +87,7 @@ def test_bose_chowla_numbers_are_logarithms(num: int, h: int) -> None:
 @pytest.mark.parametrize(("num", "h"), [(2, 2), (6, 2), (6, 6), (10, 5), (20, 3)])
 def test_bose_chowla_decodes_every_sum_and_refuses_every_other_up_to_h(num: int, h: int) -> None:
     code = BoseChowla(num, h)
-    sets = [one for count in range(h + 1) for one in combinations(range(num), count)]
+    sets = [slots for count in range(h + 1) for slots in combinations(range(num), count)]
     values = sums(code, sets)
     assert len(set(values.tolist())) == len(sets)
     assert members(code, values) == sets
@@ -97,9 +97,9 @@ def test_bose_chowla_decodes_every_sum_and_refuses_every_other_up_to_h(num: int,
 @pytest.mark.parametrize("count", range(4, 11))
 def test_more_than_h_labels_are_counted_and_never_decoded(count: int) -> None:
     code = BoseChowla(10, 3)
-    for one in combinations(range(10), count):
+    for slots in combinations(range(10), count):
         with refuses("too-many-hulls-in-bin", count, "hull.h = 3", error=HullError):
-            code.members(sums(code, [one]))
+            code.members(sums(code, [slots]))
 
 
 def test_all_labels_together_stay_below_what_a_prime_can_hold() -> None:

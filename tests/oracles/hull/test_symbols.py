@@ -16,10 +16,10 @@ from curvfed.strategies.hull.symbols import SPARE, decode, encode, prime_above, 
 PRIMES = [101, 65537, prime_above(2**24), prime_above(2**33), 2**61 - 1, prime_above(2**62)]
 
 
-def sparse(num: int, most: int, prime: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def sparse(num: int, limit: int, prime: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Ascending bins in 1..most and values in 1..prime − 1, the ends among them."""
     rng = np.random.default_rng(seed)
-    bins = np.unique(np.append(rng.integers(1, most, 2 * num, dtype=np.uint64), np.uint64(most)))
+    bins = np.unique(np.append(rng.integers(1, limit, 2 * num, dtype=np.uint64), np.uint64(limit)))
     bins = bins[len(bins) - min(num, len(bins)) :]
     values = rng.integers(1, prime, len(bins), dtype=np.uint64)
     values[:1] = prime - 1
@@ -47,28 +47,30 @@ def test_symbols_are_exact_power_sums(prime: int, num: int) -> None:
 @pytest.mark.parametrize("num", [0, 1, 2, 16])
 def test_decoding_gives_the_vector_back(prime: int, num: int) -> None:
     bins, values = sparse(num, prime - 1, prime)
-    for most in {num, 16}:
-        found, held = decode(encode(bins, values, 2 * most + SPARE, prime), prime, prime - 1, most)
-        assert found.dtype == held.dtype == np.uint64
-        np.testing.assert_array_equal(found, bins)
-        np.testing.assert_array_equal(held, values)
+    for limit in {num, 16}:
+        positions, amounts = decode(
+            encode(bins, values, 2 * limit + SPARE, prime), prime, prime - 1, limit
+        )
+        assert positions.dtype == amounts.dtype == np.uint64
+        np.testing.assert_array_equal(positions, bins)
+        np.testing.assert_array_equal(amounts, values)
 
 
 @pytest.mark.parametrize("prime", [prime_above(2**24), prime_above(2**33)])
 def test_many_bins(prime: int) -> None:
     bins, values = sparse(3000, prime - 1, prime)
     assert len(bins) == 3000
-    found, held = decode(encode(bins, values, 6000 + SPARE, prime), prime, prime - 1, 3000)
-    np.testing.assert_array_equal(found, bins)
-    np.testing.assert_array_equal(held, values)
+    positions, amounts = decode(encode(bins, values, 6000 + SPARE, prime), prime, prime - 1, 3000)
+    np.testing.assert_array_equal(positions, bins)
+    np.testing.assert_array_equal(amounts, values)
 
 
 def test_neighbouring_bins() -> None:
     prime = prime_above(2**24)
     bins = np.arange(1, 2001, dtype=np.uint64)
-    found, held = decode(encode(bins, bins, 4000 + SPARE, prime), prime, 2**24, 2000)
-    np.testing.assert_array_equal(found, bins)
-    np.testing.assert_array_equal(held, bins)
+    positions, amounts = decode(encode(bins, bins, 4000 + SPARE, prime), prime, 2**24, 2000)
+    np.testing.assert_array_equal(positions, bins)
+    np.testing.assert_array_equal(amounts, bins)
 
 
 def test_plain_decoder_agrees() -> None:
@@ -78,20 +80,20 @@ def test_plain_decoder_agrees() -> None:
     assert len(berlekamp_massey(symbols.tolist(), prime)) == 41
     plain = plain_decode(symbols.tolist(), prime, 4000)
     assert plain == dict(zip(bins.tolist(), values.tolist(), strict=True))
-    found, held = decode(symbols, prime, 4000, 40)
-    assert plain == dict(zip(found.tolist(), held.tolist(), strict=True))
+    positions, amounts = decode(symbols, prime, 4000, 40)
+    assert plain == dict(zip(positions.tolist(), amounts.tolist(), strict=True))
 
 
 def test_symbols_add_up() -> None:
     prime = prime_above(2**24)
-    ones, others = (sparse(30, 500, prime // 3, seed) for seed in (1, 2))
-    total = (encode(*ones, 200, prime) + encode(*others, 200, prime)) % np.uint64(prime)
-    both = dict.fromkeys(np.union1d(ones[0], others[0]).tolist(), 0)
-    for bins, values in (ones, others):
+    first, second = (sparse(30, 500, prime // 3, seed) for seed in (1, 2))
+    total = (encode(*first, 200, prime) + encode(*second, 200, prime)) % np.uint64(prime)
+    both = dict.fromkeys(np.union1d(first[0], second[0]).tolist(), 0)
+    for bins, values in (first, second):
         for place, value in zip(bins.tolist(), values.tolist(), strict=True):
             both[place] += value
-    found, held = decode(total, prime, 500, 98)
-    assert dict(zip(found.tolist(), held.tolist(), strict=True)) == both
+    positions, amounts = decode(total, prime, 500, 98)
+    assert dict(zip(positions.tolist(), amounts.tolist(), strict=True)) == both
 
 
 @pytest.mark.parametrize(
@@ -108,15 +110,15 @@ def test_symbols_add_up() -> None:
     ],
 )
 def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:
-    prime, most, num_bins = prime_above(2**24), 12, 2**24
-    bins, values = sparse(most, num_bins, prime)
-    symbols = encode(bins, values, 2 * most + SPARE, prime)
+    prime, limit, num_bins = prime_above(2**24), 12, 2**24
+    bins, values = sparse(limit, num_bins, prime)
+    symbols = encode(bins, values, 2 * limit + SPARE, prime)
     if damage == "short":
         symbols = symbols[:-1]
     elif damage == "not reduced":
         symbols[3] += np.uint64(prime)
     elif damage == "many":
-        symbols = encode(*sparse(most + 1, num_bins, prime), 2 * most + SPARE, prime)
+        symbols = encode(*sparse(limit + 1, num_bins, prime), 2 * limit + SPARE, prime)
     elif damage == "noise":
         symbols = np.random.default_rng(0).integers(0, prime, symbols.size, dtype=np.uint64)
     elif damage == "beyond":
@@ -138,7 +140,7 @@ def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:
             [power * pow(3, power, prime) % prime for power in range(symbols.size)], dtype=np.uint64
         )
     with pytest.raises(HullError, match=f"^the sum of the hulls cannot be decoded: .*({match})"):
-        decode(symbols, prime, num_bins, most)
+        decode(symbols, prime, num_bins, limit)
 
 
 @pytest.mark.parametrize("num", [0, 1, 5, 12])
@@ -185,7 +187,7 @@ def test_primes_lie_just_above_their_bound(bound: int) -> None:
     assert bound < prime < min(1.1 * bound, 2**63)
     step = 2 ** (bound.bit_length() - 12)
     assert prime % step == 1
-    assert not any(fmpz(other).is_prime() for other in range(prime - step, bound, -step))
+    assert not any(fmpz(candidate).is_prime() for candidate in range(prime - step, bound, -step))
 
 
 @pytest.mark.parametrize(

@@ -77,10 +77,10 @@ def test_unit_features_at_the_edges(dtype):
         [tiny, 10 * tiny**0.5, 1.0, torch.finfo(dtype).max ** 0.49], dtype=dtype
     )
     z.requires_grad_()
-    found = unit(z)
-    assert found[:2].norm(dim=1).max() <= tiny**0.5  # nothing to divide by
-    torch.testing.assert_close(found[2:].norm(dim=1), torch.ones(3, dtype=dtype))
-    (gradient,) = torch.autograd.grad(found.sum(), z)
+    units = unit(z)
+    assert units[:2].norm(dim=1).max() <= tiny**0.5  # nothing to divide by
+    torch.testing.assert_close(units[2:].norm(dim=1), torch.ones(3, dtype=dtype))
+    (gradient,) = torch.autograd.grad(units.sum(), z)
     assert gradient.isfinite().all()
     assert not gradient[0].any()
     # Across the vector the derivative is 1/‖z‖, along it 0.
@@ -202,14 +202,14 @@ def test_the_default_start_has_the_distribution_of_torchs_linear():
     torch.manual_seed(0)
     linear = nn.Linear(100, 400)
     for name, parameter in linear.named_parameters():
-        got, expected = start[name], parameter.detach()
-        assert got.shape == expected.shape
-        assert got.abs().max() <= 0.1
+        weights, expected = start[name], parameter.detach()
+        assert weights.shape == expected.shape
+        assert weights.abs().max() <= 0.1
         # Quantiles of uniform samples stray by at most 2/√n in 999 of 1000 cases.
-        at = torch.linspace(0, 1, 21)
+        levels = torch.linspace(0, 1, 21)
         assert (
-            got.flatten().quantile(at) - expected.flatten().quantile(at)
-        ).abs().max() <= 0.4 / got.numel() ** 0.5
+            weights.flatten().quantile(levels) - expected.flatten().quantile(levels)
+        ).abs().max() <= 0.4 / weights.numel() ** 0.5
     assert head_start(HeadSpec("sphere", 3, 4), 0).keys() == {"weight"}
 
 
@@ -217,7 +217,7 @@ def test_the_default_start_has_the_distribution_of_torchs_linear():
 def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
     for start in ("orthonormal", "uniform", *(["default"] if kind != "prototypes" else [])):
         spec = HeadSpec(kind, 5, 6, fixed=True, start=start)
-        head, first, again, other = (
+        head, first, repeated, reseeded = (
             make_head(spec),
             head_start(spec, 1),
             head_start(spec, 1),
@@ -226,8 +226,8 @@ def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
         assert not any(parameter.any() for parameter in head.parameters())
         head.load_state_dict(first)
         assert all(tensor.dtype == torch.float32 for tensor in first.values())
-        assert all(torch.equal(first[name], again[name]) for name in first)
-        assert not torch.equal(first["weight"], other["weight"])
+        assert all(torch.equal(first[name], repeated[name]) for name in first)
+        assert not torch.equal(first["weight"], reseeded["weight"])
 
 
 @pytest.mark.parametrize(
@@ -270,11 +270,11 @@ def test_a_model_is_its_body_and_its_head(kind, embedding_dim):
 def test_equal_seeds_give_equal_models_and_leave_the_generator_alone():
     torch.manual_seed(9)
     before = torch.random.get_rng_state()
-    first, again, other = (SPEC.build(seed).state_dict() for seed in (4, 4, 5))
+    first, repeated, reseeded = (SPEC.build(seed).state_dict() for seed in (4, 4, 5))
     head_spec(replace(SPEC, embedding_dim=0, shape=(1, 14, 14)))
     assert torch.equal(before, torch.random.get_rng_state())
-    assert all(torch.equal(first[name], again[name]) for name in first)
-    assert not any(torch.equal(first[name], other[name]) for name in first)
+    assert all(torch.equal(first[name], repeated[name]) for name in first)
+    assert not any(torch.equal(first[name], reseeded[name]) for name in first)
 
 
 def test_the_head_of_a_model():

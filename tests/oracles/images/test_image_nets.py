@@ -92,7 +92,7 @@ def unlisted(name: str, tin: int) -> int:
     return count
 
 
-def made(name: str, shape: tuple[int, int, int], norm: str, seed: int = 0) -> nn.Module:
+def build_net(name: str, shape: tuple[int, int, int], norm: str, seed: int = 0) -> nn.Module:
     torch.manual_seed(seed)
     return NETS[name](shape, norm)[0]
 
@@ -124,7 +124,7 @@ def test_layers_and_parameters_are_the_tables(name: str, side: int, tin: int) ->
 def test_resnet_is_torchvisions(training: bool) -> None:
     from torchvision.models import resnet18
 
-    body = made("resnet18-7x7", (3, 40, 33), "batch").double()
+    body = build_net("resnet18-7x7", (3, 40, 33), "batch").double()
     oracle = resnet18().double()
     oracle.fc = nn.Identity()
     ours = body.state_dict()
@@ -202,7 +202,7 @@ class Reference:
 @pytest.mark.parametrize(("norm", "side", "tin"), [("group", 32, 1), ("none", 64, 2)])
 @pytest.mark.parametrize("name", TABLES)
 def test_features_are_those_of_the_table(name: str, norm: str, side: int, tin: int) -> None:
-    body = made(name, (3, side, side), norm).double()
+    body = build_net(name, (3, side, side), norm).double()
     with torch.no_grad():
         for parameter in body.parameters():
             if parameter.ndim == 1:  # biases, scales and shifts start where they do nothing
@@ -213,8 +213,8 @@ def test_features_are_those_of_the_table(name: str, norm: str, side: int, tin: i
         assert next(reference.parameters, None) is None
         assert expected.abs().max() > 0
         for dtype in (torch.float64, torch.float32):
-            found = body.to(dtype)(images.to(dtype))
-            assert (found - expected).abs().max() <= NEAR * torch.finfo(
+            features = body.to(dtype)(images.to(dtype))
+            assert (features - expected).abs().max() <= NEAR * torch.finfo(
                 dtype
             ).eps * expected.abs().max()
 
@@ -229,7 +229,7 @@ def test_features_have_the_width_that_is_told(name: str, shape: tuple[int, int, 
 
 @pytest.mark.parametrize("name", NETS)
 def test_gradients_reach_every_parameter(name: str) -> None:
-    body = made(name, (1, 28, 28), "group")
+    body = build_net(name, (1, 28, 28), "group")
     features = body(torch.randn(2, 1, 28, 28))
     (features * torch.randn_like(features)).sum().backward()
     assert [
@@ -242,14 +242,14 @@ def test_gradients_reach_every_parameter(name: str) -> None:
 @pytest.mark.parametrize("name", NETS)
 def test_the_least_image_alone_is_enough_with_group_normalisation(name: str) -> None:
     side = LEAST.get(name, 8)
-    body = made(name, (1, side, side), "group").train()
+    body = build_net(name, (1, side, side), "group").train()
     features = body(torch.rand(1, 1, side, side))
     assert features.isfinite().all()
     assert features.abs().max() > 0
 
 
 def test_an_image_does_not_depend_on_its_batch_with_group_normalisation() -> None:
-    body = made("resnet18", (3, 16, 16), "group").double()
+    body = build_net("resnet18", (3, 16, 16), "group").double()
     images = torch.randn(3, 3, 16, 16, dtype=torch.float64)
     with torch.no_grad():
         together, alone = body(images), body(images[:1])
@@ -265,18 +265,20 @@ def test_normalisation_is_what_is_asked_for_and_biases_are_where_it_is_not(
 ) -> None:
     with torch.device("meta"):
         body, _ = NETS[name]((3, 32, 32), norm)
-    asked = "none" if name == "cnn" else norm
+    expected_norm = "none" if name == "cnn" else norm
     for where, module in body.named_modules():
         if isinstance(module, nn.Conv2d) and not {"fc1", "fc2"} & set(where.split(".")):
-            assert (module.bias is not None) == (asked == "none"), where
+            assert (module.bias is not None) == (expected_norm == "none"), where
     for layer, kind in (("group", nn.GroupNorm), ("batch", nn.BatchNorm2d)):
-        assert any(isinstance(module, kind) for module in body.modules()) == (asked == layer)
-    assert has_batch_norm(nn.Sequential(body, nn.Linear(2, 2))) == (asked == "batch")
+        assert any(isinstance(module, kind) for module in body.modules()) == (
+            expected_norm == layer
+        )
+    assert has_batch_norm(nn.Sequential(body, nn.Linear(2, 2))) == (expected_norm == "batch")
 
 
 @pytest.mark.parametrize("name", NETS)
 def test_features_start_at_the_size_of_the_images_without_normalisation(name: str) -> None:
-    body = made(name, (3, 32, 32), "none")
+    body = build_net(name, (3, 32, 32), "none")
     with torch.no_grad():
         features = body(torch.randn(2, 3, 32, 32))
     assert 0.05 < features.square().mean().sqrt() < 50
@@ -284,12 +286,12 @@ def test_features_start_at_the_size_of_the_images_without_normalisation(name: st
 
 @pytest.mark.parametrize("name", [*PLAIN, "senet18"])
 def test_the_seed_makes_the_start(name: str) -> None:
-    first, again, other = (
-        made(name, (1, 28, 28), "group", seed).state_dict() for seed in (7, 7, 8)
+    first, repeated, reseeded = (
+        build_net(name, (1, 28, 28), "group", seed).state_dict() for seed in (7, 7, 8)
     )
-    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert all(torch.equal(first[key], repeated[key]) for key in first)
     weights = [key for key in first if first[key].ndim == 4]
-    assert not any(torch.equal(first[key], other[key]) for key in weights)
+    assert not any(torch.equal(first[key], reseeded[key]) for key in weights)
 
 
 def test_plain_networks_do_without_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,14 +32,14 @@ def client_of(
     generator = torch.Generator().manual_seed(seed)
     images = torch.randint(0, 256, (num, 2, side, side), generator=generator).to(torch.uint8)
     images[:, 0, 0, 0] = torch.arange(num)
-    part = torch.tensor([0] * num_train + [1] * num_val + [2] * num_test, dtype=torch.int64)
-    part = part[torch.randperm(num, generator=generator)]
+    roles = torch.tensor([0] * num_train + [1] * num_val + [2] * num_test, dtype=torch.int64)
+    roles = roles[torch.randperm(num, generator=generator)]
     return ClientImages(
         images=images,
         labels=torch.randint(0, 2, (num,), generator=generator),
-        train=part == 0,
-        val=part == 1,
-        test=part == 2,
+        train=roles == 0,
+        val=roles == 1,
+        test=roles == 2,
         class_names=NAMES,
         mean=MEAN,
         std=STD,
@@ -67,11 +67,11 @@ def task_of(client: ClientImages, batch_size: int, loss=CROSS_ENTROPY, **options
     return ImageTask(client, FEDERATION, CPU, batch_size, loss, **options)
 
 
-def recorder(seen: list[tuple[Tensor, Tensor]]):
+def recorder(calls: list[tuple[Tensor, Tensor]]):
     """An objective that keeps what it is given."""
 
     def loss(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
-        seen.append((images, labels))
+        calls.append((images, labels))
         return images.sum()
 
     return loss
@@ -84,33 +84,33 @@ def numbers_of(images: Tensor) -> list[int]:
 
 @given(st.integers(0, 40), st.integers(0, 45), st.booleans())
 def test_a_pass_takes_every_training_image_once(num_train, batch_size, batch_norm):
-    client, seen = client_of(num_train, 3, 2), []
-    task = task_of(client, batch_size, recorder(seen), has_batch_norm=batch_norm)
+    client, calls = client_of(num_train, 3, 2), []
+    task = task_of(client, batch_size, recorder(calls), has_batch_norm=batch_norm)
     torch.manual_seed(1)
-    assert len(list(task.losses(net_of()))) == task.num_steps == len(seen)
+    assert len(list(task.losses(net_of()))) == task.num_steps == len(calls)
     assert task.num_examples == num_train
-    taken = [number for images, _ in seen for number in numbers_of(images)]
-    assert sorted(taken) == client.train.nonzero().squeeze(1).tolist()
-    for images, labels in seen:
+    drawn = [number for images, _ in calls for number in numbers_of(images)]
+    assert sorted(drawn) == client.train.nonzero().squeeze(1).tolist()
+    for images, labels in calls:
         chosen = torch.tensor(numbers_of(images))
         torch.testing.assert_close(images, normalised(client, chosen), rtol=1e-5, atol=1e-6)
         assert labels.tolist() == [NUMBERS[label] for label in client.labels[chosen]]
-    sizes, size = [len(images) for images, _ in seen], batch_size or num_train
-    full, rest = divmod(num_train, size) if num_train else (0, 0)
-    expected = [size] * full + [rest] * (rest > 0)
-    if batch_norm and rest == 1 and full and size > 1:
+    sizes, size = [len(images) for images, _ in calls], batch_size or num_train
+    full, remainder = divmod(num_train, size) if num_train else (0, 0)
+    expected = [size] * full + [remainder] * (remainder > 0)
+    if batch_norm and remainder == 1 and full and size > 1:
         expected[-2:] = [size + 1]
     assert sizes == expected
 
 
 def test_passes_are_shuffled_by_the_default_generator():
-    seen: list[tuple[Tensor, Tensor]] = []
-    task = task_of(client_of(20), 20, recorder(seen))
+    calls: list[tuple[Tensor, Tensor]] = []
+    task = task_of(client_of(20), 20, recorder(calls))
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
         list(task.losses(net_of()))
-    first, again, other = (numbers_of(images) for images, _ in seen)
-    assert first == again != other
+    first, repeated, second = (numbers_of(images) for images, _ in calls)
+    assert first == repeated != second
     assert first != sorted(first)
 
 
@@ -128,23 +128,23 @@ def test_training_is_that_of_a_plain_loop():
     torch.manual_seed(3)
     train = client.train.nonzero().squeeze(1)
     order = train[torch.randperm(23)]
-    for start, got in zip(range(0, 23, 5), losses, strict=True):
+    for start, ours in zip(range(0, 23, 5), losses, strict=True):
         chosen = order[start : start + 5]
         labels = torch.tensor([NUMBERS[label] for label in client.labels[chosen]])
         loss = F.cross_entropy(models[1](normalised(client, chosen)), labels)
-        assert got == pytest.approx(loss.item(), rel=1e-5)
+        assert ours == pytest.approx(loss.item(), rel=1e-5)
         optimizers[1].zero_grad()
         loss.backward()
         optimizers[1].step()
-    for got, expected in zip(models[0].parameters(), models[1].parameters(), strict=True):
-        torch.testing.assert_close(got, expected)
+    for ours, expected in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(ours, expected)
 
 
 def test_augmentation_is_of_training_alone_and_fills_with_black():
-    client, seen = client_of(30, 5, 5), []
-    task = task_of(client, 30, recorder(seen), augment=True)
+    client, calls = client_of(30, 5, 5), []
+    task = task_of(client, 30, recorder(calls), augment=True)
     list(task.losses(net_of()))
-    (images, _), black = seen[0], -torch.tensor(MEAN) / torch.tensor(STD)
+    (images, _), black = calls[0], -torch.tensor(MEAN) / torch.tensor(STD)
     assert images.shape == (30, 2, 8, 8)
     in_black = (images - black[:, None, None]).abs().amax(dim=1) <= 1e-6
     assert in_black.any(dim=(1, 2)).float().mean() > 0.9  # 1 in 81 is not shifted
@@ -164,23 +164,23 @@ def test_logits_features_and_scores(monkeypatch, batch):
     model(normalised(client, torch.arange(42)))  # running statistics that are not those of a batch
     task = task_of(client, 4)
     reference = copy.deepcopy(model).eval()
-    found = task.scores(model)
-    for part, name in (("train", ""), ("val", "validation"), ("test", "score")):
-        chosen = getattr(client, part).nonzero().squeeze(1)
+    scores = task.scores(model)
+    for split, name in (("train", ""), ("val", "validation"), ("test", "score")):
+        chosen = getattr(client, split).nonzero().squeeze(1)
         features = reference.features(normalised(client, chosen))
         labels = torch.tensor([NUMBERS[label] for label in client.labels[chosen]])
-        batches = list(task.features(model, part))
+        batches = list(task.features(model, split))
         assert [len(rows) for rows, _ in batches] == [len(rows) for rows in chosen.split(batch)]
-        got, got_labels = (torch.cat(column) for column in zip(*batches, strict=True))
-        torch.testing.assert_close(got, features, rtol=1e-4, atol=1e-5)
+        outputs, got_labels = (torch.cat(column) for column in zip(*batches, strict=True))
+        torch.testing.assert_close(outputs, features, rtol=1e-4, atol=1e-5)
         assert torch.equal(got_labels, labels)
         logits = reference.head(features)
-        torch.testing.assert_close(task.logits(model, part), logits, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(task.logits(model, split), logits, rtol=1e-4, atol=1e-5)
         if name:
-            assert found[name] == pytest.approx(
+            assert scores[name] == pytest.approx(
                 (logits.argmax(dim=1) == labels).double().mean().item()
             )
-    assert found.keys() == {"validation", "score"}
+    assert scores.keys() == {"validation", "score"}
     assert not model.training
 
 
@@ -204,20 +204,25 @@ def test_a_client_without_images():
     )
     assert task.logits(model, "train").shape == (0, 4)
     assert list(task.features(model)) == []
-    found = client.statistics()
-    assert (found["num_train"], found["num_val"], found["num_test"], found["class_counts"]) == (
+    statistics = client.statistics()
+    assert (
+        statistics["num_train"],
+        statistics["num_val"],
+        statistics["num_test"],
+        statistics["class_counts"],
+    ) == (
         0,
         0,
         0,
         (0, 0),
     )
-    assert found["majority_accuracy"] is None
+    assert statistics["majority_accuracy"] is None
 
 
 @pytest.mark.parametrize(
-    ("num_train", "batch_size", "kept"), [(1, 4, True), (3, 1, True), (5, 4, False)]
+    ("num_train", "batch_size", "is_unchanged"), [(1, 4, True), (3, 1, True), (5, 4, False)]
 )
-def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, kept):
+def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, is_unchanged):
     """VGG13's last layers see one place per image: statistics over one value would be an error."""
     spec = ImageModelSpec(
         kind="vgg13", shape=(2, 16, 16), norm="batch", embedding_dim=5, num_classes=4
@@ -234,7 +239,8 @@ def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, ke
     losses[0].backward()
     assert all(loss.isfinite() for loss in losses)
     assert (
-        all(torch.equal(value, model.state_dict()[name]) for name, value in before.items()) == kept
+        all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+        == is_unchanged
     )
     assert model.training
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -243,14 +249,14 @@ def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, ke
 def test_mixed_precision_is_of_training_and_keeps_losses_in_float32():
     client, model = client_of(12, 0, 12), net_of()
     exact, rounded = task_of(client, 0), task_of(client, 0, mixed_precision=True)
-    found = []
+    losses = []
     for task in (exact, rounded):
         torch.manual_seed(0)
         (loss,) = task.losses(model.train())
         assert loss.dtype == torch.float32
         loss.backward()
-        found.append(loss.item())
-    assert 0 < abs(found[0] - found[1]) <= 0.02
+        losses.append(loss.item())
+    assert 0 < abs(losses[0] - losses[1]) <= 0.02
     assert all(parameter.grad.dtype == torch.float32 for parameter in model.parameters())
     assert torch.equal(rounded.logits(model, "test"), exact.logits(model, "test"))
 
@@ -258,13 +264,13 @@ def test_mixed_precision_is_of_training_and_keeps_losses_in_float32():
 def test_statistics():
     client = client_of(7, 3, 6)
     train, test = client.labels[client.train].tolist(), client.labels[client.test].tolist()
-    found = client.statistics()
-    assert (found["num_train"], found["num_val"], found["num_test"]) == (7, 3, 6)
-    assert found["class_counts"] == (
+    statistics = client.statistics()
+    assert (statistics["num_train"], statistics["num_val"], statistics["num_test"]) == (7, 3, 6)
+    assert statistics["class_counts"] == (
         client.labels.tolist().count(0),
         client.labels.tolist().count(1),
     )
-    assert found["majority_accuracy"] == test.count(max((0, 1), key=train.count)) / 6
+    assert statistics["majority_accuracy"] == test.count(max((0, 1), key=train.count)) / 6
     assert client_of(7, 3, 0).statistics()["majority_accuracy"] is None
 
 

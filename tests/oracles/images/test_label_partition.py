@@ -34,8 +34,8 @@ def table(labels, shares):
 )
 def test_every_image_is_dealt_once_and_no_client_is_short(labels, num_clients, deal, seed):
     labels = np.array(labels)
-    least = deal.min_client_size
-    if len(labels) < num_clients * max(least, deal.shards if deal.partition == "shards" else 0):
+    minimum = deal.min_client_size
+    if len(labels) < num_clients * max(minimum, deal.shards if deal.partition == "shards" else 0):
         with pytest.raises(DataError, match=f"{num_clients} clients of .* there are {len(labels)}"):
             partition_images(labels, num_clients, deal, seed)
         return
@@ -43,7 +43,7 @@ def test_every_image_is_dealt_once_and_no_client_is_short(labels, num_clients, d
     assert len(shares) == num_clients
     assert sorted(np.concatenate(shares).tolist()) == list(range(len(labels)))
     assert all((np.diff(share) > 0).all() for share in shares)
-    assert min(map(len, shares)) >= least
+    assert min(map(len, shares)) >= minimum
 
 
 @pytest.mark.parametrize("partition", sorted(PARTITIONS))
@@ -61,7 +61,7 @@ def test_shares_of_a_class_are_dirichlet(alpha):
     clients, size = 5, 20_000
     labels = np.zeros(size, dtype=np.int64)
     deal = PartitionSpec("dirichlet", alpha, min_client_size=0)
-    found = np.array(
+    sizes = np.array(
         [
             [len(share) / size for share in partition_images(labels, clients, deal, seed)]
             for seed in range(400)
@@ -72,10 +72,10 @@ def test_shares_of_a_class_are_dirichlet(alpha):
         # Counts are whole: shares below one image are 0, and the distributions may differ there by
         # the mass below it.
         rounded = np.clip(np.round(expected.rvs(20_000, random_state=client) * size) / size, 0, 1)
-        assert stats.ks_2samp(found[:, client], rounded).pvalue > 1e-4
-    cross = np.mean(found[:, 0] * found[:, 1])  # E[p_i p_j] = alpha / (K (K alpha + 1))
+        assert stats.ks_2samp(sizes[:, client], rounded).pvalue > 1e-4
+    cross = np.mean(sizes[:, 0] * sizes[:, 1])  # E[p_i p_j] = alpha / (K (K alpha + 1))
     exact = alpha / (clients * (clients * alpha + 1))
-    spread = np.std(found[:, 0] * found[:, 1]) / np.sqrt(len(found))
+    spread = np.std(sizes[:, 0] * sizes[:, 1]) / np.sqrt(len(sizes))
     assert abs(cross - exact) < 5 * spread
 
 
@@ -183,13 +183,13 @@ def test_iid_sizes_differ_by_one(num, clients):
 
 def test_iid_classes_are_hypergeometric():
     labels = np.repeat([0, 1], [300, 700])
-    found = [
+    sizes = [
         np.sum(labels[partition_images(labels, 10, PartitionSpec("iid"), seed)[3]] == 0)
         for seed in range(400)
     ]
     expected = stats.hypergeom(1000, 300, 100)
-    assert abs(np.mean(found) - expected.mean()) < 5 * expected.std() / 20
-    assert 0.8 < np.std(found) / expected.std() < 1.2
+    assert abs(np.mean(sizes) - expected.mean()) < 5 * expected.std() / 20
+    assert 0.8 < np.std(sizes) / expected.std() < 1.2
 
 
 @pytest.mark.parametrize("shards", [1, 2, 5])

@@ -70,16 +70,17 @@ def test_distance_losses_to_five_parts_in_a_million(dtype, length):
     )
     with mpmath.workdps(50):
         distances = exact_distances(model, images)
-        own = [row[label] for row, label in zip(distances, labels.tolist())]
-        others = [
+        own_distances = [row[label] for row, label in zip(distances, labels.tolist())]
+        other_distances = [
             [d for i, d in enumerate(row) if i != label]
             for row, label in zip(distances, labels.tolist())
         ]
         hinges = [
-            [max(mine - other + margin, 0) for other in row] for mine, row in zip(own, others)
+            [max(mine - distance + margin, 0) for distance in row]
+            for mine, row in zip(own_distances, other_distances)
         ]
         expected = {
-            "geodesic": mpmath.fsum(own) / num,
+            "geodesic": mpmath.fsum(own_distances) / num,
             "triplet": mpmath.fsum(mpmath.fsum(row) / 9 for row in hinges) / num,
         }
         for kind, value in expected.items():
@@ -103,8 +104,8 @@ def test_one_negative_is_drawn_uniformly_from_the_other_classes():
             assert (values[label] - drawn).abs().min() <= 1e-6
     assert not counts.diagonal().any()
     for label in range(4):
-        others = counts[label][torch.arange(4) != label]
-        assert stats.chisquare(others.numpy()).pvalue > 0.001
+        other_counts = counts[label][torch.arange(4) != label]
+        assert stats.chisquare(other_counts.numpy()).pvalue > 0.001
 
 
 def test_one_negative_is_drawn_for_each_image_and_anew_at_each_step():
@@ -119,9 +120,9 @@ def test_one_negative_is_drawn_for_each_image_and_anew_at_each_step():
     loss = objective("triplet", margin=50.0)
     torch.manual_seed(0)
     first, second = (loss(model, images, labels).item() for _ in range(2))
-    each = distances[0] - distances[1:] + 50.0
+    losses = distances[0] - distances[1:] + 50.0
     assert first != second
-    assert abs(first - each.mean().item()) <= 5 * each.std().item() / math.sqrt(500)
+    assert abs(first - losses.mean().item()) <= 5 * losses.std().item() / math.sqrt(500)
     torch.manual_seed(0)
     assert loss(model, images, labels).item() == first
 
@@ -129,13 +130,17 @@ def test_one_negative_is_drawn_for_each_image_and_anew_at_each_step():
 def test_one_negative_is_all_negatives_on_average_and_for_two_classes_always():
     images, labels = images_of(64), labels_of(64)
     torch.manual_seed(0)
-    one, every = (objective("triplet", negatives=negatives) for negatives in ("one", "all"))
+    single, all_negatives = (
+        objective("triplet", negatives=negatives) for negatives in ("one", "all")
+    )
     model = model_of()
-    drawn = torch.stack([one(model, images, labels) for _ in range(400)])
+    drawn = torch.stack([single(model, images, labels) for _ in range(400)])
     spread = drawn.std().item() / math.sqrt(400)
-    assert abs(drawn.mean().item() - every(model, images, labels).item()) <= 4 * spread
+    assert abs(drawn.mean().item() - all_negatives(model, images, labels).item()) <= 4 * spread
     pair = model_of(num_classes=2)
-    torch.testing.assert_close(one(pair, images, labels % 2), every(pair, images, labels % 2))
+    torch.testing.assert_close(
+        single(pair, images, labels % 2), all_negatives(pair, images, labels % 2)
+    )
 
 
 @both_dtypes
@@ -179,9 +184,9 @@ def test_the_gradient_of_the_triplet_loss(dtype, length):
 
     with mpmath.workdps(250):  # 1 − tanh²(80) = 1e-69
         point = tuple(mpf(value) for value in images.detach().flatten().tolist())
-        for i, got in enumerate(images.grad.flatten().tolist()):
+        for i, slope in enumerate(images.grad.flatten().tolist()):
             expected = mpmath.diff(loss, point, tuple(int(i == j) for j in range(3)))
-            assert abs(mpf(got) - expected) <= 64 * torch.finfo(dtype).eps
+            assert abs(mpf(slope) - expected) <= 64 * torch.finfo(dtype).eps
 
 
 def test_the_hinge_is_zero_with_zero_gradient_once_the_margin_is_kept():
@@ -241,10 +246,10 @@ def test_the_term_of_mixup_by_its_formula(monkeypatch):
     share = math.sin(0.15 * math.pi) ** 2
     mixed = (share * images + (1 - share) * images[order]).flatten(1).double()
     cosines = nn.functional.normalize(mixed) @ nn.functional.normalize(model.head.weight.double()).T
-    each = -cosines.log_softmax(dim=1)
+    terms = -cosines.log_softmax(dim=1)
     rows = torch.arange(6)
     expected = 2 * (
-        share * each[rows, nearest].mean() + (1 - share) * each[rows, nearest[order]].mean()
+        share * terms[rows, nearest].mean() + (1 - share) * terms[rows, nearest[order]].mean()
     )
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
 
@@ -290,11 +295,11 @@ def test_riemannian_sgd_on_euclidean_parameters_is_sgd(decay):
 def test_the_same_loss_with_geoopts_distance(loss, negatives):
     model, labels = model_of(dtype=torch.float64), labels_of(20)
     peer = ImageNet(model.body, GeooptHead(model.head.prototypes.detach()))
-    found = []
+    values = []
     for net in (model, peer):
         images = images_of(20, dtype=torch.float64).requires_grad_()
         torch.manual_seed(0)  # of the negatives that are drawn
         value = objective(loss, negatives=negatives)(net, images, labels)
-        found.append((value.detach(), *torch.autograd.grad(value, images)))
-    for ours, theirs in zip(*found, strict=True):
+        values.append((value.detach(), *torch.autograd.grad(value, images)))
+    for ours, theirs in zip(*values, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)

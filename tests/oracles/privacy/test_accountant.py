@@ -28,7 +28,7 @@ def _direct(*releases):
 
 def test_it_is_dp_accounting():
     releases = [(1.1, 0.1, 40), (5.0, 1.0, 3)]
-    assert epsilon_of([Release(*each) for each in releases], 1e-5) == _direct(*releases)
+    assert epsilon_of([Release(*release) for release in releases], 1e-5) == _direct(*releases)
 
 
 def test_equal_releases_add_up():
@@ -58,11 +58,11 @@ def test_the_noise_is_the_least(epsilon, rate, times):
 @pytest.mark.parametrize("rate", [0.2, 1.0])
 def test_the_noise_beside_other_releases_is_the_least(rate):
     """dp-accounting, called directly, composes both."""
-    other = (9.0, 1.0, 1)
-    noise = noise_multiplier(1.0, 1e-5, rate, 30, (Release(*other),))
+    first_release = (9.0, 1.0, 1)
+    noise = noise_multiplier(1.0, 1e-5, rate, 30, (Release(*first_release),))
     assert noise > noise_multiplier(1.0, 1e-5, rate, 30)
-    assert _direct((noise, rate, 30), other) <= 1.001
-    assert _direct((noise * 0.99, rate, 30), other) > 1
+    assert _direct((noise, rate, 30), first_release) <= 1.001
+    assert _direct((noise * 0.99, rate, 30), first_release) > 1
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -32,9 +32,9 @@ def test_the_clip_goes_to_the_quantile_of_the_lengths():
         server.aggregate({0: update})
     assert abs((lengths <= clip).mean() - 0.7) < 0.06
     assert server.global_model().keys() == {"w"}
-    other = AdaptiveClip(Average({"w": np.zeros(2)}), PRIVACY)
-    other.load(server.state())
-    assert other.sent_to(0)[CLIP] == server.sent_to(0)[CLIP]
+    resumed = AdaptiveClip(Average({"w": np.zeros(2)}), PRIVACY)
+    resumed.load(server.state())
+    assert resumed.sent_to(0)[CLIP] == server.sent_to(0)[CLIP]
 
 
 @pytest.mark.parametrize("length", [0.0, 0.5, 2.0, 2.0001, 1e9])

@@ -30,9 +30,9 @@ class _Canaries:
         self.num_examples = len(self.rows)
 
     def batches_of(self, positions, size):
-        for part in positions.split(size):
-            if len(part):
-                yield Batch(self.rows[part], part)
+        for chunk in positions.split(size):
+            if len(chunk):
+                yield Batch(self.rows[chunk], chunk)
 
 
 def found_canaries(noise, rate, steps, seed):
@@ -78,12 +78,12 @@ def test_guesses_of_a_fair_coin_refute_nothing():
     assert lower_bound(NUM_GUESSES) > 2
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [(2.0, 0.2), (8.0, 1.5)])
+@pytest.mark.parametrize(("epsilon", "minimum"), [(2.0, 0.2), (8.0, 1.5)])
 @pytest.mark.parametrize(("rate", "steps"), [(1.0, 1), (0.5, 20)])
-def test_the_bound_is_below_epsilon(epsilon, least, rate, steps):
+def test_the_bound_is_below_epsilon(epsilon, minimum, rate, steps):
     noise = noise_multiplier(epsilon, DELTA, rate, steps)
     bound = lower_bound(found_canaries(noise, rate, steps, seed=1))
-    assert least < bound < epsilon
+    assert minimum < bound < epsilon
 
 
 def test_without_noise_the_bound_is_far_above_0():

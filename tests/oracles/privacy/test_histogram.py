@@ -26,7 +26,7 @@ SETTING = Setting(
 def counts(points, labels):
     is_train = np.ones(len(points), bool)
     data = ClientPoints(points, labels, is_train, ~is_train, SETTING.class_names, -1.0, "", "")
-    site = Site(data, 0, True, Leaving(5), 1.0, lambda revealed, own: None)
+    site = Site(data, 0, True, Leaving(5), 1.0, lambda revealed, own_points: None)
     statistics = HistogramClient(SETTING, site).contribution(3, {})
     assert statistics.weight == 0
     return statistics.arrays["sums"]
@@ -39,11 +39,11 @@ def test_a_point_changes_one_number_by_one():
     radii = np.concatenate([generator.uniform(0, 1, 50), [0.0] * 5, [1 - 1e-12] * 5])
     points = radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     labels = generator.integers(0, 3, 60)
-    whole = counts(points, labels)
-    assert whole.sum() == 60
-    assert whole.size == HistogramServer(SETTING).vectors(3).length
+    all_counts = counts(points, labels)
+    assert all_counts.sum() == 60
+    assert all_counts.size == HistogramServer(SETTING).vectors(3).length
     for left_out in range(60):
-        change = whole - counts(np.delete(points, left_out, 0), np.delete(labels, left_out))
+        change = all_counts - counts(np.delete(points, left_out, 0), np.delete(labels, left_out))
         assert np.array_equal(np.sort(change)[-2:], [0, 1])
         assert change.sum() == 1
 

@@ -68,12 +68,12 @@ def test_clipped_sums_are_those_of_a_loop(loss, network, dtype):
 def test_batches_change_nothing():
     model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
     gradients = ExampleGradients(model, function)
-    whole = clipped_sum(gradients, [batch], 0.1)
+    total = clipped_sum(gradients, [batch], 0.1)
     parts = zip(batch.inputs.split(1), batch.labels.split(1), strict=True)
-    single = clipped_sum(gradients, [Batch(*part) for part in parts], 0.1)
+    single = clipped_sum(gradients, [Batch(*example) for example in parts], 0.1)
     filled = Batch(batch.inputs[[0, 1, 2, 2, 2]], batch.labels, torch.arange(3))
     filled_up = clipped_sum(gradients, [filled], 0.1)
-    for name, value in whole.items():
+    for name, value in total.items():
         assert torch.allclose(value, single[name], rtol=1e-9)
         assert torch.allclose(value, filled_up[name], rtol=1e-9)
 
@@ -81,10 +81,10 @@ def test_batches_change_nothing():
 def test_a_block_of_columns_at_a_time_changes_nothing(monkeypatch):
     model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
     gradients = ExampleGradients(model, function)
-    whole = clipped_sum(gradients, [batch], 0.1)
+    total = clipped_sum(gradients, [batch], 0.1)
     monkeypatch.setattr(private_steps, "BLOCK", 7)
     columns = clipped_sum(gradients, [batch], 0.1)
-    for name, value in whole.items():
+    for name, value in total.items():
         assert torch.allclose(value, columns[name], rtol=1e-9, atol=1e-15)
 
 
@@ -119,9 +119,9 @@ def test_one_example_does_not_decide_whether_a_sum_is_finite():
     batch.inputs[1] = float("inf")
     gradients = ExampleGradients(model, function)
     sums = clipped_sum(gradients, [batch], 1.0)
-    rest = clipped_sum(gradients, [Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]])], 1.0)
+    fewer = clipped_sum(gradients, [Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]])], 1.0)
     for name, value in sums.items():
-        assert torch.allclose(value, rest[name], rtol=1e-6, atol=1e-7)
+        assert torch.allclose(value, fewer[name], rtol=1e-6, atol=1e-7)
     alone = Batch(batch.inputs[1:2], batch.labels[1:2])
     assert not any(value.any() for value in clipped_sum(gradients, [alone], 1.0).values())
 
@@ -136,9 +136,9 @@ class _Scalars:
 
     def batches_of(self, positions, size):
         self.sizes.append(len(positions))
-        for part in positions.split(size):
-            if len(part):
-                yield Batch(self.values[part], part)
+        for chunk in positions.split(size):
+            if len(chunk):
+                yield Batch(self.values[chunk], chunk)
 
 
 class _Record:

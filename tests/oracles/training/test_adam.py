@@ -19,27 +19,29 @@ def parameters(seed: int = 0, dtype: torch.dtype = torch.float32) -> dict[str, n
     }
 
 
-def set_gradients(of: dict[str, nn.Parameter], step: int, without: tuple[str, ...] = ()) -> None:
+def set_gradients(
+    tensors: dict[str, nn.Parameter], step: int, without: tuple[str, ...] = ()
+) -> None:
     """Gradients of very different sizes, the same for every set of parameters at the same step."""
     generator = torch.Generator().manual_seed(1000 + step)
-    for place, (name, parameter) in enumerate(of.items()):
+    for place, (name, parameter) in enumerate(tensors.items()):
         gradient = torch.randn(
             parameter.shape, generator=generator, dtype=parameter.dtype
         ) * 10.0 ** (2 - 2 * place)
         parameter.grad = None if name in without else gradient
 
 
-def torch_adam(of: dict[str, nn.Parameter], decay: float) -> torch.optim.Adam:
-    decayed = [parameter for name, parameter in of.items() if name != "k"]
+def torch_adam(tensors: dict[str, nn.Parameter], decay: float) -> torch.optim.Adam:
+    decayed = [parameter for name, parameter in tensors.items() if name != "k"]
     groups = [
         {"params": decayed, "weight_decay": decay},
-        {"params": [of["k"]], "weight_decay": 0.0},
+        {"params": [tensors["k"]], "weight_decay": 0.0},
     ]
     return torch.optim.Adam(groups, lr=RATE, fused=True)
 
 
-def same(one: dict[str, nn.Parameter], other: dict[str, nn.Parameter]) -> bool:
-    return all(torch.equal(one[name], other[name]) for name in one)
+def same(first: dict[str, nn.Parameter], second: dict[str, nn.Parameter]) -> bool:
+    return all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
@@ -54,8 +56,8 @@ def test_equal_to_torch_to_the_bit_over_many_steps(decay, dtype, by_input):
         # Now and then a gradient is missing: such a parameter stays, and its count of steps with
         # it.
         without = ("frozen",) if step % 3 else ("frozen", "gate", "first.bias")
-        for of in (mine, theirs):
-            set_gradients(of, step, without)
+        for tensors in (mine, theirs):
+            set_gradients(tensors, step, without)
         if by_input and step % 2 and (gradient := mine["first.weight"].grad) is not None:
             mine["first.weight"].grad = torch.empty_like(mine["first.weight"]).copy_(gradient)
         adam.step()
@@ -65,8 +67,8 @@ def test_equal_to_torch_to_the_bit_over_many_steps(decay, dtype, by_input):
     state = adam.state()
     for name, parameter in theirs.items():
         if name != "frozen":
-            for part in ("exp_avg", "exp_avg_sq", "step"):
-                assert torch.equal(state[f"{part}/{name}"], oracle.state[parameter][part])
+            for slot in ("exp_avg", "exp_avg_sq", "step"):
+                assert torch.equal(state[f"{slot}/{name}"], oracle.state[parameter][slot])
 
 
 def test_decoupled_decay_is_that_of_adamw():
@@ -81,8 +83,8 @@ def test_decoupled_decay_is_that_of_adamw():
         torch.optim.AdamW(groups, lr=RATE, fused=True),
     )
     for step in range(20):
-        for of in (mine, theirs):
-            set_gradients(of, step)
+        for tensors in (mine, theirs):
+            set_gradients(tensors, step)
         adam.step()
         oracle.step()
         assert same(mine, theirs)
@@ -90,50 +92,50 @@ def test_decoupled_decay_is_that_of_adamw():
 
 def test_weight_decay_leaves_the_undecayed_name_alone():
     """With gradients of 0 Adam moves a parameter only by its decay."""
-    of = parameters()
-    adam = Adam(of, RATE, 0.1, undecayed=["k"])
-    for parameter in of.values():
+    tensors = parameters()
+    adam = Adam(tensors, RATE, 0.1, undecayed=["k"])
+    for parameter in tensors.values():
         parameter.grad = torch.zeros_like(parameter)
     adam.step()
     before = parameters()
-    assert torch.equal(of["k"], before["k"])
-    assert all(not torch.equal(of[name], before[name]) for name in before if name != "k")
+    assert torch.equal(tensors["k"], before["k"])
+    assert all(not torch.equal(tensors[name], before[name]) for name in before if name != "k")
 
 
-def steps(of: dict[str, nn.Parameter], adam: Adam, numbers: range) -> None:
+def steps(tensors: dict[str, nn.Parameter], adam: Adam, numbers: range) -> None:
     for step in numbers:
-        set_gradients(of, step)
+        set_gradients(tensors, step)
         adam.step()
 
 
 def test_a_state_taken_up_again_goes_on_as_if_never_put_down():
-    whole = parameters()
-    steps(whole, Adam(whole, RATE, 0.1, "k"), range(20))
+    undisturbed = parameters()
+    steps(undisturbed, Adam(undisturbed, RATE, 0.1, "k"), range(20))
 
     first = parameters()
     adam = Adam(first, RATE, 0.1, "k")
     steps(first, adam, range(11))
     put_down = {key: value.clone() for key, value in adam.state().items()}
     second = {name: nn.Parameter(parameter.detach().clone()) for name, parameter in first.items()}
-    again = Adam(second, RATE, 0.1, "k")
+    resumed = Adam(second, RATE, 0.1, "k")
     steps(first, adam, range(11, 13))  # what goes on in the first must not show in the second
-    again.load(put_down)
-    steps(second, again, range(11, 20))
-    assert same(second, whole)
-    assert put_down.keys() == again.state().keys()
+    resumed.load(put_down)
+    steps(second, resumed, range(11, 20))
+    assert same(second, undisturbed)
+    assert put_down.keys() == resumed.state().keys()
 
 
 def test_reset_forgets_everything():
-    of, fresh = parameters(), parameters()
-    adam = Adam(of, RATE, 0.0, "k")
-    steps(of, adam, range(5))
+    tensors, fresh = parameters(), parameters()
+    adam = Adam(tensors, RATE, 0.0, "k")
+    steps(tensors, adam, range(5))
     with torch.no_grad():
         for name, parameter in parameters().items():
-            of[name].copy_(parameter)
+            tensors[name].copy_(parameter)
     adam.reset()
-    steps(of, adam, range(5, 8))
+    steps(tensors, adam, range(5, 8))
     steps(fresh, Adam(fresh, RATE, 0.0, "k"), range(5, 8))
-    assert same(of, fresh)
+    assert same(tensors, fresh)
 
 
 def test_a_state_of_another_model_is_refused():

@@ -50,8 +50,8 @@ def test_roc_auc_of_many_ties():
 
     rng = np.random.default_rng(0)
     values, positive = rng.integers(0, 7, 20_000).astype(np.float64), rng.random(20_000) < 0.2
-    found = roc_auc(torch.from_numpy(values), torch.from_numpy(positive))
-    assert found == pytest.approx(roc_auc_score(positive, values), abs=1e-13)
+    area = roc_auc(torch.from_numpy(values), torch.from_numpy(positive))
+    assert area == pytest.approx(roc_auc_score(positive, values), abs=1e-13)
 
 
 @given(st.integers(2, 6), st.integers(1, 50), st.integers(0, 2**32 - 1))

@@ -26,21 +26,21 @@ def stepped(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that nothing is optimised
         scheduler = make(optimizer)
-        found = []
+        rates = []
         for _ in range(rounds):
-            found.append(float(optimizer.param_groups[0]["lr"]))
+            rates.append(float(optimizer.param_groups[0]["lr"]))
             scheduler.step()
-    return found
+    return rates
 
 
 def ours(config: RunConfig) -> list[float]:
     return [learning_rate(config, number) for number in range(1, config.num_rounds + 1)]
 
 
-def near(found: list[float], expected: list[float], steps: float) -> bool:
+def near(rates: list[float], expected: list[float], steps: float) -> bool:
     """Equal up to so many rounding errors in the first, largest rate."""
     return all(
-        abs(a - b) <= steps * ULP * expected[0] for a, b in zip(found, expected, strict=True)
+        abs(a - b) <= steps * ULP * expected[0] for a, b in zip(rates, expected, strict=True)
     )
 
 

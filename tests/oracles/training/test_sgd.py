@@ -33,14 +33,16 @@ def give(mine, generator, with_gradient):
 )
 def test_is_torchs_to_the_bit(dtype, momentum, weight_decay, steps):
     ours, theirs = parameters(dtype), parameters(dtype)
-    one = SGD(ours, 0.1, momentum, weight_decay)
-    other = torch.optim.SGD(theirs.values(), lr=0.1, momentum=momentum, weight_decay=weight_decay)
+    optimizer = SGD(ours, 0.1, momentum, weight_decay)
+    reference = torch.optim.SGD(
+        theirs.values(), lr=0.1, momentum=momentum, weight_decay=weight_decay
+    )
     for number, names in enumerate(steps):
         for mine in (ours, theirs):
             give(mine, torch.Generator().manual_seed(number), names)
-        one.learning_rate = other.param_groups[0]["lr"] = 0.1 / (number + 1)
-        one.step()
-        other.step()
+        optimizer.learning_rate = reference.param_groups[0]["lr"] = 0.1 / (number + 1)
+        optimizer.step()
+        reference.step()
         assert all(torch.equal(ours[name], theirs[name]) for name in SHAPES)
 
 
@@ -51,16 +53,16 @@ def test_a_stored_state_goes_on_to_the_same_bits_and_a_reset_one_starts_afresh(m
             give(mine, torch.Generator().manual_seed(number), SHAPES)
             optimizer.step()
 
-    whole, stored = parameters(torch.float32), parameters(torch.float32)
-    first, second = SGD(whole, 0.1, momentum, 1e-3), SGD(stored, 0.1, momentum, 1e-3)
-    go(whole, first, range(3))
+    undisturbed, stored = parameters(torch.float32), parameters(torch.float32)
+    first, second = SGD(undisturbed, 0.1, momentum, 1e-3), SGD(stored, 0.1, momentum, 1e-3)
+    go(undisturbed, first, range(3))
     with torch.no_grad():
         for name in SHAPES:
-            stored[name].copy_(whole[name])
+            stored[name].copy_(undisturbed[name])
     second.load({name: tensor.clone() for name, tensor in first.state().items()})
-    go(whole, first, range(3, 5))
+    go(undisturbed, first, range(3, 5))
     go(stored, second, range(3, 5))
-    assert all(torch.equal(whole[name], stored[name]) for name in SHAPES)
+    assert all(torch.equal(undisturbed[name], stored[name]) for name in SHAPES)
     second.reset()
     assert not any(tensor.any() for tensor in second.state().values())
 

@@ -117,7 +117,8 @@ class Comparison:
     @property
     def first_config(self) -> RunConfig:
         """The configuration of the first entrant, without tuned values."""
-        settings = self.settings | self.places | next(iter(self.entrants.values())).settings
+        first = next(iter(self.entrants.values()))
+        settings = self.settings | self.places | first.settings
         number = pop_supernodes(settings, 1)
         return check_request(settings, number).resolved
 
@@ -415,14 +416,14 @@ class _Reader:
         return allowed
 
 
-def _check_name(name: str, known: Collection[str], what: str, key: str) -> None:
+def _check_name(name: str, known_names: Collection[str], what: str, key: str) -> None:
     """Refuse an unknown name, with the nearest known one.
 
     Raises
     ------
     ConfigError
     """
-    if name not in known:
-        near = near_names(name, known)
+    if name not in known_names:
+        near = near_names(name, known_names)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ConfigError(f"{key}: {name!r} is not a {what}{hint}", key="unknown-name")

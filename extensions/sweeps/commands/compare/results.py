@@ -166,18 +166,18 @@ def add_differences(rows: Sequence[Row]) -> None:
         if row is not rows[0]:
             number_of_pairs = len(rows) * (len(rows) - 1) / 2
             _add_difference(row, DIFFERENCE, rows[0], number_of_pairs)
-        other = by_name.get(row["at_zero"] or row["control"])
-        if other is not None:
-            pairs.append((row, CURVATURE, other))
+        reference = by_name.get(row["at_zero"] or row["control"])
+        if reference is not None:
+            pairs.append((row, CURVATURE, reference))
         if (row["at_zero"] or row["control"]) and rival is not None:
             pairs.append((row, USE, rival))
-    for row, names, other in pairs:
-        _add_difference(row, names, other, len(pairs))
+    for row, names, reference in pairs:
+        _add_difference(row, names, reference, len(pairs))
 
 
-def _add_difference(row: Row, names: Sequence[str], other: Row, number: float) -> None:
+def _add_difference(row: Row, names: Sequence[str], reference: Row, number: float) -> None:
     """Add the difference to another row, with its interval, by these names."""
-    difference = paired_difference(row["scores"], other["scores"], number)
+    difference = paired_difference(row["scores"], reference["scores"], number)
     row |= zip(names, (difference.mean, difference.low, difference.high), strict=True)
 
 
@@ -198,15 +198,18 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
     sentences = []
     for row in rows:
         if "curvature" in row:
-            other = "itself at curvature 0" if row["at_zero"] else f"its control {row['control']}"
-            sentences.append(f"Is it the curvature? {_relation(row, CURVATURE, other)}")
+            reference = (
+                "itself at curvature 0" if row["at_zero"] else f"its control {row['control']}"
+            )
+            sentences.append(f"Is it the curvature? {_relation(row, CURVATURE, reference)}")
         if "use" in row and rival is not None:
-            other = f"the best rival {rival['method']}"
-            sentences.append(f"Should I use it? {_relation(row, USE, other)}")
+            reference = f"the best rival {rival['method']}"
+            sentences.append(f"Should I use it? {_relation(row, USE, reference)}")
     below = [row for row in rows if row["trivial"] is not None and row["mean"] < row["trivial"]]
     if below:
         names = _listed([row["method"] for row in below])
-        level = f"{_trivial_words(rows)} ({100 * rows[0]['trivial']:.1f}%)"
+        trivial = 100 * rows[0]["trivial"]
+        level = f"{_trivial_words(rows)} ({trivial:.1f}%)"
         sentences.append(f"Below the trivial line, {level}: {names}.")
     counts = [count for row in rows if (count := row.get("examples")) is not None]
     number = min(counts, default=None)
@@ -215,14 +218,14 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
     return [*sentences, _about_the_best(rows, data)]
 
 
-def _relation(row: Row, keys: Sequence[str], other: str) -> str:
+def _relation(row: Row, keys: Sequence[str], reference: str) -> str:
     mean, low, high = (row[key] for key in keys)
     if _is_constant(low, high) and abs(mean) < SAME:
-        return f"{row['method']} has the same score as {other} in every run."
+        return f"{row['method']} has the same score as {reference} in every run."
     relation = "cannot be told apart from"
     if not low <= 0 <= high:
         relation = "is above" if mean > 0 else "is below"
-    return f"{row['method']} {relation} {other} ({_points(row, keys)})."
+    return f"{row['method']} {relation} {reference} ({_points(row, keys)})."
 
 
 def _is_constant(low: float, high: float) -> bool:
@@ -233,7 +236,9 @@ def _is_constant(low: float, high: float) -> bool:
 def _trivial_words(rows: Sequence[Row]) -> str:
     """The answer for which no model is needed, in words."""
     name = TRIVIAL[rows[0]["figure"]]
-    return "chance" if isinstance(name, float) else find(name.rpartition(".")[2]).words
+    if isinstance(name, float):
+        return "chance"
+    return find(name.rpartition(".")[2]).words
 
 
 def _about_the_best(rows: Sequence[Row], data: str) -> str:
@@ -320,7 +325,9 @@ def _expected(comparison: Comparison, scored: Sequence[Row]) -> list[str]:
         return []
     expected = expectation(comparison.first_config)
     gains = [100 * row["use"] for row in scored if row["method"] == kind.method and "use" in row]
-    return [] if expected is None else [expected.sentence(next(iter(gains), None))]
+    if expected is None:
+        return []
+    return [expected.sentence(next(iter(gains), None))]
 
 
 def _table(
@@ -329,14 +336,14 @@ def _table(
     """The table of all methods and of the trivial answer; methods with an error have dashes."""
     is_personal = comparison.score == "personal"
     tried = [row["tried"] for row in rows]
-    least = min(tried)
-    most = max(tried)
+    minimum = min(tried)
+    maximum = max(tried)
     has_validation = KINDS[comparison.task].has_validation
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
         budget=comparison.numbers["budget"],
-        tried=f"{least}" if least == most else f"{least} to {most}",
+        tried=f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}",
         chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
         when="at the round of best validation" if is_personal else "after the last round",
         level=LEVEL,
@@ -362,7 +369,8 @@ def _table(
         for row in rows
     ]
     if scored and scored[0]["trivial"] is not None:
-        cells = [Cell(f"{100 * scored[0]['trivial']:.1f}"), *[Cell("–")] * (len(columns) - 1)]
+        trivial = f"{100 * scored[0]['trivial']:.1f}"
+        cells = [Cell(trivial), *[Cell("–")] * (len(columns) - 1)]
         lines.append(([_trivial_words(scored), ""], cells))
     return Table("", ["method", "configuration"], columns, lines, " ".join([legend, *failures]))
 
@@ -417,7 +425,9 @@ def _points(row: Row, keys: Sequence[str]) -> str:
     mean, low, high = (row[key] for key in keys)
     if _is_constant(low, high):
         is_none = abs(mean) < SAME
-        return "same in every run" if is_none else f"{number(100 * mean, 1)} in every run"
+        if is_none:
+            return "same in every run"
+        return f"{number(100 * mean, 1)} in every run"
     return "{} ({} to {})".format(*(number(100 * value, 1) for value in (mean, low, high)))
 
 

@@ -210,7 +210,7 @@ class Tuning:
             self._try_axis(number)
         # The best decay depends much on the other keys, such as a bias; the best rate less.
         self._sweep("tuning of decays again", self._ladders(DECAY), self._bests())
-        self._sweep("tuning of rates again", self._ladders(RATE, again=True), self._bests())
+        self._sweep("tuning of rates again", self._ladders(RATE, is_repeat=True), self._bests())
         return {name: self._best(name) for name in entrants}
 
     @property
@@ -225,8 +225,8 @@ class Tuning:
         row = METHODS[self._comparison.entrants[name].settings["method"]]
         return key not in settings and key not in row.unread
 
-    def _ladders(self, key: str, again: bool = False) -> dict[str, Ladder]:
-        """The ladders of a key, by entrant; again: only the neighbours of the best."""
+    def _ladders(self, key: str, is_repeat: bool = False) -> dict[str, Ladder]:
+        """The ladders of a key, by entrant; `is_repeat`: only the neighbours of the best."""
         ladders = {}
         for name, entrant in self._comparison.entrants.items():
             if not self._is_tuned(name, key):
@@ -235,7 +235,7 @@ class Tuning:
                 ladder = Ladder.of_rates(entrant)
             else:
                 ladder = Ladder.of_decays(entrant, entrant.optimizer)
-            ladders[name] = replace(ladder, first=()) if again else ladder
+            ladders[name] = replace(ladder, first=()) if is_repeat else ladder
         return ladders
 
     def _bests(self) -> dict[str, Configuration]:

@@ -47,7 +47,7 @@ def draw_curves(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None
     """Draw means over the seeds by round, and bands of one standard deviation; None without
     values."""
     files = {
-        place: [RunFiles.read(run.folder) for run in runs] for place, runs in configurations.items()
+        place: [RunFiles(run.folder) for run in runs] for place, runs in configurations.items()
     }
     for column in BY_ROUND:
         courses = {place: _course(of_place, column) for place, of_place in files.items()}
@@ -57,9 +57,9 @@ def draw_curves(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None
     else:
         return None
     panels = _by_dataset(courses)
-    figure, every = style.panels(len(panels))
+    figure, all_axes = style.panels(len(panels))
     looks = _looks(panels)
-    for (title, lines), axes in zip(panels.items(), every, strict=True):
+    for (title, lines), axes in zip(panels.items(), all_axes, strict=True):
         for place, course in lines.items():
             look = looks[place]
             step = max(len(course) // MARKS, 1)
@@ -123,8 +123,8 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
         return None
     panels = _by_dataset(values)
     looks = _looks(panels)
-    figure, every = style.panels(len(panels))
-    for (dataset, boxes), axes in zip(panels.items(), every, strict=True):
+    figure, all_axes = style.panels(len(panels))
+    for (dataset, boxes), axes in zip(panels.items(), all_axes, strict=True):
         drawn = axes.boxplot(
             list(boxes.values()),
             positions=range(len(boxes)),
@@ -141,13 +141,13 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
 
 def client_scores(run: Run) -> Floats:
     """The printed score of each client at the round of best validation, or the last one without."""
-    files = RunFiles.read(run.folder)
+    files = RunFiles(run.folder)
     phases = (FINE_TUNE,) if files.fine_tuned else IN_ROUNDS
     rounds, values = files.by_client(SCORE, *phases)
     best = (files.summary.get(BEST) or {}).get("round")
     if best is not None and not files.fine_tuned:
         values = values[: int(np.searchsorted(rounds, best, side="right"))]
-    scores = charts.known(values)[-1] if len(values) else np.zeros(0)
+    scores = charts.carried_forward(values)[-1] if len(values) else np.zeros(0)
     return find(SCORE).scale * scores[np.isfinite(scores)]
 
 
@@ -156,8 +156,8 @@ def _by_dataset(contents: Mapping[Place, Any]) -> dict[str, dict[Place, Any]]:
     panels: dict[str, dict[Place, Any]] = {}
     for place, content in contents.items():
         title = str(dict(place).get("dataset", ""))
-        rest = tuple(setting for setting in place if setting[0] != "dataset")
-        panels.setdefault(title, {})[rest] = content
+        other_settings = tuple(setting for setting in place if setting[0] != "dataset")
+        panels.setdefault(title, {})[other_settings] = content
     return panels
 
 

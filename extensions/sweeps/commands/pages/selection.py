@@ -80,7 +80,9 @@ class Run:
     @property
     def error(self) -> str:
         """Why it failed; empty if it did not, or was not made."""
-        return str(self.row["error"]) if self.row.get("status") == "failed" else ""
+        if self.row.get("status") == "failed":
+            return str(self.row["error"])
+        return ""
 
     @property
     def seed(self) -> int:
@@ -98,18 +100,22 @@ class Run:
     def figure(self, column: str) -> float | None:
         """One of its figures; None if it has none, or a value that is not finite."""
         value = self.row.get(column) if self.is_completed else None
-        return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+        if isinstance(value, int | float) and math.isfinite(value):
+            return float(value)
+        return None
 
     @property
     def warnings(self) -> list[str]:
         """The warnings of its summary."""
-        return RunFiles.read(self.folder).summary.get("warnings", []) if self.is_completed else []
+        if self.is_completed:
+            return RunFiles(self.folder).summary.get("warnings", [])
+        return []
 
     def first_of_rounds(self, column: str) -> float | None:
         """The first value of a column of `rounds.csv`; None without one."""
         if not self.is_completed:
             return None
-        values = RunFiles.read(self.folder).by_round(column, TRAIN)[1]
+        values = RunFiles(self.folder).by_round(column, TRAIN)[1]
         return float(values[0]) if len(values) else None
 
 
@@ -162,5 +168,6 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
             rows.append(row)
     # Of objects, so that the keys' values stay as they are.
     columns = (FIGURE, "seed", "value", "not_made", "lacking", "error", "data")
-    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *columns])), dtype=object)
+    unique_columns = list(dict.fromkeys([*keys, *columns]))
+    frame = pd.DataFrame(rows, columns=unique_columns, dtype=object)
     return frame.astype({"value": float, "not_made": int, "lacking": int})

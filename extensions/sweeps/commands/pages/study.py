@@ -55,7 +55,9 @@ class Planned:
 
     def value(self, key: str) -> Scalar:
         """The value of a key, which may be its default."""
-        return self.settings[key] if key in self.settings else defaults().get(key, "")
+        if key in self.settings:
+            return self.settings[key]
+        return defaults().get(key, "")
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ def setting_words(key: str, value: Any) -> str:
     words = value_words(value)
     if isinstance(value, str):
         return words
-    return f"{words} clients" if key == SUPERNODES else f"{key_words(key)} = {words}"
+    if key == SUPERNODES:
+        return f"{words} clients"
+    return f"{key_words(key)} = {words}"
 
 
 def place_words(place: Place) -> str:

@@ -40,8 +40,8 @@ def run_notes(runs: Sequence[Run]) -> list[str]:
     notes = [f"{missing} of {len(runs)} runs have not been made."] if missing else []
     if failed:
         errors = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
-        more = " …" if len(failed) > SHOWN else ""
-        notes.append(f"{len(failed)} of {len(runs)} runs failed: {errors}{more}")
+        ellipsis = " …" if len(failed) > SHOWN else ""
+        notes.append(f"{len(failed)} of {len(runs)} runs failed: {errors}{ellipsis}")
     return notes
 
 
@@ -65,4 +65,6 @@ def write_page(page: Page, folder: Path, stem: str, formats: Sequence[str]) -> l
 
 def _shortened(text: str) -> str:
     first = text.splitlines()[0] if text else ""
-    return first if len(first) <= 200 else first[:199] + "…"
+    if len(first) <= 200:
+        return first
+    return first[:199] + "…"

@@ -120,14 +120,16 @@ def _differences(values: pd.DataFrame, index: list[str], against: str) -> pd.Dat
     """Differences to the method `against` over the seeds that both have; a key in which only other
     methods vary pairs all their values with it."""
     is_other = values["method"] == against if "method" in index else pd.Series(False, values.index)
-    other = values[is_other]
+    reference = values[is_other]
     common = [
         key
         for key in index
-        if key != "method" and (key in (*DATA_KEYS, FIGURE) or other[key].nunique() > 1)
+        if key != "method" and (key in (*DATA_KEYS, FIGURE) or reference[key].nunique() > 1)
     ]
     shared = list(dict.fromkeys([*common, "seed"]))
-    both = values[~is_other].merge(other[[*shared, "value"]], on=shared, suffixes=("", "_other"))
+    both = values[~is_other].merge(
+        reference[[*shared, "value"]], on=shared, suffixes=("", "_other")
+    )
     rows = []
     for place, pairs in both.groupby(index, sort=False):
         difference = paired_difference(pairs["value"], pairs["value_other"])
@@ -143,9 +145,8 @@ def is_best(cells: pd.DataFrame, across: Sequence[str]) -> pd.Series:
     values of `across`; not if it is the only one."""
     kinds = cells[FIGURE].map(find)
     is_cost = kinds.map(lambda kind: kind.better == "less")
-    score = pd.Series(
-        [round(mean, kind.digits) for mean, kind in zip(cells["mean"], kinds, strict=True)]
-    )
+    rounded = [round(mean, kind.digits) for mean, kind in zip(cells["mean"], kinds, strict=True)]
+    score = pd.Series(rounded)
     score = score.mask(is_cost, -score)
     rivals = score.groupby([cells[key] for key in (*across, FIGURE, "data")], sort=False)
     return score.eq(rivals.transform("max")) & (rivals.transform("count") > 1)
@@ -198,7 +199,10 @@ def seeds_sentence(frame: pd.DataFrame) -> list[str]:
         return []
     if counts == [1]:
         return ["One seed."]
-    span = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else f"{counts[0]}"
+    if len(counts) > 1:
+        span = f"{counts[0]} to {counts[-1]}"
+    else:
+        span = f"{counts[0]}"
     return [f"Mean ± standard deviation over {span} seeds."]
 
 

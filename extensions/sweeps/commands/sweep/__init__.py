@@ -208,7 +208,8 @@ def plan_run(
     for key in PATHS:
         if _is_path(config_keys.get(key), key):
             identity[key] = contents(Path(str(config_keys[key])))
-    digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    text = json.dumps(identity, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
     safe = re.sub("[^A-Za-z0-9]", "-", stem.replace("+", "plus"))[:60]
     run_settings = {**settings, SUPERNODES: num_supernodes}
     return Planned(run_settings, f"{safe}-{digest}", refused, paths)
@@ -224,7 +225,9 @@ def _absolute(key: str, value: Value | None, path: Path) -> str:
 def _is_path(value: object, key: str) -> TypeGuard[str]:
     if not isinstance(value, str):
         return False
-    return is_own_data(value) if key == "dataset" else value not in ("", "auto", "none")
+    if key == "dataset":
+        return is_own_data(value)
+    return value not in ("", "auto", "none")
 
 
 def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:

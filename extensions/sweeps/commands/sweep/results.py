@@ -4,8 +4,7 @@ progress of a sweep: one moving line on a terminal, a line per run elsewhere."""
 import json
 import sqlite3
 import time
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,12 @@ from curvfed.deployments.errors import MachineError
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
 from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, LOGS
-from curvfed.strategies.base.keys import dotted, toml_text
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.base.run_keys import home
 
 FILE = "results.sqlite"
 
-SUMMARY = "summary.json"
 COMPLETED = "completed"
 FAILED = "failed"
 
@@ -110,14 +109,10 @@ class Results:
             "status": FAILED if error else COMPLETED,
             "error": error,
         }
-        folder = self.folder / run.name
-        row |= {
-            key: value
-            for key, value in dotted(_read(folder / SUMMARY, json.loads)).items()
-            if key not in row
-        }
+        files = RunFiles(self.folder / run.name)
+        row |= {key: value for key, value in dotted(files.summary).items() if key not in row}
         row |= DEFAULTS | dict(run.settings)
-        row |= dotted(_read(folder / "config.toml", tomllib.loads))
+        row |= files.config
         row[SUPERNODES] = run.settings.get(SUPERNODES, DEFAULTS[SUPERNODES])
         values = [
             json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()
@@ -170,16 +165,7 @@ class Results:
 
 def completed(folder: Path) -> bool:
     """Whether a run directory has a completed run."""
-    return str(_read(folder / SUMMARY, json.loads).get("status")).startswith(COMPLETED)
-
-
-def _read(path: Path, loads: Callable[[str], Any]) -> dict[str, Any]:
-    """The content of a file of a run; empty if the run has not written it."""
-    try:
-        content = loads(toml_text(path.read_bytes()))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+    return str(RunFiles(folder).summary.get("status")).startswith(COMPLETED)
 
 
 def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:

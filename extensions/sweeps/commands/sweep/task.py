@@ -1,6 +1,5 @@
 """Make a run of a sweep, in a process that makes many runs one after the other."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from curvfed.deployments.preflight import preflight
 from curvfed.deployments.workers import run_simulation
 from curvfed.extensions.sweeps.commands.sweep.results import completed
 from curvfed.server_app.app import reason
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
 from curvfed.strategies.run_log import log, log_to_stdout
 
@@ -73,7 +73,5 @@ def _can_resume(run: Path) -> bool:
     ]
     if not saved:
         return False
-    try:
-        return json.loads((run / "summary.json").read_text(encoding="utf-8"))["error"] in CUT_OFF
-    except FileNotFoundError:
-        return True
+    summary = RunFiles(run).summary
+    return not summary or summary.get("error") in CUT_OFF
