@@ -229,7 +229,7 @@ def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
 def test_a_prediction_names_the_model(kind, form, capsys, tmp_path):
     keys = {"method": "discriminant", "dataset": "uniform", "points__num": 300}
     made = run(tmp_path, discriminant__kind=kind, **keys)
-    phases = [names[0] for names, _ in phase_table(RunFiles.read(made.path)).rows]
+    phases = [names[0] for names, _ in phase_table(RunFiles(made.path)).rows]
     assert "moments" in phases
     assert "hulls" not in phases
     assert "C = inf" not in "".join(capsys.readouterr())
