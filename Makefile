@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts test-pages accept comparisons paper bench gpu docs compat reference lock release hub clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts test-pages accept comparisons paper bench gpu docs compat reference lock wheel release hub clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -103,9 +103,16 @@ lock: setup ## regenerate both requirements files from pyproject.toml (`rm requi
 	$(LOCK) --constraint <(echo 'attrs<24') --output-file requirements.txt
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
 
+# One file with which a node installs all by one command, hashes checked: the wheel and what it needs.
+wheel: setup ## the wheel, and the file of requirements with which a node installs it, in dist/
+	rm -f dist/*.whl && $(VENV)/bin/uv build --quiet --wheel --out-dir dist
+	cd dist && for wheel in *.whl; do echo "./$$wheel --hash=sha256:$$(sha256sum $$wheel | cut -d ' ' -f 1)"; done | cat ../requirements.txt - > requirements-node.txt
+	@cd dist && ls -l *.whl requirements-node.txt
+
 release: setup ## wheel, source archive, bill of materials and checksums in dist/, signed with `make release KEY=~/.ssh/id_ed25519`; uploads nothing
 	rm -rf dist
 	$(VENV)/bin/uv build --quiet --out-dir dist
+	$(MAKE) --no-print-directory wheel
 	$(VENV)/bin/uv tool run --quiet --from cyclonedx-bom==$(CYCLONEDX) cyclonedx-py requirements requirements.txt \
 		--pyproject pyproject.toml --mc-type application --output-reproducible --output-file dist/$$(ls dist/*.whl | xargs basename --suffix=-py3-none-any.whl).cdx.json
 	cd dist && rm -f .gitignore && sha256sum * > SHA256SUMS

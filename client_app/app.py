@@ -18,6 +18,7 @@ from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.data import class_names, has_small_class, statistics
+from curvfed.client_app.failures import note_failure
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_error
 from curvfed.strategies.config.build_method import learner_class
@@ -275,13 +276,11 @@ def _answer(message: Message, context: Context) -> Message:
         if foreseen is not None:
             reason = _note_error(foreseen, header, partition, node_config)
             return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
-        log.error(
-            "partition %d, %s of round %d failed\n%s",
-            partition,
-            header.phase,
-            header.round,
-            _places(error) if is_real(node_config) else "".join(traceback.format_exception(error)),
-        )
+        where = f"partition {partition}, {header.phase} of round {header.round}"
+        if is_real(node_config):
+            log.error("%s failed\n%s", where, _places(error))
+        else:
+            note_failure(error, where)
         if not is_real(node_config) and getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             # This disk is the server's: the run stops, and can be resumed once there is space.
             raise

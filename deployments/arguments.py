@@ -143,6 +143,7 @@ def _read_words(
 ) -> Iterator[tuple[str, dict[str, Value]]]:
     """The settings of each word, after the preset or file that they come from."""
     pairs = [word.partition("=") for word in words]
+    _check_spaces(words)
     check_keys([key for key, equals, _ in pairs if equals], keys)
     for word, (key, equals, text) in zip(words, pairs, strict=True):
         if equals:
@@ -155,6 +156,24 @@ def _read_words(
             raise UsageError(
                 f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml"
                 f" file; {_pair_of(word, keys)}{name_hint(PRESETS, word)}",
+                key="argument",
+            )
+
+
+def _check_spaces(words: Sequence[str]) -> None:
+    """Refuse a space beside the `=` of a pair, which may stand in one word or in several.
+
+    Raises
+    ------
+    UsageError
+    """
+    for word in words:
+        key, equals, text = word.partition("=")
+        if equals and (not key or key != key.rstrip() or text != text.lstrip()):
+            pair = "=".join(part.strip().strip("'\"") for part in (key, text))
+            hint = f", here {pair}" if key.strip() and text.strip() else ""
+            raise UsageError(
+                f'{word!r} has a space beside its "="; allowed is key=value without one{hint}',
                 key="argument",
             )
 

@@ -17,6 +17,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
 
 from curvfed.client_app.app import app as client_app
+from curvfed.client_app.failures import Failure, log_once, receive_failures
 from curvfed.client_app.node import SIMULATED
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.server_app.app import serve
@@ -76,6 +77,14 @@ class InProcessGrid(Grid):
         }
         self._intercept = intercept
         self._waiting: dict[str, Message] = {}
+        self.failure: Failure | None = None
+        receive_failures(self.note_failure)
+
+    def note_failure(self, failure: Failure) -> None:
+        """Log an unforeseen error of a client, and keep the first one, the likely cause of the
+        run's."""
+        log_once(failure)
+        self.failure = self.failure or failure
 
     def set_run(self, run: Any) -> None:
         """Nothing to set: there is one run."""
@@ -212,4 +221,9 @@ def run_in_grid(config: RunConfig, make_grid: Callable[[dict[str, Any]], InProce
     config = named(config)
     run_config = defaults() | flatten(config) | dict(config.unread)
     with contextlib.closing(make_grid(run_config)) as grid:
-        return serve(config, grid)
+        try:
+            return serve(config, grid)
+        except Exception as error:
+            if grid.failure is None or error.__cause__ is not None:
+                raise
+            raise error from grid.failure.error

@@ -15,7 +15,7 @@ from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.facts import check_clients, check_task
 from curvfed.server_app.sinks import check_sinks
-from curvfed.strategies.base.figures import find
+from curvfed.strategies.base.figures import FEW_TESTS, examples_text, few_examples, find
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.build_method import (
     build_model,
@@ -112,10 +112,12 @@ def look_at_data(
         number = request.num_supernodes
         is_single = len(places) == 1 and config.dataset != OWN
         num_loaded = min(clients, number) if is_single else 1
+        held: list[Data] = []
         for client, place in enumerate(places * num_loaded):
             if place.exists or downloads:
                 data = load_data(config, Node(partition=client, num_partitions=number))
                 lines += _describe_client(data, client, number)
+                held.append(data)
                 if first is None:
                     first = data
                     words = "classes" if KINDS[data.task].has_classes else "names"
@@ -123,6 +125,8 @@ def look_at_data(
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
                     lines += [f"{NOTE}{note}" for note in _notes_on_method(request, data)]
+        if clients > 1 and len(held) == number and config.row.has_network:
+            lines += _scored(held)
         if 1 < num_loaded < number and first:
             lines.append(f"… {number - num_loaded} more")
     if first:
@@ -141,6 +145,17 @@ def look_at_data(
         with naming:
             lines.append(_test_data(request, first))
     return lines, first
+
+
+def _scored(held: Sequence[Data]) -> list[str]:
+    """The number of test examples that the scores of all clients will rest on, and a note if these
+    are few."""
+    kind = KINDS[held[0].task]
+    number = sum(kind.num_scored(data.statistics(triangles=False)) for data in held)
+    lines = [f"personal scores: of {examples_text(number)}"]
+    if 0 < number < FEW_TESTS:
+        lines.append(f"{NOTE}{few_examples('personal score', number)}")
+    return lines
 
 
 def _trivial(data: Data) -> str:

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from curvfed.deployments.arguments import Value
-from curvfed.deployments.terminal import summary_table
+from curvfed.deployments.terminal import open_console, summary_table
 from curvfed.strategies.base.run_keys import RunKeys, home
 
 COMPLETED = "finished:completed"
@@ -94,7 +93,7 @@ class ExpectedSummary:
         bool
             Whether the run completed.
         """
-        console = Console()
+        console = open_console()
         folder, summary = self.read()
         if summary:
             console.print(summary_table(summary))
@@ -111,7 +110,7 @@ class ExpectedSummary:
         if not summary:
             reason = f"the app left no summary; {details}"
         console.print(
-            f"[red]The run failed[/red] (Flower says {status}): {escape(wording(reason))}",
+            Text.assemble(("The run failed", "red"), f" (Flower says {status}): {wording(reason)}"),
             soft_wrap=True,
         )
         return False

@@ -11,12 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from curvfed.strategies.base.figure import DETAIL
-from curvfed.strategies.base.figures import BEST, FIGURES, PERSONAL_ACCURACY, find, words_of
+from curvfed.strategies.base.figures import (
+    BEST,
+    EXAMPLES,
+    FIGURES,
+    STD,
+    find,
+    scored_text,
+    words_of,
+)
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import TO_PLAIN
 
@@ -49,6 +55,12 @@ class _Output(io.FileIO):
             os.dup2(null, self.fileno())
             os.close(null)
             return len(data)
+
+
+def open_console(**options: Any) -> Console:
+    """A console that prints texts as they are: labels, policies and paths may have brackets, which
+    rich takes for markup otherwise. Colours are those of `rich.text.Text`."""
+    return Console(markup=False, highlight=False, **options)
 
 
 @contextlib.contextmanager
@@ -123,29 +135,29 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     columns = {"last round" if method is None else method.stage: summary}
     if summary.get(BEST):
         columns["best validation"] = summary[BEST]
-    values = [_values(column) for column in columns.values()]
+    counts = summary.get("metrics") or {}
+    values = [_values(column, counts) for column in columns.values()]
     table = Table("", *columns)
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
-        if any(cells) and DETAIL not in find(name).levels:
-            # Not as markup, which [data] and other brackets would be.
-            table.add_row(words_of(name, values[0]), *map(Text, cells))
+        if any(cells) and DETAIL not in find(name).levels and name not in EXAMPLES:
+            table.add_row(words_of(name, values[0]), *cells)
     return table
 
 
-def _values(summary: Mapping[str, Any]) -> dict[str, str]:
-    """The printed values of a summary and of its metrics, with mean and deviation in one."""
+def _values(summary: Mapping[str, Any], counts: Mapping[str, Any]) -> dict[str, str]:
+    """The printed values of a summary and of its metrics; a mean, its deviation and its number of
+    test examples, which is among `counts`, are one value."""
     stored = dict(summary) | (summary.get("metrics") or {})
     stored["rounds"] = stored.get("rounds", stored.pop("round", None))
-    spread = stored.pop("personal_accuracy_std", None)
-    values = {
-        name: find(name).text(str(value) if name in FIRST and value is not None else value)
-        for name, value in stored.items()
-        if not isinstance(value, Mapping | list)
+    shown = {name: value for name, value in stored.items() if not isinstance(value, Mapping | list)}
+    return {
+        name: find(name).text(str(value))
+        if name in FIRST and value is not None
+        else scored_text(name, shown, counts)
+        for name, value in shown.items()
+        if not name.endswith(STD)
     }
-    if values.get(PERSONAL_ACCURACY) and spread is not None:
-        values[PERSONAL_ACCURACY] += f" ± {find(PERSONAL_ACCURACY).text(spread)}"
-    return values
 
 
 def print_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
@@ -154,5 +166,5 @@ def print_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     for column in table.columns:
         column.overflow = "fold"
     for row in rows:
-        table.add_row(*map(escape, row))
-    Console().print(table)
+        table.add_row(*row)
+    open_console().print(table)

@@ -27,6 +27,7 @@ from flwr.clientapp import ClientApp
 
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
+from curvfed.client_app.failures import Failure, receive_failures
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
 from curvfed.deployments.processes import SIGNALS, Line, Parcel, Worker, follow
 from curvfed.deployments.resources import usable_cores
@@ -75,6 +76,7 @@ class WorkerGrid(InProcessGrid):
         self._run_name = run_config["run-name"]
         self._parcel = Parcel()
         self._workers: list[_Worker] = []
+        self._failures: list[Failure] = []  # of the message at work, in a worker
         # As in the workers, or the server's scores could differ from those of a run in one process.
         torch.set_num_threads(1)
         # Pages with objects that the garbage collector visits would be copied in each worker.
@@ -140,7 +142,9 @@ class WorkerGrid(InProcessGrid):
         if answer is None:
             self._replace(worker)
             return None
-        reply, state = answer
+        reply, state, failure = answer
+        if failure is not None:
+            self.note_failure(failure.received)
         if isinstance(reply, OSError):  # a full disk, which the server uses, too
             raise reply
         message = worker.sent.pop(reply.metadata.reply_to_message_id)
@@ -197,14 +201,17 @@ class WorkerGrid(InProcessGrid):
             # The threads of torch's arithmetic, if there were any, are not in a fork.
             torch.set_num_threads(1)
             share_memory(number)
+            receive_failures(self._failures.append)
             Line(theirs).answer(self._answer)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
         os._exit(0)
 
-    def _answer(self, received: tuple[Message, RecordDict]) -> tuple[Message | OSError, RecordDict]:
-        """The reply to a message, and the new state of its node."""
+    def _answer(
+        self, received: tuple[Message, RecordDict]
+    ) -> tuple[Message | OSError, RecordDict, Failure | None]:
+        """The reply to a message, the new state of its node, and its unforeseen error, if any."""
         message, state = received
         context = self._contexts[message.metadata.dst_node_id]
         context.state = state
@@ -215,7 +222,9 @@ class WorkerGrid(InProcessGrid):
             reply = error
         state = context.state
         context.state = RecordDict()
-        return reply, state
+        failures = [failure.portable for failure in self._failures]
+        self._failures.clear()
+        return reply, state, next(iter(failures), None)
 
 
 def run_simulation(config: RunConfig, node_configs: list[dict[str, Any]]) -> Path:

@@ -24,7 +24,7 @@ HEAD = """\
 A run is configured by keys, with the same names everywhere:
 
 ```sh
-flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
+flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # strings in quotes, no space at the =
 flwr run . --run-config presets/flatland.toml                                    # or a file, alone
 curvfed simulate method=fedavg num-rounds=20 flatland.gate=false    # strings need no quotes here
 curvfed simulate flatland num-rounds=20                             # a preset, and keys that differ from it

@@ -9,11 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.figures import BEFORE, MEANS, PERSONAL_ACCURACY, VALIDATION
+from curvfed.strategies.base.figures import (
+    BEFORE,
+    MEANS,
+    PERSONAL_ACCURACY,
+    PERSONAL_EXAMPLES,
+    VALIDATION,
+)
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.checks import one_line
 from curvfed.strategies.wire.messages import Description, Header, Parts, Reply
-from curvfed.tasks.kinds import TRIVIAL
+from curvfed.tasks.kinds import KINDS, TRIVIAL
 
 Scores = Mapping[int, Mapping[str, float]]
 """Scores by partition: score and validation (the data set's metric), accuracy, and the same ending
@@ -47,7 +53,8 @@ def personal_figures(
     """The personal part of a summary (P-FL).
 
     Means are unweighted over the clients that have test data; "clients_left_out" counts the others.
-    "pooled" is weighted by numbers of test examples, where all clients share them. The worst decile
+    "pooled" is weighted by numbers of test examples, where all clients share them, and
+    "personal_examples" is their sum. The worst decile
     is the mean over the tenth of the clients, rounded up, with the lowest accuracy. With `cohort`,
     only its means and counts are known.
     """
@@ -61,6 +68,7 @@ def personal_figures(
         "personal_accuracy_before": before.mean,
         "personal_accuracy_before_worst_decile": before.worst_decile,
         "personal_accuracy_pooled": None if cohort else _pooled(scores, name, descriptions),
+        PERSONAL_EXAMPLES: _num_examples(None if cohort else scores, name, descriptions),
         "clients_left_out": len(descriptions) - accuracy.clients,
         VALIDATION: validation.mean,
     }
@@ -110,6 +118,18 @@ def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) 
         return None
     right = sum(value * size for value, size in zip(accuracy.values(), shared, strict=True))
     return right / sum(shared)
+
+
+def _num_examples(
+    scores: Scores | None, name: str, descriptions: Mapping[int, Description]
+) -> int | None:
+    """The number of test examples that the clients' scores rest on; None if a client keeps its
+    own to itself. After a secure sum, `scores` is None and all clients count."""
+    scored = descriptions if scores is None else {p for p, own in scores.items() if name in own}
+    clients = [descriptions[partition] for partition in scored]
+    if not clients or any("num_test" not in client.statistics for client in clients):
+        return None
+    return sum(KINDS[client.task].num_scored(client.statistics) for client in clients)
 
 
 @dataclass(frozen=True)

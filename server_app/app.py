@@ -30,6 +30,13 @@ from curvfed.tasks.errors import KeyedError
 
 app = ServerApp()
 
+NO_KEYS = (
+    "no key was given: all are defaults, method=%s and num-rounds=%d among them. Flower drops pairs"
+    ' with spaces around the "=" without a word; right is flwr run . --stream --run-config'
+    ' \'method="hyperfed" dataset="digits"\', or curvfed run method=hyperfed dataset=digits'
+)
+"""The warning of a run by Flower without keys."""
+
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
@@ -41,12 +48,7 @@ def main(grid: Grid, context: Context) -> None:
         _refuse(error, context.run_config, None)
         raise
     if config == parse({}):
-        log.warning(
-            "no key was given: method=%s, num-rounds=%d and all other defaults. Flower drops keys"
-            ' with spaces around the "=" without a word; allowed is KEY=VALUE',
-            config.method,
-            config.num_rounds,
-        )
+        log.warning(NO_KEYS, config.method, config.num_rounds)
     serve(config, grid)
 
 
@@ -124,12 +126,17 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
     default_values = defaults()
+    # The method's built-in data set, which clients with data of their own do not have either
+    default_values["dataset"] = parse({"method": config.method}).dataset
     chosen = [
         f"{key}={plain(value)}"
         for key, value in flatten(config).items()
         if value != default_values[key]
     ]
-    log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
+    log.info(
+        "keys that differ from the defaults: %s; config.toml has all keys",
+        "  ".join(chosen) or "none",
+    )
     run, carry_through = _start(config, grid, directory)
     try:
         carry_through()

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from curvfed.geometry.arrays import Array
 from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.federation import Federation, read_test
+from curvfed.strategies.base.figures import GLOBAL_EXAMPLES
 from curvfed.strategies.base.statistics import Arrays, named_state
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, model_spec
@@ -100,10 +101,12 @@ def open_global_model(
     )
 
 
-def trivial_figures(labels: Array) -> dict[str, float]:
-    """The accuracy of always answering the most frequent class of the test data."""
+def test_figures(labels: Array) -> dict[str, float]:
+    """The number of test examples, and the accuracy of always answering their most frequent
+    class."""
     _, counts = np.unique(labels, return_counts=True)
-    return {GLOBAL_TRIVIAL: float(counts.max() / counts.sum())}
+    number = int(counts.sum())
+    return {GLOBAL_TRIVIAL: float(counts.max() / number), GLOBAL_EXAMPLES: number}
 
 
 class GlobalPoints:
@@ -124,8 +127,8 @@ class GlobalPoints:
 
     @property
     def figures(self) -> dict[str, float]:
-        """That of the trivial answer."""
-        return trivial_figures(self._labels)
+        """See `test_figures`."""
+        return test_figures(self._labels)
 
     def score(self, arrays: Arrays) -> float:
         """Accuracy of the model with these arrays on the test points."""
@@ -173,8 +176,8 @@ class GlobalModel:
 
     @property
     def figures(self) -> dict[str, float]:
-        """That of the trivial answer."""
-        return trivial_figures(self.test.labels.numpy(force=True))
+        """See `test_figures`."""
+        return test_figures(self.test.labels.numpy(force=True))
 
     def score(self, arrays: Arrays) -> float:
         """Accuracy of the model with these arrays on the test images."""

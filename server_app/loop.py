@@ -176,7 +176,10 @@ def _resume(run: Run) -> int:
     run.state, checkpoint, run.federation = stored
     run.note_data()
     run.model = _seeded(run)
-    run.model.load(checkpoint.model)
+    try:
+        run.model.resume(checkpoint.model)
+    except AggregationError as error:
+        raise ConfigError(f"resume = true: {error}", key="aggregation-state") from None
     run.fixed = checkpoint.fixed
     run.calibrated = checkpoint.calibrated
     if not run.config.may_stop_early:

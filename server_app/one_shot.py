@@ -15,7 +15,7 @@ from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.federation import Federation, read_test
-from curvfed.server_app.global_model import trivial_figures
+from curvfed.server_app.global_model import test_figures
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.strategies.base.aggregation import Average
@@ -97,7 +97,8 @@ class OneShotRun(Run):
             clients = able
             client_groups = self._groups(cohort, able)
         if text := half.describe(max(map(len, client_groups))):
-            log.info("%d sums; %s", len(client_groups), text)
+            number = len(client_groups)
+            log.info("%d secure sum%s; %s", number, "" if number == 1 else "s", text)
         if half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None
@@ -213,7 +214,7 @@ class OneShotRun(Run):
             sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures
-            trivial = trivial_figures(points.test.labels) if points.test is not None else {}
+            trivial = test_figures(points.test.labels) if points.test is not None else {}
             self.metrics |= trivial
             if evaluation.accuracy is not None:
                 self.state.scored = {"last": [evaluation.accuracy], "figures": trivial}

@@ -14,7 +14,14 @@ from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.base.aggregation import BOUND
-from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find
+from curvfed.strategies.base.figures import (
+    FEW_TESTS,
+    GLOBAL_ACCURACY,
+    PERSONAL_ACCURACY,
+    few_examples,
+    find,
+    words_of,
+)
 from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
@@ -226,8 +233,27 @@ def _of_keys(config: RunConfig) -> dict[str, str]:
 
 
 def at_the_end(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
-    """The warnings of a run that ends: without any accuracy, or below the trivial answer."""
-    return _unmeasured(config, federation, state) | _below_trivial(federation, state)
+    """The warnings of a run that ends: without any accuracy, with one of few test examples, or
+    below the trivial answer."""
+    return (
+        _unmeasured(config, federation, state)
+        | _of_few_examples(federation, state)
+        | _below_trivial(federation, state)
+    )
+
+
+def _of_few_examples(federation: Federation, state: State) -> dict[str, str]:
+    """The main scores of fewer than `FEW_TESTS` test examples."""
+    figures = personal_figures(state.latest, federation.descriptions, state.cohort)
+    counts = figures["metrics"] | state.scored.get("figures", {})
+    scores = {PERSONAL_ACCURACY: figures[PERSONAL_ACCURACY]}
+    scores[GLOBAL_ACCURACY] = next(iter(state.scored.get("last", [])[-1:]), None)
+    texts = []
+    for name, score in scores.items():
+        number = counts.get(find(name).examples)
+        if score is not None and number is not None and 0 < number < FEW_TESTS:
+            texts.append(few_examples(words_of(name, counts), number))
+    return {"few-tests": "; ".join(texts)} if texts else {}
 
 
 def _below_trivial(federation: Federation, state: State) -> dict[str, str]:

@@ -54,7 +54,7 @@ COMPARISONS = {
     "cora-links": (
         "Edges of Cora, 5 dimensions, 10 clients",
         "dataset=cora methods=links,links-inner,links-squared embedding-dim=5 num-supernodes=10"
-        " num-rounds=40 global-every=0 seed=1100 tuning-seeds=1 seeds=5",
+        " num-rounds=40 global-every=0 links.trained-ends=false seed=1100 tuning-seeds=1 seeds=5",
     ),
     "mnist-0.1": ("MNIST, 20 clients of two or three classes, α = .1", f"{IMAGES} alpha=0.1"),
     "mnist-0.5": ("MNIST, 20 clients, α = .5", f"{IMAGES} alpha=0.5"),

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.application import Pairs, completed_values
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.deployments.terminal import print_data, print_rows
+from curvfed.deployments.terminal import open_console, print_data, print_rows
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.checks import unread_keys
@@ -29,7 +27,15 @@ from curvfed.strategies.config.run_config import (
     plain,
     resolve_defaults,
 )
-from curvfed.strategies.methods import METHODS, Listed, file_of, files, foreign_methods, listed
+from curvfed.strategies.methods import (
+    METHODS,
+    Listed,
+    aggregation_rows,
+    file_of,
+    files,
+    foreign_methods,
+    listed,
+)
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.plugins import absent_hint
 from curvfed.tasks.registry import catalogue, source_of
@@ -62,7 +68,7 @@ def check(
     secure sum it shows its groups, and for hull the size of a client's message.
     Exit status: 0 it can run, 2 it cannot.
     """
-    console = Console()
+    console = open_console()
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
@@ -79,7 +85,7 @@ def check(
     if unread := unread_keys(request.config):
         lines.append(f"{NOTE}{unread}")
     for line in lines:
-        console.print(escape(line), soft_wrap=True, highlight=False)
+        console.print(line, soft_wrap=True)
 
 
 def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
@@ -106,7 +112,7 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
             origin = "auto"
         # The type of a plain string says nothing, so its description is shown.
         values = allowed(field) if allowed(field) != "a string" else str(field.description)
-        cells = [key, escape(_toml(resolved[key])), origin, escape(values)]
+        cells = [key, _toml(resolved[key]), origin, values]
         table.add_row(*cells[: len(columns)], style="bold" if is_set else "")
     cells = ["num-supernodes", str(request.num_supernodes), "", "number of simulated clients"]
     table.add_row(*cells[: len(columns)])
@@ -159,6 +165,15 @@ def methods(
         cells = [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()]
         print_rows(("method", "what it is", "tasks"), cells)
         return
+    if name in aggregation_rows():
+        rule = aggregation_rows()[name]
+        print_rows(
+            (name, rule.summary),
+            [("what it is", f"an aggregation of the server: aggregation={name} with a method")],
+        )
+        if keys := list(keys_of(rule)):
+            print_rows(("key", "default", "allowed", "what it is"), keys)
+        return
     if name not in METHODS:
         hint = did_you_mean(name, METHODS, "`curvfed methods`")
         raise typer.BadParameter(f"{name!r} is not a method{hint}{absent_hint()}")
@@ -181,8 +196,8 @@ def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
     summed = "the server sees only sums over the clients, always"
     if not row.sums_only:
         summed = "possible: the server needs only the sum of the updates"
-        if row.summed_clients == "none":
-            summed = f"refused: {row.aggregation} needs single updates"
+        if row.summed_clients() == "none":
+            summed = f"refused: its aggregation, {row.aggregation}, needs single updates"
     return [
         ("source", source),
         ("tasks", ", ".join(row.tasks)),

@@ -129,9 +129,11 @@ def _status(arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: BaseException | None, is_debug: bool) -> None:
-    from rich.console import Console
-    from rich.markup import escape
+    from rich.text import Text
+
+    from curvfed.deployments.terminal import open_console
 
     key = getattr(error, "key", type(error).__name__)
-    label = escape(f"error [{key}]:" if is_debug else "error:")
-    Console(stderr=True).print(f"[red]{label}[/red] {escape(str(error))}", soft_wrap=True)
+    label = f"error [{key}]:" if is_debug else "error:"
+    line = Text.assemble((label, "red"), f" {error}")
+    open_console(stderr=True).print(line, soft_wrap=True)

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.application import StatePath, Uncalibrated, expanded, failing
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.terminal import open_console
 from curvfed.strategies.base.figures import VALIDATION, find
 
 
@@ -92,9 +91,9 @@ def predict(
         run = trained.TrainedRun.read(folder)
         prediction = trained.predict(run, data, client, state_path, not uncalibrated, options)
         write_prediction(prediction.table(), data, out)
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     for name, value in prediction.notes.items():
-        console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)
+        console.print(f"{name}: {value}", soft_wrap=True)
 
 
 SCORES = ("score", "accuracy", VALIDATION)
@@ -137,5 +136,5 @@ def adapt(
             table.add_row(
                 figure.words, figure.text(scores[f"{name} before"]), figure.text(scores[name])
             )
-    Console(stderr=True).print(table)
+    open_console(stderr=True).print(table)
     print(f"curvfed predict {out} {data} --client {number}")

@@ -21,8 +21,7 @@ from typing import Annotated
 
 import psutil
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from curvfed.deployments.application import Address, Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
@@ -42,7 +41,7 @@ from curvfed.deployments.processes import (
 )
 from curvfed.deployments.resources import Resources, check_socket_folder
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
-from curvfed.deployments.terminal import summary_table
+from curvfed.deployments.terminal import open_console, summary_table
 
 
 def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
@@ -54,7 +53,7 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
     is started, and no folder made), 130 interrupted by Ctrl-C or SIGTERM (the last
     checkpoint is saved, see the key resume).
     """
-    console = Console()
+    console = open_console()
     request = read_request(all_pairs(pairs, debug))
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.inprocess import simulated_nodes
@@ -74,7 +73,9 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
         )
         raise typer.Exit(130) from None
     except Exception as error:
-        console.print(f"[red]The run failed:[/red] {escape(reason(error))}", soft_wrap=True)
+        console.print(
+            Text.assemble(("The run failed:", "red"), f" {reason(error)}"), soft_wrap=True
+        )
         raise typer.Exit(1) from None
     console.print(summary_table(RunFiles(folder).summary))
     page = folder / "report.html"
@@ -236,6 +237,7 @@ def environment(home: Path, address: str = "") -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_enable_metrics_collection": "0",  # nobody reads them, and workers crash in them
         "RAY_ADDRESS": address or "local",  # not a cluster that TMPDIR names
     }
     if not address:

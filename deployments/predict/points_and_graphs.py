@@ -103,10 +103,11 @@ def _examples(
 def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
     classifier = classifier_of(run)
-    summands = server_class(run.config).summands
+    server = server_class(run.config)
     cost = cost_words(classifier.kind, classifier.c)
-    training = f"{cost}, trained on the clients' {summands}" if cost else ""
-    notes = {"model": f"global, {CLASSIFIERS[classifier.kind]}{training}"}
+    training = f"{cost}, trained on the clients' {server.summands}" if cost else ""
+    words = server.classifier_words(classifier) or f"{CLASSIFIERS[classifier.kind]}{training}"
+    notes = {"model": f"global, {words}"}
     names = list(filter(None, run.groups))
     unnamed = len(run.groups) - len(names)
     if unnamed:

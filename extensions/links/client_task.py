@@ -180,6 +180,12 @@ class LinkTask(Task):
         """The trivial rival, from this client's training links."""
         return FrequentTails(self.triples["train"], len(self.counts["entities"]))
 
+    @property
+    def num_tested(self) -> int:
+        """The number of test links that are scored."""
+        queries = self._queries_of("test")
+        return 0 if queries is None else len(queries)
+
     def whole_scores(self, model: Scorer) -> dict[str, float]:
         """Scores of the test links, and "reconstruction_map" of all links."""
         figures = self._scores_of(model, "test")
@@ -192,10 +198,13 @@ class LinkTask(Task):
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
     def _scores_of(self, model: Scorer, split: str) -> dict[str, float]:
+        return link_scores(model, self._queries_of(split))
+
+    def _queries_of(self, split: str) -> Queries | None:
         if split not in self._queries:
             triples = self.triples[split]
             self._queries[split] = make_queries(triples, self.entities, self._known, self._seed)
-        return link_scores(model, self._queries[split])
+        return self._queries[split]
 
     def logits(self, model: nn.Module) -> Tensor:
         """Scores (n, N) of all entities as the tail of each link."""

@@ -38,6 +38,9 @@ SPLIT_STREAM = 17
 MAMMALS = Path("taxonomy", "mammal_closure.csv")
 """The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
 
+FEWER = 0.1
+"""Largest missing share of the test links that is not told."""
+
 Integers = NDArray[np.int64]
 
 
@@ -52,12 +55,15 @@ class LinkSpec(Spec):
     seed : int
     train_size, test_size : float
         Shares of the links.
+    trained_ends : bool
+        Whether both entities of a held-out link keep a training link.
     """
 
     partition: str = "branches"
     seed: int = 0
     train_size: float = 0.8
     test_size: float = 0.1
+    trained_ends: bool = True
 
 
 class LinkDataset(Dataset):
@@ -76,7 +82,15 @@ class LinkDataset(Dataset):
         keys = run.table("links")
         train_size = run.train_size if keys.hold_out else 1.0
         test_size = run.test_size if keys.hold_out else 0.0
-        spec = LinkSpec(run.dataset, run.data_path, run.partition, run.seed, train_size, test_size)
+        spec = LinkSpec(
+            run.dataset,
+            run.data_path,
+            run.partition,
+            run.seed,
+            train_size,
+            test_size,
+            keys.trained_ends,
+        )
         if partitioned_kind("links", run.dataset, run.data_path) == "links":
             return cls(spec)
         return GraphLinks(spec, run, cache)  # type: ignore[return-value]
@@ -136,6 +150,8 @@ class LinkDataset(Dataset):
     ) -> ClientLinks:
         """Those of the links that are held, or all."""
         parts = split_links(raw, self.spec, self.record_split)
+        is_drawn = raw.parts is None and self.record_split is None
+        fewer = _fewer_tests(parts, self.spec) if is_drawn else []
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
         heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
         return ClientLinks.split(
@@ -146,7 +162,7 @@ class LinkDataset(Dataset):
             class_names=stated_names(raw.entities, raw.relations),
             partition_digest=digest,
             metric="mrr",
-            history="; ".join(raw.history),
+            history="; ".join([*raw.history, *fewer]),
             doubts=raw.notes,
         )
 
@@ -329,4 +345,63 @@ def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None 
     parts[order[:num_train]] = 0
     parts[order[num_train : num_train + round(spec.test_size * number)]] = 2
     # A pair has the place of the first of its links.
-    return parts[np.argsort(np.argsort(first))[pairs]]
+    places = np.argsort(np.argsort(first))[pairs]
+    if not spec.trained_ends:
+        return parts[places]
+    ends = np.empty((number, 2), np.int64)
+    ends[places] = np.stack([low, high], axis=1)
+    return keep_ends_trained(parts, ends, order)[places]
+
+
+def _fewer_tests(parts: Integers, spec: LinkSpec) -> list[str]:
+    """The number of test links in words, if it is smaller than the run's share of the links."""
+    asked = round(spec.test_size * len(parts))
+    number = int((parts == 2).sum())
+    if number >= (1 - FEWER) * asked:
+        return []
+    return [
+        f"{number:,} test links instead of the {asked:,} of test-size: each other link is the only"
+        " one of an entity, and has to train it"
+    ]
+
+
+def keep_ends_trained(parts: Integers, ends: Integers, order: Integers) -> Integers:
+    """Exchange held-out pairs of entities with training pairs, so that each entity of a held-out
+    pair is in a training pair too, as far as the pairs allow; without such a pair an entity has no
+    row of its own, and no rank.
+
+    Parameters
+    ----------
+    parts : (n,), int64
+        The part of each pair: 0 training, 1 validation, 2 test.
+    ends : (n, 2), int64
+        The two entities of each pair.
+    order : (n,), int64
+        The order in which pairs were drawn; the last training pairs are exchanged first.
+
+    Returns
+    -------
+    (n,), int64
+        The parts. Where no exchange is possible, a pair goes to training, and its part is smaller.
+
+    Examples
+    --------
+    >>> ends = np.array([[0, 1], [1, 2], [0, 2], [2, 3]])  # only the last pair has entity 3
+    >>> keep_ends_trained(np.array([0, 0, 0, 2]), ends, np.arange(4)).tolist()
+    [0, 0, 2, 0]
+    """
+    parts = parts.copy()
+    counts = np.bincount(ends[parts == 0].ravel(), minlength=int(ends.max()) + 1)
+    missing = []
+    for pair in order[parts[order] > 0]:
+        if counts[ends[pair]].min() == 0:
+            missing.append(parts[pair])
+            parts[pair] = 0
+            counts[ends[pair]] += 1
+    for pair in order[parts[order] == 0][::-1]:
+        if not missing:
+            break
+        if counts[ends[pair]].min() > 1:
+            parts[pair] = missing.pop()
+            counts[ends[pair]] -= 1
+    return parts

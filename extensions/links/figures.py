@@ -5,7 +5,7 @@ from curvfed.strategies.base.figure import count, share
 FIGURES = (
     share("reconstruction_map", "mean average precision of all links"),
     share("frequent_map", "mean average precision of the most frequent tails", better=""),
-    share("global_mrr", "mean reciprocal rank, global"),
+    share("global_mrr", "mean reciprocal rank, global", examples="global_examples"),
     share(
         "global_frequent_mrr",
         "mean reciprocal rank of the most frequent tails, global",
@@ -13,7 +13,7 @@ FIGURES = (
     ),
     share("global_hits_10", "Hits@10, global"),
     share("global_link_auc", "AUC of links, global"),
-    share("mrr", "mean reciprocal rank"),
+    share("mrr", "mean reciprocal rank", examples="personal_examples"),
     share("mrr_std", "mean reciprocal rank, standard deviation", better=""),
     share("mrr_before", "mean reciprocal rank of the model as received"),
     count("mrr_clients_left_out", "clients without links to score"),

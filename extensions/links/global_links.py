@@ -10,6 +10,7 @@ from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.models import Embedding
 from curvfed.extensions.links.names import split_names
 from curvfed.server_app.directory.array_files import write_npz
+from curvfed.strategies.base.figures import GLOBAL_EXAMPLES
 from curvfed.strategies.base.statistics import Arrays, named_state
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.run_config import RunConfig
@@ -50,6 +51,7 @@ class GlobalLinks:
         self._trivial = {"frequent_map": trivial["reconstruction_map"]}
         if "mrr" in trivial:
             self._trivial["global_frequent_mrr"] = trivial["mrr"]
+        self._trivial[GLOBAL_EXAMPLES] = self._task.num_tested
         self.figures: dict[str, float] = {}
 
     def score(self, arrays: Arrays) -> float | None:

@@ -9,7 +9,7 @@ from curvfed.extensions.links.formats import FORMATS, UNCLEAR
 from curvfed.extensions.links.names import RELATION, SPACE_MODELS
 from curvfed.extensions.links.sources import LINK_SOURCES
 from curvfed.extensions.links.tables import FILES_HINT
-from curvfed.extensions.links.unranked import NUM_UNRANKED, unfit_tests
+from curvfed.extensions.links.unranked import MOST_SCORED, NUM_UNRANKED, unfit_tests
 from curvfed.tasks.kind import Kind
 
 UNRANKED = 0.1
@@ -29,8 +29,8 @@ class LinkKind(Kind):
         return "; ".join(unfit_tests(statistics, UNRANKED))
 
     def num_scored(self, statistics: Mapping[str, Any]) -> int:
-        """The number of test links with a rank."""
-        return int(statistics["num_test"] - statistics[NUM_UNRANKED])
+        """The number of test links that are ranked."""
+        return min(int(statistics["num_test"] - statistics[NUM_UNRANKED]), MOST_SCORED)
 
     def is_measured_by_figures(self, run: Any) -> bool:
         """Links that a run learned are given back, which predicts none."""

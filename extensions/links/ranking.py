@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from curvfed.extensions.links.models import Embedding
+from curvfed.extensions.links.unranked import MOST_SCORED
 
-QUERIES = 5000
-"""The most links of a part that are scored, drawn by the run's seed."""
+QUERIES = MOST_SCORED
 
 SCORE_STREAM = 18
 """Random stream of the seed."""
@@ -129,6 +129,9 @@ class Queries:
         order = torch.argsort(rows[is_candidate], stable=True)
         self._rows = rows[is_candidate][order]
         self._columns = columns[is_candidate][order]
+
+    def __len__(self) -> int:
+        return len(self._right)
 
     def ranks(self, model: Scorer) -> tuple[Tensor, Tensor]:
         """The filtered rank of the tail of each link, and its share of the wrong candidates below

@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+MOST_SCORED = 5000
+"""The most links of a part that are scored, drawn by the run's seed."""
+
 NUM_UNRANKED = "num_test_unranked"
 UNFIT = (NUM_UNRANKED, "num_test_reversed")
 """The numbers of a client's test links with an entity that none of its training links has, and of

@@ -95,7 +95,7 @@ class CheckpointCallback(Callback):
     def stored(self, completed: Round) -> None:
         """Store model and state; sinks receive only rounds that are stored."""
         run = self.run
-        arrays = checkpoints.Checkpoint(run.model.state(), run.fixed, run.calibrated)
+        arrays = checkpoints.Checkpoint(run.model.whole_state(), run.fixed, run.calibrated)
         store = run.directory.checkpoints
         checkpoints.save(store, run.state, arrays, self._identity, self._is_durable)
         if run.sinks.names:

@@ -12,23 +12,25 @@ from curvfed.server_app.report.page import Cell, Table, duration, number, percen
 from curvfed.strategies.base.figure import DETAIL
 from curvfed.strategies.base.figures import (
     BEST,
+    EXAMPLES,
     FIGURES,
     GLOBAL_ACCURACY,
     PERSONAL_ACCURACY,
+    STD,
     VALIDATION,
+    examples_text,
     find,
+    scored_text,
     words_of,
 )
-from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
+from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, half_class
+from curvfed.strategies.base.one_shot import OneShotServer
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import AGREE, FINE_TUNE
+from curvfed.strategies.wire.messages import AGREE, FINE_TUNE, HULLS
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 MOST_DROPPED = 100
 """Dropped replies that are listed."""
-
-STD = "_std"
-"""End of the name of the standard deviation of a figure, which shares the figure's cell."""
 
 SIZES = {
     "num_graphs": "graphs",
@@ -56,7 +58,8 @@ def headline(run: RunFiles) -> Table:
     if is_number(reached):
         count = 0 if tested is None else len(tested)
         interval = wilson(round(reached * count), count) if count else None
-        rows.append(_accuracy(words_of(shared, figures), reached, interval))
+        words = f"{words_of(shared, figures)}{_examples(shared, figures)}"
+        rows.append(_accuracy(words, reached, interval))
     name = run.metric if run.metric in figures else PERSONAL_ACCURACY
     mean: Any = figures.get(name)
     spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
@@ -64,8 +67,8 @@ def headline(run: RunFiles) -> Table:
     measured = clients - (figures.get("clients_left_out") or 0)
     if is_number(mean):
         interval = mean_interval(mean, spread, measured)
-        words = words_of(name, figures)
-        rows.append(_accuracy(f"{words}, mean of {measured} clients", mean, interval))
+        words = f"{words_of(name, figures)}, mean of {measured} clients{_examples(name, figures)}"
+        rows.append(_accuracy(words, mean, interval))
     if name in GUESSES:
         rows.append(_accuracy("a guess", GUESSES[name], None))
     trivial = TRIVIAL_OF.get(run.metric, TRIVIAL_OF["accuracy"])
@@ -76,6 +79,12 @@ def headline(run: RunFiles) -> Table:
     if rows and is_number(score):
         rows.append(_accuracy(find(trivial).words, score, None))
     return Table("", [""], ["test score", "95% interval"], rows)
+
+
+def _examples(name: str, figures: Mapping[str, Any]) -> str:
+    """The number of test examples of a score, after a comma; "" if it is not known."""
+    number: Any = figures.get(find(name).examples)
+    return f", {examples_text(number)}" if is_number(number) else ""
 
 
 def _accuracy(
@@ -102,7 +111,7 @@ def result_tables(run: RunFiles) -> list[Table]:
         heads = [f"{heads[0]}, fine-tuned"]
     heads += [f"Best validation: round {best.get('round')}"] if best else []
     skipped = {"status", "error", "error_key", "method", "dataset", "seed", "num_clients"}
-    skipped |= {"rounds", "round"}
+    skipped |= {"rounds", "round", *EXAMPLES}
     names = [name for name in columns[0] if name not in skipped and not name.endswith(STD)]
     order = list(FIGURES)
     names.sort(key=lambda name: order.index(name) if name in order else len(order))
@@ -126,12 +135,7 @@ def _figure_rows(
     """A row for each figure that any column has."""
     rows = []
     for name in names:
-        row = find(name)
-        spread = f"{name.removesuffix('_mean')}{STD}"
-        texts = [row.text(figures.get(name)) for figures in columns]
-        for place, figures in enumerate(columns):
-            if texts[place] and is_number(figures.get(spread)):
-                texts[place] += f" ± {row.text(figures[spread])}"
+        texts = [scored_text(name, figures, columns[0]) for figures in columns]
         if any(texts):
             rows.append(([words_of(name, columns[0])], [Cell(text or "–") for text in texts]))
     return rows
@@ -206,7 +210,7 @@ def phase_table(run: RunFiles) -> Table:
             *(size(np.nansum(column[of_phase]) / rounds) for column in (up, down)),
         ]
         texts.append(duration(float(np.nansum(seconds[of_phase]))))
-        rows.append(([phase], [Cell(text) for text in texts]))
+        rows.append(([_phase_words(run, phase)], [Cell(text) for text in texts]))
     legend = "Bytes of parameters per client and time of the phase, without Flower's wrapping."
     if AGREE in phases:
         legend += " The server saw updates only as their sum over the clients (secure-sum = true)."
@@ -215,6 +219,15 @@ def phase_table(run: RunFiles) -> Table:
         legend += f" Personal parameters ({names}) stay with the client."
     heads = ["times", "to the server", "to the clients", "time, all"]
     return Table("Messages and time", ["phase"], heads, rows, legend)
+
+
+def _phase_words(run: RunFiles, phase: str) -> str:
+    """The name of a phase; that of a one-shot method's sum by what its clients contribute."""
+    method = METHODS.get(run.summary.get("method") or "")
+    if phase != HULLS or method is None or method.server is None:
+        return phase
+    half = half_class(method.server, "server", OneShotServer, "not-a-half")  # type: ignore[type-abstract]
+    return half.summands
 
 
 def personal_parameters(run: RunFiles) -> list[str]:

@@ -7,6 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from curvfed.geometry.arrays import Array
+from curvfed.strategies.base.further_state import (
+    FURTHER,
+    further_attributes,
+    packed,
+    unpacked,
+)
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
@@ -143,12 +149,13 @@ class Aggregation(ABC):
         Its name in the key `aggregation`; by default that of the class.
     summed_clients : str
         The clients from which it needs only the mean of the updates, so that a secure sum is
-        enough: "any", "own" for those of its method, or "none".
+        enough: "any", "own" for those of its method, "none", or "tried", which leaves the answer to
+        `curvfed.strategies.base.mean_only.needs_only_mean`.
     bound : float
         The key `update-bound` without a value.
 
-    A subclass inherits neither `name` nor `summed_clients`: a half that changes the average is not
-    an average.
+    A subclass does not inherit `name`. It inherits `summed_clients` unless it has an `aggregate` of
+    its own: then the value is "tried", or the class states another one.
 
     Examples
     --------
@@ -186,8 +193,10 @@ class Aggregation(ABC):
     keys: Any
 
     def __init_subclass__(cls) -> None:
-        cls.name = vars(cls).get("name", cls.__name__.lower().removesuffix("server"))
-        cls.summed_clients = vars(cls).get("summed_clients", "none")
+        own = vars(cls)
+        cls.name = own.get("name") or cls.__name__.lower().removesuffix("server") or "server"
+        inherited = "tried" if "aggregate" in own else cls.summed_clients
+        cls.summed_clients = own.get("summed_clients", inherited)
 
     def __init__(
         self,
@@ -248,11 +257,34 @@ class Aggregation(ABC):
     @abstractmethod
     def state(self) -> Arrays:
         """Everything that the next round depends on, as named arrays; stored in checkpoints and in
-        `model.safetensors`."""
+        `model.safetensors`. A checkpoint also has the attributes of a subclass that inherits it."""
 
     @abstractmethod
     def load(self, state: Arrays) -> None:
         """Inverse of `state`."""
+
+    def whole_state(self) -> Arrays:
+        """`state`, and the attributes of a subclass that inherits `state`; for checkpoints."""
+        return self.state() | packed(further_attributes(self))
+
+    def resume(self, stored: Arrays) -> None:
+        """Inverse of `whole_state`.
+
+        Raises
+        ------
+        AggregationError
+            If an attribute could not be stored.
+        """
+        self.load({name: array for name, array in stored.items() if not name.startswith(FURTHER)})
+        attributes, missing = unpacked(stored)
+        if missing:
+            raise AggregationError(
+                f"{type(self).__name__} keeps {', '.join(missing)}, which its inherited state()"
+                " does not store; allowed are a state() and load() of its own, or attributes of"
+                " arrays, numbers, texts, and lists and dictionaries of these",
+                key="not-stored",
+            )
+        vars(self).update(attributes)
 
     def figures(self) -> dict[str, float]:
         """Figures for the summary, by name."""

@@ -51,6 +51,8 @@ class Figure:
         Whether a client's reply may have it.
     is_open : bool
         Whether it is left out of a secure sum.
+    examples : str
+        The figure with the number of test examples that it is a score of; "" for other figures.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Figure:
     better: Better = ""
     is_sent: bool = False
     is_open: bool = False
+    examples: str = ""
 
     @property
     def label(self) -> str:

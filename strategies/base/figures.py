@@ -6,6 +6,7 @@ of the figures in a masked vector.
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
+from typing import Any
 
 from curvfed.strategies.base.figure import (
     CLIENT,
@@ -26,14 +27,28 @@ PERSONAL_ACCURACY = "personal_accuracy_mean"
 VALIDATION = "validation"
 """Names of the figures that decide between runs, rounds and methods."""
 
+STD = "_std"
+"""End of the name of the standard deviation of a figure, which shares the figure's cell."""
+
 BEFORE = "_before"
 """End of the name of a score of the model as received, before local training."""
 
 BEST = "best_validation"
 """The key of `summary.json` with the figures of the round of best validation."""
 
+PERSONAL_EXAMPLES = "personal_examples"
+GLOBAL_EXAMPLES = "global_examples"
+"""The numbers of test examples of the clients' scores, and of the global model's."""
+
+EXAMPLES = (PERSONAL_EXAMPLES, GLOBAL_EXAMPLES)
+"""Those, which stand in tables beside the scores."""
+
+FEW_TESTS = 20
+"""Minimum number of test examples of a score without a warning."""
+
 _GLOBAL = (
-    share(GLOBAL_ACCURACY, "global accuracy", ROUND, RUN),
+    share(GLOBAL_ACCURACY, "global accuracy", ROUND, RUN, examples=GLOBAL_EXAMPLES),
+    count(GLOBAL_EXAMPLES, "test examples of the global scores"),
     share("global_majority_accuracy", "accuracy of the most frequent class, global", better=""),
     share("global_accuracy_last3", "global accuracy, mean of the last 3 rounds"),
     share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
@@ -42,7 +57,8 @@ _GLOBAL = (
 )
 
 _PERSONAL = (
-    share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN),
+    share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN, examples=PERSONAL_EXAMPLES),
+    count(PERSONAL_EXAMPLES, "test examples of the personal scores"),
     share("personal_accuracy_std", "personal accuracy, standard deviation", ROUND, RUN, better=""),
     share(
         "personal_accuracy_worst_decile",
@@ -59,7 +75,7 @@ _PERSONAL = (
 )
 
 _ROC = (
-    share("roc_auc", "ROC-AUC"),
+    share("roc_auc", "ROC-AUC", examples=PERSONAL_EXAMPLES),
     share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
     share("roc_auc_before", "ROC-AUC of the model as received"),
     count("roc_auc_clients_left_out", "clients with test data of one class"),
@@ -276,6 +292,50 @@ def find(column: str) -> Figure:
     if table.startswith(BEST):
         return replace(row, words=f"{row.words}, best validation")
     return row
+
+
+def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
+    """A score with its standard deviation and its number of test examples, as far as these are
+    known; any other figure as its own text.
+
+    Parameters
+    ----------
+    name : str
+    figures : mapping
+        The figures of a run, or of its best round.
+    counts : mapping
+        Those with the numbers of test examples.
+
+    Examples
+    --------
+    >>> run = {"mrr": 0.5, "mrr_std": 0.125, "personal_examples": 1300}
+    >>> scored_text("mrr", run, run)
+    '50.0% ± 12.5%, 1,300 test examples'
+    """
+    row = find(name)
+    text = row.text(figures.get(name))
+    if not text:
+        return ""
+    spread = figures.get(f"{name.removesuffix('_mean')}{STD}")
+    if isinstance(spread, int | float):
+        text += f" ± {row.text(spread)}"
+    number = counts.get(row.examples) if row.examples else None
+    if isinstance(number, int | float):
+        text += f", {examples_text(number)}"
+    return text
+
+
+def examples_text(number: float) -> str:
+    """A number of test examples in words."""
+    return f"{number:,.0f} test example{'' if number == 1 else 's'}"
+
+
+def few_examples(words: str, number: float) -> str:
+    """A warning about a score of fewer than `FEW_TESTS` test examples."""
+    return (
+        f"the {words} is of {examples_text(number)}, each of which counts"
+        f" {100 / number:.0f} points: give the clients more test data (test-size), or more data"
+    )
 
 
 def words_of(name: str, figures: Container[str]) -> str:

@@ -176,12 +176,21 @@ class Method:
             return self.server.rpartition(":")[2].lower()
         return self.server.name  # type: ignore[union-attr]
 
-    @property
-    def summed_clients(self) -> str:
-        """See `Aggregation`."""
+    def summed_clients(self, keys: Any = None, run: Any = None) -> str:
+        """See `Aggregation`; an average with an `aggregate` of its own is tried out with these keys
+        of the method, by default those of its table, and of the run."""
         if self.server is None:
             return "any"
-        return getattr(self.server, "summed_clients", "none")
+        # Here, as lists of methods import this module.
+        from curvfed.strategies.base.aggregation import Aggregation
+        from curvfed.strategies.base.mean_only import needs_only_mean
+
+        half = half_class(self.server, "server", Aggregation, "not-an-aggregation")  # type: ignore[type-abstract]
+        if half.summed_clients != "tried":
+            return half.summed_clients
+        if keys is None:
+            keys = next((table() for table in self.keys.values()), None)
+        return "any" if needs_only_mean(half, keys, run) else "none"
 
     def network_for(self, settings: Mapping[str, Any]) -> Network:
         """The requirements for its network with these values of dotted keys."""
@@ -268,8 +277,7 @@ class OneShot(Method):
         """The same for all of them."""
         return ONE_SHOT
 
-    @property
-    def summed_clients(self) -> str:
+    def summed_clients(self, keys: Any = None, run: Any = None) -> str:
         """Its own clients."""
         return "own"
 

@@ -264,6 +264,11 @@ class OneShotServer(Half):
     file_name: ClassVar[str] = ""
     is_dry_run = False
 
+    @classmethod
+    def classifier_words(cls, classifier: Any) -> str:
+        """The classifier that predicts, in words; "" for those of its kind."""
+        return ""
+
     def describe(self, clients: int) -> str:
         """The size of a client's vector in a sum over this number of clients, in words; "" if it
         is small."""

@@ -73,14 +73,17 @@ def _check_flower(config: RunConfig) -> None:
 def unread_keys(config: RunConfig) -> str:
     """The changed keys that the run does not read, with the methods that read them; "" for none."""
     texts = []
+    is_of_aggregations = True
     for key, value in config.unread.items():
         names = ", ".join(readers(key)) or "methods with rounds"
+        is_of_aggregations = is_of_aggregations and names.startswith("aggregation = ")
         texts.append(f"{key} = {json.dumps(value, ensure_ascii=False)} is a key of {names}")
     if not texts:
         return ""
+    part = "aggregation" if is_of_aggregations else "method"
     return (
-        f"{'; '.join(texts)}: method = {config.method} does not read it and trains as without it;"
-        " remove it, or choose a method that reads it"
+        f"{'; '.join(texts)}: {part} = {config[part]} does not read it and trains as without it;"
+        f" remove it, or choose {'an' if is_of_aggregations else 'a'} {part} that reads it"
     )
 
 
@@ -321,10 +324,11 @@ def _check_secure_sum(config: RunConfig) -> None:
             "fraction-train = 1, for sums over other clients in each round would show their"
             " differences",
         )
-    if config.aggregation == row.aggregation and row.summed_clients != "none":
+    is_own = config.aggregation == row.aggregation
+    if is_own and row.summed_clients(config.own_keys, config) != "none":
         return
     methods = AGGREGATION_METHODS.items()
-    allowed = [name for name, method in methods if METHODS[method].summed_clients == "any"]
+    allowed = [name for name, method in methods if METHODS[method].summed_clients() == "any"]
     allowed += NEED_ONLY_MEAN
     if aggregation_row(row.aggregation) is None:
         raise _conflict(

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from curvfed.deployments.application import expanded, failing
 from curvfed.deployments.resources import check_output
+from curvfed.deployments.terminal import open_console
 from curvfed.tasks.errors import DataError
 
 
@@ -63,10 +62,10 @@ def embed(
         from curvfed.extensions.cells.commands.embedding import Reference, embed
         from curvfed.extensions.cells.expression import expression, read
 
-        console = Console(stderr=True)
+        console = open_console(stderr=True)
 
         def report(line: str) -> None:
-            console.print(escape(line), soft_wrap=True, highlight=False)
+            console.print(line, soft_wrap=True)
 
         cells = read(data)
         values = expression(cells, data, layer)

@@ -228,6 +228,12 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
     summands = "moments"
     file_name = "classifier.npz"
 
+    @classmethod
+    def classifier_words(cls, classifier: Classifier) -> str:
+        """The analysis by its name: its classifier is made of moments, and not trained."""
+        form = "quadratic" if classifier.kind == "quadratic" else "linear"
+        return f"{form} discriminant analysis of tangent vectors, by the clients' moments"
+
     def learn(self, total: Statistics) -> Model:
         """The classifier."""
         kind = self.keys.kind

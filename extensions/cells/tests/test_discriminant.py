@@ -21,6 +21,8 @@ from curvfed.extensions.cells.methods.discriminant import (
     scores,
 )
 from curvfed.geometry import poincare
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report.run_tables import phase_table
 from curvfed.strategies.hull.classifier import Classifier
 
 ORACLES = {
@@ -223,8 +225,14 @@ def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
     assert sentence.startswith("the global accuracy, 0.0%, is below that of the trivial answer (")
 
 
-def test_a_prediction_names_the_model(capsys, tmp_path):
-    result = run(tmp_path, method="discriminant", dataset="uniform", points__num=300)
+@pytest.mark.parametrize(("kind", "form"), [("qda", "quadratic"), ("lda", "linear")])
+def test_a_prediction_names_the_model(kind, form, capsys, tmp_path):
+    keys = {"method": "discriminant", "dataset": "uniform", "points__num": 300}
+    made = run(tmp_path, discriminant__kind=kind, **keys)
+    phases = [names[0] for names, _ in phase_table(RunFiles(made.path)).rows]
+    assert "moments" in phases
+    assert "hulls" not in phases
     assert "C = inf" not in "".join(capsys.readouterr())
-    notes = ask(capsys, result.path, "uniform")[1]
-    assert notes["model"] == "global, quadratic in tangent vectors, by the clients' moments"
+    told = ask(capsys, made.path, "uniform")[1]
+    words = f"{form} discriminant analysis of tangent vectors, by the clients' moments"
+    assert told["model"] == f"global, {words}"

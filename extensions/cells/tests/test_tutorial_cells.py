@@ -28,7 +28,7 @@ def test_every_command_of_the_tutorial(tmp_path):
     blocks = re.findall(
         r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial-cells.md").read_text(), re.DOTALL
     )
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     place = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(tmp_path / "home"),
@@ -42,6 +42,9 @@ def test_every_command_of_the_tutorial(tmp_path):
         log += done.stderr
     summary = json.loads((tmp_path / "results/cells/summary.json").read_text())
     assert summary["status"] == "completed"
+    nodes = json.loads((tmp_path / "home/curvfed/results/on-nodes/summary.json").read_text())
+    assert nodes["status"] == "completed"
+    assert (nodes["num_clients"], nodes["metrics"]["nodes_refused"]) == (3, 0)
     with (tmp_path / "labels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 150

@@ -32,6 +32,7 @@ from curvfed.extensions.cluster.commands.folder import (
     NodeFolder,
     ServerFolder,
     check_files,
+    cluster_command,
 )
 from curvfed.extensions.cluster.commands.link import (
     Link,
@@ -94,8 +95,11 @@ class Check:
             raise ClusterError(str(error), key=getattr(error, "kind", "unreadable")) from None
 
 
-def run_checks(checks: Iterable[Check], command: str) -> int:
-    """Make the checks of a command, print a line for each, and return the number of faults.
+def run_checks(
+    checks: Iterable[Check], command: str, note_step: Callable[[str], None] | None = None
+) -> int:
+    """Make the checks of a command, print a line for each, and return the number of faults;
+    `note_step` gets each check in words before it is made.
 
     Raises
     ------
@@ -106,6 +110,8 @@ def run_checks(checks: Iterable[Check], command: str) -> int:
     for check in checks:
         if command not in check.commands:
             continue
+        if note_step is not None:
+            note_step(f"checks: {check.name}")
         try:
             print(f"ok     {check.name:12} {check.run()}", flush=True)
         except ClusterError as error:
@@ -122,7 +128,8 @@ def server_checks(
     folder: ServerFolder, results: Path | None = None, bind: str = LOOPBACK
 ) -> list[Check]:
     """The checks of a server; `results` has its runs, and nodes connect to the address `bind`."""
-    renew = "`curvfed cluster renew` makes a new one for the server"
+    command = partial(cluster_command, folder=folder.path)
+    renew = f"`{command('renew')}` makes a new one for the server"
     # A node's key need not stay here, and the authority's should not.
     keys = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
     names = registry.read_names(folder, registry.RUNS).values()
@@ -142,7 +149,7 @@ def server_checks(
         Check(
             "registered",
             partial(registry.check_registered, folder),
-            "`curvfed cluster register` lets them take part",
+            f"`{command('register')}` lets them take part",
         ),
     ]
     ledger = Ledger(registry.ledger_path(folder))
@@ -157,8 +164,8 @@ def server_checks(
             Check(
                 "nodes",
                 partial(registry.check_nodes, folder),
-                "its log and `curvfed cluster doctor` there say why. A node that was killed and"
-                " started again is accepted after a minute",
+                "its log and `curvfed cluster doctor NODE` there, with the node's folder, say why."
+                " A node that was killed and started again is accepted after a minute",
             )
         )
     stored = [run / "checkpoint" / "server" for run in runs if run.exists()]
@@ -293,6 +300,5 @@ def _check_superlink(folder: ServerFolder) -> str:
         if is_open(LOOPBACK, folder.api_port):
             raise
         check_port(LOOPBACK, folder.fleet_port, "the SuperLink")
-        raise ClusterError(
-            "the SuperLink does not run; `curvfed cluster superlink` starts it", key=SILENT
-        ) from None
+        start = cluster_command("superlink", folder.path)
+        raise ClusterError(f"the SuperLink does not run; `{start}` starts it", key=SILENT) from None

@@ -9,6 +9,7 @@ import typer
 from curvfed.deployments.processes import LOOPBACK, free_ports
 from curvfed.extensions.cluster.commands import registry
 from curvfed.extensions.cluster.commands.folder import (
+    CONNECTS,
     LAST_PORT,
     Bind,
     Command,
@@ -84,7 +85,8 @@ def supernode(
     folder = ServerFolder(ctx.obj).find_node(node)
     address = superlink or folder.superlink
     config = read_config(node_config, folder.policy)
-    run_checks(node_checks(folder, config, address, port), START)
+    run_checks(node_checks(folder, config, address, port), START, folder.note_step)
+    folder.note_step(CONNECTS)
     api_port = port or free_ports(1)[0]
     command = flower_supernode(folder, address, toml_pairs(config), api_port, health_port).show()
     guarded = [sys.executable, "-P", forked_clients.__file__]

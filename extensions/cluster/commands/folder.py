@@ -4,6 +4,7 @@ its commands have; and Flower's own commands for it.
 Flower's commands are printed before they run, so that users can do without `curvfed cluster`.
 """
 
+import contextlib
 import json
 import os
 import shlex
@@ -15,12 +16,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+import psutil
 import typer
 
 from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.strategies.base.keys import toml_text
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.shared_tables import GROUP_SIZE
+from curvfed.tasks.stored_files import write_atomically
+
+CONNECTS = "connects to the server"
+"""The last step of a node's start, which Flower's SuperNode makes."""
 
 CONNECTION = "cluster"
 """The name of the SuperLink in Flower's own configuration."""
@@ -78,6 +85,23 @@ ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
 through a proxy of the site."""
 
 
+def cluster_command(words: str, folder: Path) -> str:
+    """A command of `curvfed cluster` for this folder, as a user types it, for remedies.
+
+    Examples
+    --------
+    >>> cluster_command("status", Path("/srv/my fl"))
+    "curvfed cluster --folder '/srv/my fl' status"
+    """
+    option = "" if folder == default_folder() else f" --folder {shlex.quote(str(folder))}"
+    return f"curvfed cluster{option} {words}"
+
+
+def default_folder() -> Path:
+    """The server's folder without `--folder`."""
+    return home() / "cluster"
+
+
 class NodeFolder:
     """The folder of a node.
 
@@ -94,6 +118,8 @@ class NodeFolder:
         The node's own rules (`curvfed.client_app.node.policy`).
     flower_home : Path
         FLWR_HOME of the SuperNode.
+    start : Path
+        The process of the node, and what its start does: see `note_step`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -104,6 +130,21 @@ class NodeFolder:
         self.authority = path / "ca.crt"
         self.policy = path / "policy.toml"
         self.flower_home = path / "flwr"
+        self.start = path / "start.json"
+
+    def note_step(self, step: str) -> None:
+        """Store what the start of this node does now, for a server on this machine."""
+        with contextlib.suppress(OSError):
+            text = json.dumps({"process": os.getpid(), "step": step})
+            write_atomically(self.start, text.encode(), private=True)
+
+    def current_step(self) -> str:
+        """What the start of this node does; "" if no process of it runs on this machine."""
+        try:
+            noted = json.loads(self.start.read_text(encoding="utf-8"))
+            return str(noted["step"]) if psutil.pid_exists(int(noted["process"])) else ""
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
 
     @property
     def superlink(self) -> str:
@@ -146,12 +187,12 @@ class ServerFolder:
     @property
     def superlink(self) -> str:
         """The address of the SuperLink for new nodes, host:port."""
-        return str(_read(self.path / SETTINGS, "curvfed cluster init")["superlink"])
+        return str(_read(self.path / SETTINGS, cluster_command("init", self.path))["superlink"])
 
     @property
     def group_size(self) -> int:
         """The smallest size of a group of a secure sum, for the policies of new nodes."""
-        settings = _read(self.path / SETTINGS, "curvfed cluster init")
+        settings = _read(self.path / SETTINGS, cluster_command("init", self.path))
         return int(settings.get("group-size", GROUP_SIZE))
 
     def node(self, name: str) -> NodeFolder:
@@ -193,7 +234,7 @@ class ServerFolder:
         ClusterError
             If it is missing.
         """
-        settings = _read(path / SETTINGS, "curvfed cluster init")
+        settings = _read(path / SETTINGS, cluster_command("init", path))
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
 
@@ -291,10 +332,8 @@ class Command:
             key = "flower"
             if "Connection to the SuperLink is unavailable" in reason:
                 key = SILENT
-                reason = (
-                    "this cluster's SuperLink does not answer; `curvfed cluster superlink`"
-                    " starts it"
-                )
+                start = cluster_command("superlink", Path(self.variables["FLWR_HOME"]).parent)
+                reason = f"this cluster's SuperLink does not answer; `{start}` starts it"
             raise ClusterError(f"{reason.strip()}{BY}{self}", key=key)
         return answer
 

@@ -84,7 +84,7 @@ def cluster(
 ) -> None:
     """The common option of the commands of a cluster."""
     if folder is None:
-        from curvfed.strategies.base.run_keys import home
+        from curvfed.extensions.cluster.commands.folder import default_folder
 
-        folder = home() / "cluster"
+        folder = default_folder()
     ctx.obj = folder.absolute()

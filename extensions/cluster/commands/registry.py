@@ -24,6 +24,7 @@ from curvfed.extensions.cluster.commands.folder import (
     SILENT,
     Command,
     ServerFolder,
+    cluster_command,
     flwr,
     open_folder,
 )
@@ -67,7 +68,8 @@ def check_database(folder: ServerFolder) -> str:
 def database_remedy(folder: ServerFolder) -> str:
     """The remedy for a damaged database."""
     if folder.database_backup.exists():
-        return f"`curvfed cluster doctor --restore` puts its backup there, {folder.database_backup}"
+        restore = cluster_command("doctor --restore", folder.path)
+        return f"`{restore}` puts its backup there, {folder.database_backup}"
     return (
         "there is no backup: move it away, start the SuperLink, and register every node anew."
         " Results and checkpoints are not in it"

@@ -27,6 +27,7 @@ from curvfed.extensions.cluster.commands.folder import (
     NodeFolder,
     ServerFolder,
     SuperLink,
+    cluster_command,
     open_folder,
 )
 from curvfed.extensions.cluster.commands.setup import check_name
@@ -156,8 +157,8 @@ def install(
         return
     if not BOOTED.is_dir() or not shutil.which("systemctl"):
         raise ClusterError(
-            f"systemd does not run on this machine; `curvfed cluster {service.kind}` runs it in the"
-            " foreground",
+            "systemd does not run on this machine;"
+            f" `{cluster_command(service.kind, ctx.obj)}` runs it in the foreground",
             key="no-systemd",
         )
     for path, text in texts.items():
@@ -258,7 +259,7 @@ def _installed(ctx: typer.Context, node: str | None, is_system: bool) -> Service
     service = _service(server.find_node(node) if node else server, is_system)
     if not service.unit.exists():
         raise ClusterError(
-            f"there is no {service.unit}; `curvfed cluster service install` makes it",
+            f"there is no {service.unit}; `{cluster_command('service install', ctx.obj)}` makes it",
             key="missing-file",
         )
     return service

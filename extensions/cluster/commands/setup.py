@@ -90,6 +90,16 @@ def init(
             f"  nodes/{new.name}  copy this folder to {new.name}'s machine, over a connection that"
             " others cannot read"
         )
+    if names:
+        print(INSTALL)
+
+
+INSTALL = """\
+on each node's machine, beside the two files that `make wheel` leaves in dist/:
+  python3 -m venv ~/curvfed-env
+  ~/curvfed-env/bin/pip install --require-hashes -r requirements-node.txt
+  . ~/curvfed-env/bin/activate"""
+"""How a node's machine gets curvfed."""
 
 
 def make_cluster(

@@ -13,6 +13,7 @@ from curvfed.deployments.terminal import print_rows
 from curvfed.extensions.cluster.commands import ClusterError, registry
 from curvfed.extensions.cluster.commands.folder import (
     BY,
+    CONNECTS,
     Node,
     NodeConfig,
     ServerFolder,
@@ -36,7 +37,9 @@ def status(
     within: Annotated[
         float,
         typer.Option(
-            min=0, metavar="S", help="Seconds to wait for them; after that, exit status 1."
+            min=0,
+            metavar="S",
+            help="Seconds to wait without any news of a node; after that, exit status 1.",
         ),
     ] = 120,
 ) -> None:
@@ -48,40 +51,66 @@ def status(
 
 
 def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
-    """Wait until this many nodes are connected, and print the number every ten seconds.
+    """Wait until this many nodes are connected, and print every ten seconds which are not.
 
     Raises
     ------
     ClusterError
-        If they are not connected within `limit` seconds.
+        If for `limit` seconds, or `CONNECT_TIME` with a node on this machine, no further node
+        connects nor takes a step of its start, and none makes the checks of its start here.
     """
     begin = time.monotonic()
-    due = 0.0
+    changed = begin
+    due = begin
+    seen: object = None
     while True:
-        connected, reason = _count_connected(folder)
+        connected, missing, reason = _missing_nodes(folder)
         if connected >= number:
             return
-        waited = time.monotonic() - begin
-        news = f"{connected} of {number} nodes are connected after {waited:.0f} s; {reason}"
-        if waited >= limit:
+        now = time.monotonic()
+        state = (connected, missing)
+        if state != seen:
+            seen = state
+            changed = now
+        is_starting = any(step not in ("", CONNECTS) for step in missing.values())
+        texts = [f"{name} {step or NOT_HERE}" for name, step in missing.items()]
+        words = reason or "; ".join(texts) or "no other is registered"
+        news = f"{connected} of {number} nodes are connected after {now - begin:.0f} s; {words}"
+        is_here = any(missing.values())
+        if now - changed >= (max(limit, CONNECT_TIME) if is_here else limit) and not is_starting:
             raise ClusterError(news, key="not-connected")
-        if waited >= due:
+        if now >= due:
             print(news, flush=True)
-            due = waited + NEWS
-        time.sleep(min(PAUSE, limit - waited))
+            due = now + NEWS
+        left = limit - (now - changed)
+        time.sleep(min(PAUSE, left) if left > 0 else PAUSE)
 
 
-def _count_connected(folder: ServerFolder) -> tuple[int, str]:
-    """The number of connected nodes, and the reason why others are not, or its place."""
+CONNECT_TIME = 600.0
+"""Seconds that a SuperNode on this machine has to connect: its imports take minutes on a busy
+one."""
+
+NOT_HERE = "has not connected (its log has the reason)"
+"""What is known of a node on another machine, or without a process on this one."""
+
+
+def _missing_nodes(folder: ServerFolder) -> tuple[int, dict[str, str], str]:
+    """The number of connected nodes; by its name what each other one does, as far as it runs on
+    this machine; and the reason why the server cannot be asked."""
     from curvfed.extensions.cluster.commands.link import check_server  # imports Flower
 
     try:
         check_server(folder)
         nodes = registry.registered_nodes(folder)
     except ClusterError as error:
-        return 0, " ".join(str(error).partition(BY)[0].split())
+        return 0, {}, " ".join(str(error).partition(BY)[0].split())
     online = sum(node["status"] == "online" for node in nodes)
-    return online, "the logs of the others have the reason"
+    missing = {}
+    for node in nodes:
+        if node["status"] != "online":
+            name = node.get("name") or node.get("node-id", "a node")
+            missing[name] = folder.node(name).current_step()
+    return online, missing, ""
 
 
 def show(folder: ServerFolder) -> int:

@@ -2,6 +2,7 @@
 address of the node."""
 
 import os
+import re
 import socket
 from pathlib import Path
 
@@ -11,7 +12,13 @@ from fleet import fleet_server, listening, plain_http, proxy, silence, web_serve
 from curvfed.deployments.processes import LOOPBACK, flower_environment, free_ports
 from curvfed.extensions.cluster.commands import ClusterError, certificates, checks, status
 from curvfed.extensions.cluster.commands import link as superlink
-from curvfed.extensions.cluster.commands.folder import ServerFolder
+from curvfed.extensions.cluster.commands.folder import (
+    CONNECTS,
+    NodeFolder,
+    ServerFolder,
+    cluster_command,
+    default_folder,
+)
 from curvfed.extensions.cluster.commands.link import ForeignError, Link, SilentError
 from curvfed.extensions.cluster.commands.setup import make_cluster
 
@@ -215,6 +222,66 @@ def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, ca
     monkeypatch.setattr(status.registry, "registered_nodes", lambda folder: next(nodes))
     status.wait_for_nodes(folder, 2, 60)
     assert "0 of 2 nodes are connected after 0 s" in capsys.readouterr().out
+
+
+def test_who_waits_goes_on_while_a_node_starts_and_says_what_it_does(folder, monkeypatch, capsys):
+    clock = Time()
+    monkeypatch.setattr(status, "time", clock)
+    monkeypatch.setattr(superlink, "check_server", lambda folder: "")
+    north, south = (folder.node(name) for name in ("north", "south"))
+    for node in (north, south):
+        node.path.mkdir(parents=True, exist_ok=True)
+    north.note_step("checks: data")
+
+    def registered(folder):
+        if clock.now > 500:
+            north.note_step(CONNECTS)
+        is_online = {"north": clock.now > 560, "south": False}
+        return [
+            {"name": name, "status": "online" if is_online[name] else "registered"}
+            for name in is_online
+        ]
+
+    monkeypatch.setattr(status.registry, "registered_nodes", registered)
+    status.wait_for_nodes(folder, 1, 120)  # 500 s of checks, then 60 s to connect
+    said = capsys.readouterr().out
+    assert (
+        "0 of 1 nodes are connected after 0 s; north checks: data; south has not connected" in said
+    )
+    assert f"north {CONNECTS}" in said
+    clock.now = 600.0
+    with pytest.raises(ClusterError, match=r"1 of 2 nodes .* south has not connected") as error:
+        status.wait_for_nodes(folder, 2, 120)
+    assert error.value.key == "cluster.not-connected"
+    assert clock.now == pytest.approx(720, abs=5)
+
+
+def test_a_step_of_an_ended_process_is_none(tmp_path):
+    node = NodeFolder(tmp_path)
+    assert node.current_step() == ""
+    node.start.write_text('{"process": 4194304, "step": "checks: data"}')
+    assert node.current_step() == ""
+
+
+def test_a_remedy_names_the_folder_that_the_command_had(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(checks, "is_open", lambda *address: False)
+    monkeypatch.setattr(checks, "check_port", lambda *words: "")
+    monkeypatch.setattr(superlink.Link, "reach", silent)
+    option = f"curvfed cluster --folder {folder.path}"
+    with pytest.raises(ClusterError, match=re.escape(f"`{option} superlink` starts it")):
+        checks._check_superlink(folder)
+    remedies = [check.remedy for check in checks.server_checks(folder)]
+    assert any(f"`{option} renew`" in remedy for remedy in remedies)
+    assert any(f"`{option} register`" in remedy for remedy in remedies)
+    folder.database_backup.touch()
+    assert f"`{option} doctor --restore`" in checks.registry.database_remedy(folder)
+    with pytest.raises(ClusterError, match=re.escape(f"--folder {tmp_path / 'none'} init`")):
+        ServerFolder.open(tmp_path / "none")
+    assert cluster_command("status", default_folder()) == "curvfed cluster status"
+
+
+def silent(link):
+    raise superlink.SilentError("no SuperLink answers", key="silent-superlink")
 
 
 def test_the_superlink_of_another_cluster_is_no_silence(folder, tmp_path):

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
 from curvfed.deployments.application import Pairs, expanded, failing
 from curvfed.deployments.arguments import Request, UsageError, read_request
+from curvfed.deployments.terminal import open_console
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import is_file_name
@@ -65,11 +65,11 @@ def curvature(
     from curvfed.extensions.curvature.commands import graphs as curvatures
 
     look_at_data(request)
-    console = Console()
+    console = open_console()
     clients = track(
         range(request.num_supernodes),
         "clients",
-        console=Console(stderr=True),
+        console=open_console(stderr=True),
         transient=True,
     )
     measured = [curvatures.measure(request, client, sizes, nodes) for client in clients]
@@ -84,11 +84,11 @@ def curvature(
         console.print(f"{len(measured) - len(graphs)} clients have too few connected nodes")
     for size in sizes:
         for sentence in curvatures.sentences(graphs, size):
-            console.print(escape(sentence), highlight=False)
+            console.print(sentence)
     if to is not None:
         with failing(1, OSError):
             path = curvatures.write_page(graphs, sizes, request.config.dataset, to)
-        console.print(escape(f"page: {path}"), soft_wrap=True, highlight=False)
+        console.print(f"page: {path}", soft_wrap=True)
 
 
 def _curvature_request(words: Sequence[str]) -> Request:
@@ -138,7 +138,7 @@ def _print_expectation(request: Request, expectation: Any) -> None:
     from curvfed.deployments.preflight import look_at_data
 
     _, first_data = look_at_data(request)
-    console = Console()
+    console = open_console()
     expected = expectation(request.resolved)
     if expected is None:
         raise UsageError(
@@ -148,15 +148,15 @@ def _print_expectation(request: Request, expectation: Any) -> None:
         )
     _print(expected.table, console)
     for note in getattr(first_data, "notes", []):
-        console.print(escape(f"note: {note}"), highlight=False, soft_wrap=True)
-    console.print(escape(expected.sentence()), highlight=False, soft_wrap=True)
-    console.print(escape(expected.advice), highlight=False)
+        console.print(f"note: {note}", soft_wrap=True)
+    console.print(expected.sentence(), soft_wrap=True)
+    console.print(expected.advice)
 
 
 def _print(table: "PageTable", console: Console) -> None:
     printed = Table(*table.heads, *table.columns)
     for names, cells in table.rows:
-        printed.add_row(*map(escape, [*names, *(cell.text for cell in cells)]))
+        printed.add_row(*names, *(cell.text for cell in cells))
     console.print(printed)
 
 

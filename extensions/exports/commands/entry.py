@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from curvfed.deployments.application import StatePath, Uncalibrated, expanded, failing
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.terminal import open_console
 
 
 def export(
@@ -45,10 +44,10 @@ def export(
     with failing(1, *EXPECTED, OSError), failing(2, UsageError):
         run = TrainedRun.read(folder)
         metadata = export_model(run, out, client, state_path, not uncalibrated)
-    console = Console(stderr=True)
+    console = open_console(stderr=True)
     for name in ("method", "model", "inputs", "outputs", "classes"):
         value = metadata[name]
         text = value if isinstance(value, str) else ", ".join(value)
-        console.print(f"{name}: {escape(text)}", soft_wrap=True, highlight=False)
-    console.print(f"largest error: {metadata['error']:.1g}", highlight=False)
+        console.print(f"{name}: {text}", soft_wrap=True)
+    console.print(f"largest error: {metadata['error']:.1g}")
     print(out)

@@ -31,6 +31,9 @@ SHOWN = {
 }
 """The views of an embedding of links, and the columns of their tables."""
 
+MOST_UNKNOWN = 5
+"""The most lines that a note about unknown names quotes."""
+
 HEADERS = (["head"], ["entity"], ["head", "relation"])
 """First lines of a file of heads that are not a head."""
 
@@ -70,7 +73,8 @@ def predict_links(
     Raises
     ------
     PredictError, DataError
-        If an entity or relation is not known, or the file cannot be read.
+        If no line has a known entity and relation, or the file cannot be read. Other lines without
+        these are left out, and a note has the reasons.
     """
     _check_options(options)
     show, count, known_file = options
@@ -88,7 +92,9 @@ def predict_links(
     else:
         lines = list(_lines(data))
     source = data if isinstance(data, str) else "the list"
-    queries = _numbered(lines, entities, relations, set(trained.tolist()), tells_apart, source)
+    queries, unknown = _numbered(
+        lines, entities, relations, set(trained.tolist()), tells_apart, source
+    )
     links = None if known_file is None else _known_links(run, known_file, tells_apart)
     if show == "hierarchy":
         rows = _hierarchy(embedding, queries, entities, trained)
@@ -107,6 +113,9 @@ def predict_links(
                 rows.append((*names, rank, entities[row], value))
     notes = {"method": run.config.method, "model": description}
     notes["entities"] = f"{len(trained)} of {len(entities)} trained"
+    if unknown:
+        shown = [*unknown[:MOST_UNKNOWN], *["…"] * (len(unknown) > MOST_UNKNOWN)]
+        notes["left out"] = f"{len(unknown)} of {len(lines)}: {'; '.join(shown)}"
     return LinkPrediction(rows, SHOWN[show], notes)
 
 
@@ -188,33 +197,45 @@ def _numbered(
     trained: set[int],
     tells_apart: bool,
     source: str,
-) -> list[tuple[int, int]]:
-    """The entity and the relation of each line.
+) -> tuple[list[tuple[int, int]], list[str]]:
+    """The entity and the relation of each line that names known ones, and the reasons of the
+    others.
 
     Raises
     ------
     PredictError
-        If lines are missing, or one names an entity or relation that the run does not know.
+        If lines are missing, or none names an entity and relation that the run knows.
     """
     entity_rows = {name: row for row, name in enumerate(entities)}
     relation_rows = {name: row for row, name in enumerate(relations)}
     numbers = []
+    refusals = []
     unasked = -1 if len(relations) > 1 else 0
     for place, cells in lines:
         head, relation = map(normalised, [*cells, ""][:2])
-        row = _number(place, "entity", head, entity_rows)
-        if row not in trained:
-            raise PredictError(
-                f'{place}: the entity "{head}" is in no link that this model was trained on;'
-                f" allowed are the {len(trained)} that are",
-                key="untrained-entity",
-            )
         is_needed = relation or tells_apart
-        kind = _number(place, "relation", relation, relation_rows) if is_needed else unasked
+        try:
+            row = _number(place, "entity", head, entity_rows)
+            _check_trained(place, head, row, trained)
+            kind = _number(place, "relation", relation, relation_rows) if is_needed else unasked
+        except PredictError as error:
+            refusals.append(error)
+            continue
         numbers.append((row, kind))
-    if not numbers:
+    if not lines:
         raise PredictError(f"{source} names no entity; allowed is one or more", key="no-data")
-    return numbers
+    if not numbers:
+        raise refusals[0]
+    return numbers, [str(error) for error in refusals]
+
+
+def _check_trained(place: str, head: str, row: int, trained: set[int]) -> None:
+    if row not in trained:
+        raise PredictError(
+            f'{place}: the entity "{head}" is in no link that this model was trained on;'
+            f" allowed are the {len(trained)} that are",
+            key="untrained-entity",
+        )
 
 
 def _number(place: str, kind: str, name: str, rows: Mapping[str, int]) -> int:

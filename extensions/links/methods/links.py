@@ -39,6 +39,9 @@ class Keys(Table):
     hold_out: bool = True
     """keep the shares of train-size and test-size; false: train on all links; the scores then say
     how well the embedding gives them back"""
+    trained_ends: bool = True
+    """hold out only links whose two entities keep a training link, as an entity without one cannot
+    be ranked; false: any links. Real nodes hold out any, by a hash of each"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Rows in space have keys that these methods lack."""

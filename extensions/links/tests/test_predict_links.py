@@ -94,6 +94,13 @@ def test_errors_name_entity_relation_and_line(tree, tmp_path, capsys):
     stored, _ = tree
     heads = tmp_path / "heads.tsv"
     heads.write_text("head\trelation\n\ncat\tis a\ncta\tis a\n")
+    out = tmp_path / "tails.csv"
+    assert main(["predict", str(stored.path), str(heads), "--out", str(out)]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "left out: 1 of 2: " in said
+    assert 'line 4: no client of this run has named the entity "cta"' in said
+    assert {line.split(",")[0] for line in out.read_text().splitlines()[1:]} == {"cat"}
+    heads.write_text("head\trelation\n\n\ncta\tis a\n")
     assert main(["predict", str(stored.path), str(heads)]) == 1
     text = " ".join(capsys.readouterr().err.split())
     assert 'line 4: no client of this run has named the entity "cta"; did you mean "cat"?' in text

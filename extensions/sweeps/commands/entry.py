@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 
 from curvfed.deployments.application import Address, complete_pair, completed_values, expanded
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import package_files
 from curvfed.deployments.resources import Resources, make_folder
+from curvfed.deployments.terminal import open_console
 from curvfed.extensions.sweeps import SHIPPED
 from curvfed.extensions.sweeps.commands.pages import FORMATS
 from curvfed.strategies.base.run_keys import home
@@ -67,14 +66,14 @@ def sweep(
     from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
     from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
 
-    console = Console(soft_wrap=True)
+    console = open_console(soft_wrap=True)
     plan = read_plan(find(name), scale)
     folder = (results or default_results()).resolve()
     resources = Resources(cpus, gpus, address)
     places = data_places(data)
     with executor_of(resources, console) as executor:
         failed = run_sweep(plan, folder, places, executor, console)
-    console.print(f"all runs in one table: {folder / FILE}", highlight=False)
+    console.print(f"all runs in one table: {folder / FILE}")
     raise typer.Exit(int(failed > 0))
 
 
@@ -114,7 +113,7 @@ def report(
     from curvfed.extensions.sweeps.commands.sweep import find, read_plan
     from curvfed.extensions.sweeps.commands.sweep.results import Results, default_results
 
-    console = Console(soft_wrap=True)
+    console = open_console(soft_wrap=True)
     plan = read_plan(find(name), scale)
     methods = list(dict.fromkeys(str(run.value("method")) for run in plan.runs))
     if against and against not in methods:
@@ -130,7 +129,7 @@ def report(
     page = make_page(plan, runs, to, against, "pdf" in formats)
     files = write_page(page, to, plan.path.stem, names)
     for line in (*page.notes, *files):
-        console.print(escape(str(line)), highlight=False)
+        console.print(str(line))
 
 
 def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
@@ -205,7 +204,7 @@ def compare(
     from curvfed.extensions.sweeps.commands.compare.tuning import StepRunner, Tuning, check_plan
     from curvfed.extensions.sweeps.commands.sweep.runner import executor_of
 
-    console = Console(soft_wrap=True)
+    console = open_console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
     comparison = read_comparison(pairs or [], data)
     text = json.dumps(comparison.plan, indent=1)

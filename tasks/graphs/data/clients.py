@@ -173,7 +173,10 @@ def _history(
     steps = [*raw.notes, *_unknown(raw, "nodes")]
     if raw.split is None:
         drawer = "the seed" if record_split is None else "a hash of each node"
-        steps.append(f"it has no split, so {drawer} draws one")
+        # A public data set may have a split, which is not that of the papers on federations.
+        is_public = source_of(spec.dataset) is not None
+        reason = "" if is_public else ", as the file has none"
+        steps.append(f"{drawer} draws the split{reason}")
     else:
         steps.append(raw.split.describe(_number(spec, record_split)))
         sizes = masks.sum(dim=1)

@@ -238,7 +238,10 @@ def no_network(monkeypatch):
 
 def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
     raw = cora_dir / "planetoid" / "Cora" / "raw"
-    place, *clients = said(capsys, "dataset=Cora", f"data-dir={cora_dir}", "num-supernodes=3")
+    place, *clients, scored = said(
+        capsys, "dataset=Cora", f"data-dir={cora_dir}", "num-supernodes=3"
+    )
+    assert re.fullmatch(r"personal scores: of \d+ test examples", scored)
     assert place == f"data: Cora, all files in {raw}"
     size = (
         r"a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes; \d+ training, \d+"

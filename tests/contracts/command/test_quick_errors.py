@@ -33,6 +33,8 @@ SLIPS = [
     (["check", "tests"], "`curvfed presets` lists the presets"),
     (["run", "Cora"], "did you mean dataset=Cora?"),
     (["simulate", "FedProx"], "did you mean method=fedprox?"),
+    (["simulate", 'method = "hyperfed"'], "without one, here method=hyperfed"),
+    (["simulate", "method", "=", "hyperfed"], "has a space beside its"),
     (["check", "seed", "1"], "did you mean seed=VALUE, without spaces?"),
     (
         ["simulate", "--method", "flatland"],

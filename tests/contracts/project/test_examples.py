@@ -3,8 +3,14 @@ examples are true."""
 
 import doctest
 import importlib
+from typing import Any
 
 import pytest
+
+import curvfed
+from curvfed.strategies.base.aggregation import Aggregation
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import Method
 
 
 # The other modules' examples are run beside their tests.
@@ -14,6 +20,8 @@ import pytest
         "strategies.base.method",
         "strategies.base.learner",
         "strategies.base.aggregation",
+        "strategies.base.further_state",
+        "strategies.base.mean_only",
         "strategies.base.training",
         "tasks.task",
     ],
@@ -22,3 +30,48 @@ def test_the_examples_are_true(name):
     found = doctest.testmod(importlib.import_module(f"curvfed.{name}"))
     assert found.failed == 0
     assert found.attempted > 0
+
+
+def example_classes(module: str) -> list[type]:
+    """The halves of methods that the docstrings of a module show."""
+    found = []
+    for test in doctest.DocTestFinder().find(importlib.import_module(f"curvfed.{module}")):
+        names: dict[str, Any] = dict(test.globs)
+        source = "\n".join(example.source for example in test.examples)
+        if "class " not in source:
+            continue
+        exec(source, names)  # the project's own docstrings
+        found += [
+            value
+            for name, value in names.items()
+            if name not in test.globs
+            and isinstance(value, type)
+            and issubclass(value, Learner | Aggregation)
+            and value.__module__ == test.globs["__name__"]
+        ]
+    return found
+
+
+EXAMPLES = [
+    half
+    for module in (
+        "strategies.base.learner",
+        "strategies.base.aggregation",
+        "strategies.base.mean_only",
+    )
+    for half in example_classes(module)
+]
+
+
+@pytest.mark.parametrize("half", EXAMPLES, ids=lambda half: half.__name__)
+def test_a_class_in_a_docstring_runs_as_a_method(half, tmp_path):
+    method = half
+    if issubclass(half, Aggregation):
+        method = Method("the example of a docstring", space="flat", server=half)
+    keys = {"num_supernodes": 2, "num_rounds": 2, "report": False, "quiet": True}
+    made = curvfed.simulate(method, dataset="trees", results_dir=tmp_path, **keys)
+    assert made.rounds.replies.tolist()[-2:] == [2, 2]
+
+
+def test_docstrings_show_halves_of_methods():
+    assert {half.__name__ for half in EXAMPLES} >= {"TwoPasses", "Latest", "Momentum"}

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as PrintedTable
 
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
@@ -31,8 +30,11 @@ from curvfed.server_app.report.page import (
 )
 from curvfed.strategies.base.figures import (
     BEST,
+    FEW_TESTS,
     GLOBAL_ACCURACY,
     VALIDATION,
+    examples_text,
+    few_examples,
     find,
     words_of,
 )
@@ -48,7 +50,8 @@ PRINTED = 200
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
-    " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival. Differences"
+    " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival: learning"
+    " rates, decays, and at most {budget} other configurations (budget). Differences"
     " have intervals of the paired t-test over the seeds, Bonferroni-corrected: with {level:.0%}"
     " those to the best method hold together, and with {level:.0%} the others."
     " Start: score of the model before the first round. Worst tenth: mean {measure} of the tenth of"
@@ -117,6 +120,7 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         return row
     row["mean"] = float(np.mean(scores))  # type: ignore[arg-type]
     row["std"] = float(np.std(scores, ddof=1))  # type: ignore[arg-type]
+    row["examples"] = _examples(figure, runs)
     row["worst_decile"] = _mean([run.figure(WORST) for run in runs])
     row["start"] = _mean([run.first_of_rounds(START) for run in runs])
     trivial = TRIVIAL[figure]
@@ -132,6 +136,15 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
         row["global_mean"] = float(np.mean(global_scores))  # type: ignore[arg-type]
         row["global_std"] = float(np.std(global_scores, ddof=1))  # type: ignore[arg-type]
     return row
+
+
+def _examples(figure: str, runs: Sequence[Run]) -> int | None:
+    """The smallest number of test examples of a score in a run; None if a run does not say it."""
+    name = find(figure.rpartition(".")[2]).examples
+    metrics = f"{BEST}.metrics" if figure.startswith(BEST) else "metrics"
+    numbers = [run.figure(f"{metrics}.{name}") for run in runs] if name else [None]
+    known = [number for number in numbers if number is not None]
+    return int(min(known)) if len(known) == len(numbers) else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -199,6 +212,10 @@ def answers(rows: Sequence[Row], data: str) -> list[str]:
         trivial = 100 * rows[0]["trivial"]
         level = f"{_trivial_words(rows)} ({trivial:.1f}%)"
         sentences.append(f"Below the trivial line, {level}: {names}.")
+    counts = [count for row in rows if (count := row.get("examples")) is not None]
+    number = min(counts, default=None)
+    if number is not None and number < FEW_TESTS:
+        sentences.append(f"The scores show little: {few_examples('score of a run', number)}.")
     return [*sentences, _about_the_best(rows, data)]
 
 
@@ -297,7 +314,7 @@ def write_results(
         write_atomically(folder / f"comparison.{suffix}", text.encode())
     _print_table(table, console)
     for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", *sentences):
-        console.print(escape(line), highlight=False)
+        console.print(line)
     return int(len(scored) < len(rows))
 
 
@@ -330,6 +347,7 @@ def _table(
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
+        budget=comparison.numbers["budget"],
         tried=f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}",
         chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
         when="at the round of best validation" if is_personal else "after the last round",
@@ -339,6 +357,9 @@ def _table(
     columns = [find(figure).label]
     differences = [keys for keys in COLUMNS if any(keys[0] in row for row in scored)]
     columns += [COLUMNS[keys] for keys in differences]
+    counts = [count for row in scored if (count := row.get("examples")) is not None]
+    if counts:
+        legend += f" A score is of {examples_text(min(counts))} in each run, or of more."
     shares = {"start": "start (%)"}
     if is_personal:
         shares["worst_decile"] = f"worst tenth{of_measure and f',{of_measure}'} (%)"
@@ -375,11 +396,11 @@ def _print_table(table: Table, console: Console) -> None:
     printed = PrintedTable("method", *table.columns)
     printed.columns[0].no_wrap = True
     for (name, _), cells in table.rows:
-        printed.add_row(*map(escape, [name, *(cell.text for cell in cells)]))
+        printed.add_row(name, *(cell.text for cell in cells))
     console.print(printed)
     for (name, words), _ in table.rows:
         if words:
-            console.print(escape(f"{name}: {words}"), highlight=False)
+            console.print(f"{name}: {words}")
 
 
 def _line(

@@ -13,7 +13,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.text import Text
 
 from curvfed.deployments.arguments import UsageError
@@ -237,29 +236,29 @@ class Progress:
         if self._console.is_terminal:
             self._live.refresh()
         else:
-            self._console.print(self._line(), words, sep="", highlight=False, markup=False)
+            self._console.print(self._line(), words, sep="")
 
     def _show_error(self, ended: Ended) -> None:
         words = " ".join(ended.error.split())
         if len(words) > MAX_ERROR:
             words = f"{words[:MAX_ERROR]}… (see {LOGS}/{ended.run.name}.log)"
-        self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
+        self._console.print(Text.assemble(("failed", "red"), f" {ended.run.name}: {words}"))
 
     def _line(self) -> Text:
         """The current line."""
         remaining = self._total - self._done - self.failed
         running = min(self._slots, remaining)
-        words = f"{escape(self._title)}: {self._done} of {self._total} done"
+        words = Text(f"{self._title}: {self._done} of {self._total} done")
         if running:
-            words += f", {running} running"
+            words.append(f", {running} running")
         if self.failed:
-            words += f", [red]{self.failed} failed[/red]"
+            words.append(", ").append(f"{self.failed} failed", "red")
         if self._made and running:
             mean = (self._last - self._begun) / self._made
             seconds = mean * remaining - (time.monotonic() - self._last)
             if seconds >= 1:
-                words += f", {span(seconds)} left"
-        return Text.from_markup(words)
+                words.append(f", {span(seconds)} left")
+        return words
 
 
 def span(seconds: float) -> str:

@@ -1,0 +1,90 @@
+"""Unforeseen errors of simulated clients: logged once, and kept as the cause of the run's error."""
+
+import contextlib
+import traceback
+from collections.abc import Callable
+from typing import NamedTuple
+
+from curvfed.strategies.run_log import log
+
+
+class ClientTraceback(Exception):
+    """The traceback of a client in another process, as text."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class Failure(NamedTuple):
+    """An unforeseen error of a client.
+
+    Attributes
+    ----------
+    error : BaseException
+    where : str
+        Client, phase and round.
+    text : str
+        The traceback.
+    places : tuple of str
+        Where it was raised, which other clients may have in common.
+    """
+
+    error: BaseException
+    where: str
+    text: str
+    places: tuple[str, ...]
+
+    @property
+    def portable(self) -> "Failure":
+        """This failure with an error without frames, for another process."""
+        error: BaseException = RuntimeError(f"{type(self.error).__name__}: {self.error}")
+        with contextlib.suppress(Exception):  # its class may want other arguments
+            error = type(self.error)(*self.error.args)
+        return self._replace(error=error)
+
+    @property
+    def received(self) -> "Failure":
+        """This failure after its way between processes; the cause of the error has the frames as
+        text."""
+        self.error.__cause__ = ClientTraceback(self.text)
+        return self
+
+
+_known: set[tuple[str, ...]] = set()
+
+
+def log_once(failure: Failure) -> None:
+    """Log a traceback, unless another client of the run had the same."""
+    if failure.places in _known:
+        return
+    _known.add(failure.places)
+    log.error(
+        "%s failed; the same error of other clients is not repeated\n%s",
+        failure.where,
+        failure.text,
+    )
+
+
+_receiver: Callable[[Failure], None] = log_once
+
+
+def receive_failures(receiver: Callable[[Failure], None]) -> None:
+    """Let a function have the failures of the clients in this process; a new run begins."""
+    global _receiver
+    _known.clear()
+    _receiver = receiver
+
+
+def note_failure(error: BaseException, where: str) -> None:
+    """Give a client's unforeseen error to the run, which logs it.
+
+    Parameters
+    ----------
+    error : BaseException
+    where : str
+        Client, phase and round.
+    """
+    text = "".join(traceback.format_exception(error))
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{frame.filename}:{frame.lineno}" for frame in frames]
+    _receiver(Failure(error, where, text, (type(error).__name__, *places)))

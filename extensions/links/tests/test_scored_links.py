@@ -1,0 +1,89 @@
+"""How many links a score rests on: those that can be held out, in `check`, in the terminal, in the
+report, and as a warning."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from curvfed.deployments.commands.command import main
+from curvfed.extensions.links.dataset import LinkDataset, LinkSpec, split_links
+from curvfed.extensions.links.readers import read_links
+from curvfed.server_app.report.run_page import write_report
+
+SMALL = ("method=links", "num-rounds=2", "embedding-dim=4", "num-supernodes=1")
+
+
+def write_tree(path, number=127):
+    """A binary tree of direct links: each leaf is in a single one."""
+    path.write_text("".join(f"n{node}\tn{(node - 1) // 2}\n" for node in range(1, number)))
+    return path
+
+
+def write_closure(path, number=127):
+    """The same tree with links to all ancestors."""
+    lines = []
+    for node in range(1, number):
+        above = node
+        while above:
+            above = (above - 1) // 2
+            lines.append(f"n{node}\tn{above}\n")
+    path.write_text("".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("write", [write_tree, write_closure])
+@pytest.mark.parametrize("seed", range(3))
+def test_both_ends_of_a_held_out_link_are_trained(write, seed, tmp_path):
+    raw = read_links(write(tmp_path / "tree.tsv"))
+    parts = split_links(raw, LinkSpec("own", tmp_path, seed=seed))
+    trained = set(raw.triples[parts == 0][:, [0, 2]].ravel())
+    held_out = raw.triples[parts != 0][:, [0, 2]].ravel()
+    assert set(held_out) <= trained
+    number = len(parts)
+    train, test = round(0.8 * number), round(0.1 * number)
+    assert np.bincount(parts).tolist() == [train, number - train - test, test]
+
+
+def test_a_star_cannot_be_held_out_and_says_so(tmp_path):
+    path = tmp_path / "star.tsv"
+    path.write_text("".join(f"leaf{number}\troot\n" for number in range(50)))
+    raw = read_links(path)
+    spec = LinkSpec(str(path), tmp_path)
+    assert not split_links(raw, spec).any()
+    links = LinkDataset(spec).part(0, 1)
+    assert links.history.startswith("0 test links instead of the 5 of test-size")
+
+
+def run_of(tmp_path, capsys, *pairs):
+    words = [*SMALL, f"dataset={write_tree(tmp_path / 'tree.tsv')}", *pairs]
+    assert main(["check", *words]) == 0
+    promised = capsys.readouterr().out
+    assert main(["simulate", *words, f"results-dir={tmp_path}", "run-name=r"]) == 0
+    return promised, capsys.readouterr().out, tmp_path / "r"
+
+
+def test_check_promises_the_number_that_every_place_shows(tmp_path, capsys):
+    promised, printed, folder = run_of(tmp_path, capsys)
+    assert "personal scores: of 13 test examples" in promised
+    assert "note: the personal score is of 13 test examples, each of which counts 8" in promised
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["metrics"]["personal_examples"] == 13
+    assert summary["metrics"]["global_examples"] == 13
+    assert "few-tests" in summary["warning_keys"]
+    assert any("Hits@1 is of 13 test examples" in text for text in summary["warnings"])
+    assert re.search(r"personal Hits@1 +│ +[\d.]+% ± 0.0%, 13 test", printed)
+    page = write_report(folder).read_text()
+    assert "mean reciprocal rank, mean of 1 clients, 13 test examples" in page
+    assert re.search(r"[\d.]+% ± 0.0%, 13 test examples", page)
+
+
+def test_enough_examples_are_no_warning(tmp_path, capsys):
+    promised, _, folder = run_of(
+        tmp_path, capsys, "test-size=0.3", "train-size=0.6", "report=false"
+    )
+    assert "each of which counts" not in promised
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["metrics"]["personal_examples"] >= 20
+    assert "few-tests" not in summary["warning_keys"]

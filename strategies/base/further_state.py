@@ -1,0 +1,112 @@
+"""The attributes of an aggregation that its `state` does not store, as named arrays: a subclass may
+keep a momentum or a counter and inherit `state` from a class that knows neither."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from curvfed.geometry.arrays import Array
+from curvfed.strategies.base.statistics import Arrays
+
+FURTHER = "further/"
+"""Beginning of the names of these arrays."""
+
+_OUTLINE = f"{FURTHER}outline"
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def further_attributes(server: Any) -> dict[str, Any]:
+    """The attributes that a subclass has beside those of the class with its `state`; empty if it
+    has a `state` of its own."""
+    kind = type(server)
+    owner = next(base for base in kind.__mro__ if "state" in vars(base))
+    if owner is kind:
+        return {}
+    try:
+        known = vars(owner(server.state(), server.keys, server.run, server.clients)).keys()
+    except Exception:  # a class that only its subclasses can set up
+        return {}
+    return {name: value for name, value in vars(server).items() if name not in known}
+
+
+def packed(attributes: Mapping[str, Any]) -> Arrays:
+    """Arrays, numbers, texts, generators of NumPy, and lists and dictionaries of these, as named
+    arrays; of other values only the type is stored.
+
+    Examples
+    --------
+    >>> further = packed({"momentum": {"w": np.ones(2)}, "steps": 3})
+    >>> unpacked(further)
+    ({'momentum': {'w': array([1., 1.])}, 'steps': 3}, [])
+    >>> unpacked(packed({"file": open}))
+    ({}, ['file: builtin_function_or_method'])
+    """
+    if not attributes:
+        return {}
+    arrays: list[Array] = []
+    outline = {name: _outline(value, arrays) for name, value in attributes.items()}
+    text = np.frombuffer(json.dumps(outline).encode(), np.uint8)
+    named = {f"{FURTHER}{place}": array for place, array in enumerate(arrays)}
+    return {_OUTLINE: text, **named}
+
+
+def unpacked(arrays: Arrays) -> tuple[dict[str, Any], list[str]]:
+    """Inverse of `packed`: the attributes, and those that were not stored, each with its type."""
+    if _OUTLINE not in arrays:
+        return {}, []
+    outline = json.loads(arrays[_OUTLINE].tobytes())
+    missing = [f"{name}: {kind}" for name, entry in outline.items() if (kind := _unstored(entry))]
+    whole = {name: entry for name, entry in outline.items() if not _unstored(entry)}
+    return {name: _value(entry, arrays) for name, entry in whole.items()}, missing
+
+
+def _outline(value: Any, arrays: list[Array]) -> list[Any]:
+    """The kind of a value and its content; arrays are added to the list."""
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        arrays.append(value.copy())
+        return ["array", len(arrays) - 1]
+    if isinstance(value, np.generic):
+        arrays.append(np.asarray(value))
+        return ["number", len(arrays) - 1]
+    if isinstance(value, np.random.Generator):
+        return ["generator", value.bit_generator.state]
+    if isinstance(value, _PLAIN):
+        return ["plain", value]
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, [_outline(item, arrays) for item in value]]
+    if type(value) is dict and all(isinstance(key, str | int) for key in value):
+        return ["dict", [[key, _outline(item, arrays)] for key, item in value.items()]]
+    return ["unstored", type(value).__name__]
+
+
+def _unstored(entry: list[Any]) -> str:
+    """The type of the first value inside that was not stored; "" for none."""
+    kind, content = entry
+    if kind == "unstored":
+        return str(content)
+    items = [item for _, item in content] if kind == "dict" else []
+    if kind in ("list", "tuple"):
+        items = content
+    return next(filter(None, map(_unstored, items)), "")
+
+
+def _value(entry: list[Any], arrays: Arrays) -> Any:
+    kind, content = entry
+    if kind == "array":
+        return arrays[f"{FURTHER}{content}"]
+    if kind == "number":
+        return arrays[f"{FURTHER}{content}"][()]
+    if kind == "generator":
+        generator = np.random.Generator(getattr(np.random, content["bit_generator"])())
+        generator.bit_generator.state = content
+        return generator
+    if kind == "list":
+        return [_value(item, arrays) for item in content]
+    if kind == "tuple":
+        return tuple(_value(item, arrays) for item in content)
+    if kind == "dict":
+        return {key: _value(item, arrays) for key, item in content}
+    return content
