@@ -65,8 +65,8 @@ class Question:
     clients : sequence of int
         Partitions, ascending.
     sums : dict of str to array
-        Arrays with the names and shapes of the sums that a client contributes; in `TRAIN` the
-        method's own.
+        Arrays with the names and shapes of the sums that a client contributes; unused in `TRAIN`,
+        whose arrays are the method's `expected_reply` or, masked, its `summand`.
     bound : float
         Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
     check : callable, optional
@@ -283,7 +283,10 @@ class OpenCohort(Cohort):
         template = run.model.expected_reply if is_training else lambda partition: question.sums
         parts = question.parts
         if question.round == run.last_round < run.config.num_rounds:
-            parts = {partition: {LAST_ROUND: True} for partition in question.clients}
+            parts = {
+                partition: {**parts.get(partition, {}), LAST_ROUND: True}
+                for partition in question.clients
+            }
         header = run.header(question.phase, question.round)
         check = partial(self._check, question)
         answer = self.send(header, question.clients, check, parts, template)

@@ -89,13 +89,13 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     number = run.state.round + 1
     run.current_round = number
     if run.calibrated or run.state.scored:
-        run.forget_calibration()
+        run.forget_calibration()  # training goes on from the classifier before it, or from it
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))
     aggregating = time.monotonic()
     contributions = answer.contributions
-    if config.weights == "uniform":
+    if config.weights == "uniform":  # under a secure sum the clients have done it
         contributions = {
             partition: replace(contribution, weight=min(contribution.weight, 1))
             for partition, contribution in contributions.items()
@@ -121,6 +121,7 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     completed = Round(number, clients, answer, row)
     for callback in callbacks["after_round"]:
         callback.after_round(completed)
+    # The checkpoint is among the callbacks that follow: a run resumes after a round that it stores.
     run.state.round = number
     run.clock()
     for callback in callbacks["stored"]:

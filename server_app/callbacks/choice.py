@@ -60,7 +60,7 @@ def callback_classes(config: RunConfig) -> list[type[Callback]]:
         Callback.
     """
     key = f'callbacks = "{config.callbacks}"'
-    installed = plugins.registered("callbacks")
+    installed = plugins.additions("callbacks")
     classes: list[type[Callback]] = []
     for name in config.callback_names:
         if name not in installed:
@@ -70,7 +70,7 @@ def callback_classes(config: RunConfig) -> list[type[Callback]]:
                 key="no-such-callback",
             )
         try:
-            kind = plugins.load("callbacks", name)
+            kind = plugins.addition("callbacks", name)
         except DataError as error:
             raise ConfigError(f"{key}: {error}", key="callback") from None
         if not (isinstance(kind, type) and issubclass(kind, Callback)):

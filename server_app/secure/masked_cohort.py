@@ -277,20 +277,20 @@ class MaskedCohort(Cohort):
         run = self.run
         header = run.header(question.phase, question.round)
         sums = {}
-        reasons: dict[Group, str] = {}
+        failed: dict[Group, str] = {}
         for group, size in sizes.items():
             if group in self._uncounted:
                 # Its members refuse every sum of single classes or entities.
-                reasons[group] = self._uncounted[group]
+                failed[group] = self._uncounted[group]
                 continue
             session = session_of(header, run.config, group, size)
             sums[group] = SumOfGroup(session, self._basis(group, sent))
-        failed: dict[Group, dict[int, str]] = {}
+        key_failures: dict[Group, dict[int, str]] = {}
         answer = Answer(header, {}, {}, {}, {}, {})
         started = time.monotonic()
         pending = list(sums)
         for _ in range(EXCHANGES):
-            failed |= self._keys.exchange(header, pending)
+            key_failures |= self._keys.exchange(header, pending)
             keyed = [group for group in pending if group in self._keys.texts]
             if keyed:
                 answer = answer.joined(self._ask_for_vectors(question, sums, keyed))
@@ -299,26 +299,28 @@ class MaskedCohort(Cohort):
                     del self._keys.texts[group]
                     sums[group].forget()
             pending = [
-                group for group in pending if group not in failed and group not in self._keys.texts
+                group
+                for group in pending
+                if group not in key_failures and group not in self._keys.texts
             ]
             if not pending:
                 break
-        for group, text in reasons.items():
+        for group, text in failed.items():
             answer = answer.without(dict.fromkeys(group, text))
         totals = {}
         for group, of_group in sums.items():
-            missing = failed.get(group) or {
+            missing = key_failures.get(group) or {
                 member: answer.reasons.get(member, "no keys") for member in of_group.missing
             }
             if missing:
                 texts = "; ".join(reason_texts(missing)[:3])
-                reasons[group] = f"partitions {list(group)} have no sum: {texts}"
+                failed[group] = f"partitions {list(group)} have no sum: {texts}"
                 answer = answer.without(dict.fromkeys(group, texts))
             else:
                 totals[group] = of_group.total()
         if question.is_recorded:
             self.record(answer, started, in_round=True)
-        return Summed(answer, totals, reasons)
+        return Summed(answer, totals, failed)
 
     def _basis(self, group: Group, sent: Arrays) -> Basis:
         """The basis of a group's vectors; its members have equal states."""
@@ -344,7 +346,7 @@ class MaskedCohort(Cohort):
                 parts[member] = opening.as_parts()
                 sum_of[member] = sums[group]
 
-        def check(reply: Reply) -> None:
+        def collect(reply: Reply) -> None:
             if reply.num_examples or reply.metrics:
                 raise MessageError(
                     "a reply of a secure sum has figures that are not masked", key="open-figures"
@@ -359,7 +361,7 @@ class MaskedCohort(Cohort):
             return {MASKED: np.zeros(sum_of[client].session.length, np.uint64)}
 
         def ask(clients: Sequence[int]) -> Answer:
-            return self.send(header, clients, check, parts, template)
+            return self.send(header, clients, collect, parts, template)
 
         return ask_patiently(self.run, header, keyed, ask)
 
