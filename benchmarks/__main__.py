@@ -4,8 +4,8 @@
         [--page docs/measured/speed.md | --update docs/measured/speed.md]
 
 With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. `--only`
-selects topics, or rows by a part of their names. `--update` replaces
-the measured rows of a page and keeps the others. docs/speed.md explains the rows.
+selects topics, or rows by a part of their names. A page has its rows as a CSV file beside it;
+`--update` replaces the measured ones and keeps the others. docs/speed.md explains the rows.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measure import Place
-from benchmarks.page import COLUMNS, cells, figures_of, machine, update_page, write_page
+from benchmarks.page import COLUMNS, cells, figures_of, goal_lines, machine, update_page, write_page
 from benchmarks.rows import TOPICS, chosen
 from curvfed.strategies.config.device import pick_device
 from curvfed.tasks.stored_files import write_atomically
@@ -30,8 +30,8 @@ INTRODUCTION = """\
 
     make bench DATA=folder ARGS="--page docs/measured/speed.md"
 
-writes this page; `--update` in place of `--page` replaces the rows that `--only` names. [Speed](../speed.md) explains
-the rows and sums them up. A row that takes longer than the other has a clause on what that buys.
+writes this page and [every row](speed.csv); `--update` in place of `--page` replaces the rows that `--only` names.
+[Speed](../speed.md) explains the rows. A row that takes longer than the other has a clause on what that buys.
 """
 
 
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--page: there is no folder {options.page.parent}")
     if options.data and not options.data.is_dir():
         parser.error(f"--data: {options.data} is no folder")
-    if options.update and not options.update.is_file():
-        parser.error(f"--update: there is no page {options.update}")
+    if options.update and not options.update.with_suffix(".csv").is_file():
+        parser.error(f"--update: there is no {options.update.with_suffix('.csv')}")
     place = Place(options.data, device, options.quick, options.before)
     rows = chosen(options.only, place)
     if not rows:
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     titles = dict.fromkeys(row["part"] for row in figures)
     measured = {title: [cells(row) for row in figures if row["part"] == title] for title in titles}
     if options.page:
-        write_page(options.page, INTRODUCTION, content, COLUMNS, measured)
+        write_page(options.page, INTRODUCTION, content, COLUMNS, measured, goal_lines)
     if options.update:
         every_row = [row for _, row in chosen([], place)]
         number, missed = update_page(options.update, INTRODUCTION, content, measured, every_row)

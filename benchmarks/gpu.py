@@ -30,7 +30,16 @@ import torch
 
 from benchmarks import TESTS
 from benchmarks.measure import Call, Pair, Place, Row
-from benchmarks.page import COLUMNS, cells, describe_machine, figures_of, machine, table_lines
+from benchmarks.page import (
+    COLUMNS,
+    GOAL,
+    MISSED,
+    cells,
+    describe_machine,
+    figures_of,
+    machine,
+)
+from benchmarks.tables import table_lines, write_csv
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.config.device import devices
 from curvfed.tasks.stored_files import write_atomically
@@ -42,20 +51,23 @@ INTRODUCTION = """\
 
     make gpu DATA=folder
 
-writes this page in at most nine minutes: what only a GPU can show. Without `DATA`, the built-in `trees` and `digits`
-replace Cora, MNIST and CIFAR-10. If a part fails, the page gives the reason, and the other parts run.
+writes this page and the CSV files beside it in at most nine minutes: what only a GPU can show. Without `DATA`, the
+built-in `trees` and `digits` replace Cora, MNIST and CIFAR-10. If a part fails, the page gives the reason, and the other
+parts run.
 """
 
 Cells = Iterator[list[str]]
 
 
 class Part(NamedTuple):
-    """A table of the page, whose rows are measured within `seconds`."""
+    """A table of the page, whose rows are measured within `seconds`. A `summary` of the rows stands
+    in their place, which are then a CSV file beside the page."""
 
     title: str
     columns: Sequence[str]
     seconds: int
     rows: Callable[[Place], Cells]
+    summary: Callable[[Sequence[list[str]]], list[str]] | None = None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -80,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ending = f", failed: {result['error']}" if result["error"] else ""
         figures = f"{len(result['rows'])} rows, {result['seconds']} s{ending}"
         print(f"[{number}/{len(options.only)}] {name}: {figures}", flush=True)
-        write_atomically(options.page, page(content).encode())
+        write_page(options.page, content)
     return 1 if any(result["error"] for result in results) else 0
 
 
@@ -128,8 +140,8 @@ def measure_part(name: str, data: Path | None) -> dict[str, Any]:
     return {"name": name, "rows": rows, "error": error, "seconds": round(time.monotonic() - start)}
 
 
-def page(content: Mapping[str, Any]) -> str:
-    """The page from the measured parts."""
+def write_page(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the page of the measured parts, and the CSV files of its long ones."""
     measured_on = f"{content['measured'][:10]}: {describe_machine(content['machine'])}"
     lines = [INTRODUCTION, f"Measured on {measured_on}."]
     for result in content["parts"]:
@@ -137,10 +149,33 @@ def page(content: Mapping[str, Any]) -> str:
         lines += ["", f"## {part.title}", ""]
         if result["error"]:
             lines += [f"**Failed after {result['seconds']} s:** {result['error']}", ""]
-        if result["rows"]:
-            rows = [[_one_line(cell) for cell in row] for row in result["rows"]]
+        rows = [[_one_line(cell) for cell in row] for row in result["rows"]]
+        if rows and part.summary:
+            file = path.with_name(f"{path.stem}-{result['name']}.csv")
+            write_csv(file, part.columns, rows)
+            lines += [f"[Every row]({file.name}).", "", *part.summary(rows)]
+        elif rows:
             lines += table_lines(part.columns, rows)
-    return "\n".join(lines) + "\n"
+    write_atomically(path, ("\n".join(lines) + "\n").encode())
+
+
+def steps_lines(rows: Sequence[list[str]]) -> list[str]:
+    """The goals of the steps that are met, and the rows that miss one."""
+    goals = [row for row in rows if row[GOAL].startswith("≤")]
+    missed = [row for row in goals if MISSED in row[GOAL]]
+    words = f"{len(missed)} of {len(goals)} goals are missed, in {len(rows)} rows."
+    columns = COLUMNS[: GOAL + 2]
+    return [words, "", *table_lines(columns, [row[: len(columns)] for row in missed])]
+
+
+def waits_lines(rows: Sequence[list[str]]) -> list[str]:
+    """The number of methods that wait no more than once a step, and the most waits."""
+    once = [row for row in rows if int(row[3]) <= int(row[2])]
+    method, _, steps, most = max(rows, key=lambda row: int(row[3]))
+    return [
+        f"{len(once)} of {len(rows)} kinds of local work wait once a step or less. Most often waits"
+        f" {method}: {most} times in {steps} step{'s' * (steps != '1')}."
+    ]
 
 
 def _one_line(cell: str) -> str:
@@ -342,11 +377,15 @@ WAITS = ("method", "in", "steps", "waits")
 PARTS = {
     "tests": Part("Tests that need a GPU", ("outcome", "tests"), 130, _tests),
     "steps": Part(
-        "Steps of every kind of local work, in float32 and bfloat16", COLUMNS, 130, _steps
+        "Steps of every kind of local work, in float32 and bfloat16",
+        COLUMNS,
+        130,
+        _steps,
+        steps_lines,
     ),
     "runs": Part("Whole runs beside the CPU's of the same seed", RUNS, 60, _runs),
     "clients": Part("Clients that share the GPU, against one at a time", SHARED, 190, _clients),
-    "waits": Part("How often the processor waits for the GPU", WAITS, 20, _waits),
+    "waits": Part("How often the processor waits for the GPU", WAITS, 20, _waits, waits_lines),
 }
 """By name, in the order in which they run; together they take less than nine minutes."""
 

@@ -3,7 +3,8 @@
     python -m benchmarks.growth [--to docs/measured] [--only WORD ...] [--largest FRACTION]
         [--cap SECONDS]
 
-Writes the points, `growth.json`, a figure, `growth.svg`, and a page, `growth.md`, into the folder.
+Writes the points, `growth.json`, a figure, `growth.svg`, and a page, `growth.md`, with its rows,
+`growth.csv`, into the folder.
 With `--only` the other curves keep the points that the folder has of them; without a word after it
 nothing is measured, and figure and page are made anew. One thread. Sizes that would take more time
 or memory than there is are left out.
@@ -29,7 +30,8 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import graphs, one_shot, server, whole_runs
 from benchmarks.measure import Call, peak_bytes, seconds
-from benchmarks.page import duration, machine, write_page
+from benchmarks.page import Tables, duration, machine, write_page
+from benchmarks.tables import table_lines
 from curvfed.tasks.stored_files import write_atomically
 
 INTRODUCTION = """\
@@ -37,8 +39,8 @@ INTRODUCTION = """\
 
     python -m benchmarks.growth
 
-writes this page, its figure and the measured points, `growth.json`. Time and memory are those of the largest size; an
-exponent is the p in size^p. [Speed](../speed.md#scaling) sums the page up.
+writes this page, its figure, [every curve](growth.csv) and the measured points, `growth.json`. Time and memory are
+those of the largest size; an exponent is the p in size^p. [Speed](../speed.md#scaling) sums the page up.
 
 ![time and memory over clients, parameters, nodes, edges, points and bins](growth.svg)
 """
@@ -48,7 +50,8 @@ MODELS = 5  # models where the number of parameters grows
 DEGREE = 10  # mean degree where the number of nodes grows
 NODES = 10_000  # nodes where the number of edges grows
 LEAST_BYTES = 2_000_000  # less is what the system's own accounts of a process come and go by
-COLUMNS = ("what", "time", "exponent", "expected", "memory", "exponent")
+COLUMNS = ("what", "time", "exponent of time", "expected", "memory", "exponent of memory")
+CLOSE = 0.1  # exponents that differ by less are equal
 
 CLIENTS = (10, 20, 50, 100, 200, 500, 1_000)
 PARAMETERS = (*(step * 10**power for power in range(4, 8) for step in (1, 3)), 10**8)
@@ -158,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, curve in curves.items():
         rows = tables.setdefault(f"more {name.partition('.')[0]}", [])
         rows.append(_cells(CURVES[name], curve))
-    write_page(options.to / "growth.md", INTRODUCTION, figures, COLUMNS, tables)
+    write_page(options.to / "growth.md", INTRODUCTION, figures, COLUMNS, tables, steep_curves)
     return 0
 
 
@@ -230,6 +233,15 @@ def _cells(curve: Curve, measured: Mapping[str, Any]) -> list[str]:
         memory,
         memories,
     ]
+
+
+def steep_curves(tables: Tables) -> list[str]:
+    """The curves whose time grows faster than expected."""
+    rows = [[title.removeprefix("more "), *row] for title, part in tables.items() for row in part]
+    steep = [row[:5] for row in rows if row[3] and float(row[3]) > float(row[4]) + CLOSE]
+    heads = ("more", *COLUMNS[:4])
+    lines = [f"{len(steep)} of {len(rows)} curves grow faster than expected:", ""]
+    return lines + table_lines(heads, steep)
 
 
 def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:

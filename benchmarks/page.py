@@ -1,8 +1,9 @@
-"""Pages of tables, and the machine on which they were measured."""
+"""Pages of measured rows, and the machine on which they were measured."""
 
 import os
 import platform
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,6 +13,7 @@ import psutil
 import torch
 
 from benchmarks.measure import Row, measure
+from benchmarks.tables import read_csv, table_lines, write_csv
 from curvfed.tasks.stored_files import write_atomically
 
 COLUMNS = (
@@ -26,13 +28,18 @@ COLUMNS = (
     "theirs, MB",
 )
 RATIO = COLUMNS.index("ratio")
-MEASURED = "Measured on "
+GOAL = COLUMNS.index("goal")
+PART = "part"
+MEASURED = "measured"
+MISSED = ", missed"
 VERSIONS = ("torch", "numpy", "scipy", "flwr", "ray", "geoopt", "hypll", "python-flint")
 
 Tables = Mapping[str, Sequence[list[str]]]
 """Rows of cells by the title of their table."""
+Summary = Callable[[Tables], list[str]]
+"""From the rows of a page to the lines that it shows of them."""
 Parts = dict[str, dict[str, list[list[str]]]]
-"""Rows of cells by the title of their table and by their origin, a line with date and machine."""
+"""Rows of cells by the title of their table and by their origin, which is date and machine."""
 
 
 def machine(device: str = "cpu") -> dict[str, Any]:
@@ -72,85 +79,113 @@ def write_page(
     figures: Mapping[str, Any],
     columns: Sequence[str],
     tables: Tables,
+    summary: Summary,
 ) -> None:
-    """Write a page: introduction, date and machine of the figures, and the tables, rows of cells by
-    title."""
-    origin = f"{MEASURED}{_origin(figures)}"
+    """Write a page, and its rows as a CSV file of the same name beside it.
+
+    Parameters
+    ----------
+    page : Path
+    introduction : str
+    figures : mapping
+        `measured` and `machine` say when and where the rows were measured.
+    columns : sequence of str
+    tables : mapping of str to sequence of list of str
+    summary : callable
+        From rows of cells by the title of their table to the lines that the page shows of them.
+    """
+    origin = _origin(figures)
     parts = {title: {origin: list(rows)} for title, rows in tables.items()}
-    write_parts(page, introduction, origin, columns, parts)
+    write_parts(page, introduction, columns, parts, summary)
 
 
 def _origin(figures: Mapping[str, Any]) -> str:
-    return f"{figures['measured'][:10]}: {describe_machine(figures['machine'])}."
+    return f"{figures['measured'][:10]}: {describe_machine(figures['machine'])}"
 
 
 def write_parts(
-    page: Path, introduction: str, origin: str, columns: Sequence[str], tables: Parts
+    page: Path, introduction: str, columns: Sequence[str], parts: Parts, summary: Summary
 ) -> None:
-    """Write a page whose tables have parts of different origins; `origin` is that of most rows."""
-    lines = [introduction, origin]
-    for title, parts in tables.items():
-        lines += ["", f"## {title}"]
-        for part_origin, rows in parts.items():
-            if part_origin != origin:
-                lines += ["", part_origin]
-            lines += ["", *table_lines(columns, rows)]
-    write_atomically(page, ("\n".join(lines) + "\n").encode())
+    """Write a page, and its rows as a CSV file of the same name beside it; the page names the
+    origin of most rows."""
+    rows = [
+        [title, *cells, origin]
+        for title, by_origin in parts.items()
+        for origin, part in by_origin.items()
+        for cells in part
+    ]
+    write_csv(page.with_suffix(".csv"), (PART, *columns, MEASURED), rows)
+    numbers = Counter(row[-1] for row in rows)
+    origin, number = max(numbers.items(), key=lambda item: item[1], default=("", 0))
+    place = f"Measured on {origin}."
+    if number < len(rows):
+        others = len(rows) - number
+        place += f" {others} of {len(rows)} rows are of another day or machine, as the file says."
+    tables = {
+        title: [cells for part in by_origin.values() for cells in part]
+        for title, by_origin in parts.items()
+    }
+    lines = [introduction, place, "", *summary(tables)]
+    write_atomically(page, ("\n".join(lines).rstrip("\n") + "\n").encode())
 
 
-def read_parts(page: Path) -> tuple[str, Parts]:
-    """The origin of most rows of a page that `write_parts` wrote, and its tables."""
-    tables: Parts = {}
-    page_origin = title = ""
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            title = line.removeprefix("## ")
-            origin = page_origin
-        elif line.startswith(MEASURED):
-            origin = line
-            page_origin = page_origin or line
-        elif line.startswith("| ") and not line.startswith(("| what |", "| --- |")):
-            rows = tables.setdefault(title, {}).setdefault(origin, [])
-            rows.append(line.removeprefix("| ").removesuffix(" |").split(" | "))
-    return page_origin, tables
+def read_parts(page: Path) -> Parts:
+    """The rows of the CSV file beside a page that `write_parts` wrote."""
+    parts: Parts = {}
+    for title, *row, origin in read_csv(page.with_suffix(".csv")):
+        parts.setdefault(title, {}).setdefault(origin, []).append(row)
+    return parts
+
+
+def goal_lines(tables: Tables) -> list[str]:
+    """The numbers of goals that the tables of a page meet and miss, and the rows that miss one."""
+    rows = []
+    missed = []
+    for title, part in tables.items():
+        goals = [row for row in part if row[GOAL].startswith("≤")]
+        short = [row for row in goals if MISSED in row[GOAL]]
+        failed = [row for row in part if row[RATIO].startswith("failed")]
+        numbers = (len(part), len(goals) - len(short), len(short), len(failed))
+        rows.append([title, *map(str, numbers)])
+        missed += [row[: GOAL + 2] for row in short + failed]
+    sums = [str(sum(int(row[column]) for row in rows)) for column in range(1, 5)]
+    heads = ("part", "rows", "goals met", "missed", "failed")
+    lines = table_lines(heads, [*rows, ["all", *sums]])
+    if missed:
+        lines += ["", "## Missed goals", "", *table_lines(COLUMNS[: GOAL + 2], missed)]
+    return lines
 
 
 def update_page(
     page: Path, introduction: str, figures: Mapping[str, Any], measured: Tables, rows: Iterable[Row]
 ) -> tuple[int, int]:
-    """Replace the rows of a page that were measured again, by their first two cells, and write the
-    goals of the others as they are now.
+    """Replace the rows of a page that were measured again, by their first two cells, add new ones,
+    and write the goals of the others as they are now.
 
     Returns
     -------
     tuple of int
         How many goals the page has, and how many of them are missed.
     """
-    page_origin, tables = read_parts(page)
-    origin = f"{MEASURED}{_origin(figures)}"
+    parts = read_parts(page)
+    origin = _origin(figures)
     for title, new_rows in measured.items():
         names = {tuple(cells[:2]) for cells in new_rows}
         kept = {
             part_origin: [cells for cells in part if tuple(cells[:2]) not in names]
-            for part_origin, part in tables.get(title, {}).items()
+            for part_origin, part in parts.get(title, {}).items()
         }
-        tables[title] = {part_origin: part for part_origin, part in kept.items() if part}
-        tables[title].setdefault(origin, []).extend(new_rows)
-    every_row = [cells for parts in tables.values() for part in parts.values() for cells in part]
+        parts[title] = {part_origin: part for part_origin, part in kept.items() if part}
+        parts[title].setdefault(origin, []).extend(new_rows)
+    every_row = [cells for part in parts.values() for rows in part.values() for cells in rows]
     known = {(row.what, row.against): row for row in rows}
     for cells in every_row:
         row = known.get((cells[0], cells[1]))
         if row is not None and not cells[RATIO].startswith("failed"):
-            cells[RATIO + 1] = goal_words(row.goal, row.buys, float(cells[RATIO]))
-    write_parts(page, introduction, page_origin, COLUMNS, tables)
-    goals = [cells[RATIO + 1] for cells in every_row if cells[RATIO + 1].startswith("≤")]
-    return len(goals), sum("**missed**" in goal for goal in goals)
-
-
-def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table in Markdown."""
-    rule = ["---"] * len(columns)
-    return [f"| {' | '.join(row)} |" for row in (columns, rule, *rows)]
+            cells[GOAL] = goal_words(row.goal, row.buys, float(cells[RATIO]))
+    write_parts(page, introduction, COLUMNS, parts, goal_lines)
+    goals = [cells[GOAL] for cells in every_row if cells[GOAL].startswith("≤")]
+    return len(goals), sum(MISSED in goal for goal in goals)
 
 
 def figures_of(topic: str, row: Row, quick: bool) -> dict[str, Any]:
@@ -184,7 +219,7 @@ def goal_words(goal: float | None, buys: str, ratio: float) -> str:
         return buys
     if ratio <= goal:
         return f"≤ {goal:g}, met"
-    return f"≤ {goal:g}, **missed**" + (f": {buys}" if buys else "")
+    return f"≤ {goal:g}{MISSED}" + (f": {buys}" if buys else "")
 
 
 def _megabytes(size: int | None) -> str:

@@ -1,9 +1,11 @@
 """When does consistent aggregation matter? Five rules, six ways to deal the images, five seeds."""
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from benchmarks.tables import table_lines, write_csv
 from curvfed.extensions.sweeps.commands.paired import paired_difference
 from studies.accept.lab import Lab, Outcome, Table
 
@@ -46,9 +48,10 @@ ABOUT = """\
 
     make accept DATA=folder ARGS="--only consistency --keep runs"
 
-writes this page as `runs/consistency.md`. Accuracy of the one global model in percent, means over the seeds 20 to 24, and
-paired differences to the average with 95% intervals that are not corrected for the number of comparisons, 72.
-[Findings](../findings.md#when-does-consistency-matter) says what it shows.
+writes this page and [every row](consistency.csv) as `runs/consistency.md` and `.csv`. Accuracy of the one global model in
+percent, means over the seeds 20 to 24, and paired differences to the average with 95% intervals that are not corrected
+for the number of comparisons, 72. [Findings](../findings.md#when-does-consistency-matter) says what it shows. This page
+has the rule of `hyperfed`, radius .2, and every row with an interval that excludes 0.
 """
 
 FIGURES = {
@@ -60,21 +63,18 @@ FIGURES = {
 their own test images; mean over the two worst clients."""
 
 
+HEADS = ("clients' images", "rule", *FIGURES, *(f"{figure} − average" for figure in FIGURES))
+DEFAULT = "consistent, radius .2"
+"""The rule of `hyperfed`."""
+
+
 def consistency(lab: Lab) -> Iterator[Outcome]:
     """Paired differences to the average with 95% intervals, not corrected for the number of
     rows.
     """
     runs = [(deal, rule, seed) for deal in DEALS for rule in RULES for seed in SEEDS]
     lab.start(_settings(*run) for run in runs)
-    lines = [
-        ABOUT,
-        "| clients' images | rule | "
-        + " | ".join(FIGURES)
-        + " | "
-        + " | ".join(f"{figure} − average" for figure in FIGURES)
-        + " |",
-    ]
-    lines.append("| --- " * (2 + 2 * len(FIGURES)) + "|")
+    rows = []
     for deal in DEALS:
         base = _values(lab, deal, AVERAGE)
         for rule in RULES:
@@ -83,10 +83,27 @@ def consistency(lab: Lab) -> Iterator[Outcome]:
             apart = [
                 "" if rule == AVERAGE else _interval(scores[name], base[name]) for name in FIGURES
             ]
-            lines.append(f"| {deal} | {rule} | " + " | ".join([*means, *apart]) + " |")
+            rows.append([deal, rule, *means, *apart])
             if rule != AVERAGE:
                 yield Outcome(f"{deal}: {rule}", "for information", "; ".join(apart), True)
-    (lab.folder / "consistency.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_page(lab.folder / "consistency.md", rows)
+
+
+def write_page(page: Path, rows: Sequence[list[str]]) -> None:
+    """Write the page, and all rows as a CSV file beside it."""
+    write_csv(page.with_suffix(".csv"), HEADS, rows)
+    shown = [
+        row
+        for row in rows
+        if row[1] == DEFAULT or any(excludes_zero(cell) for cell in row[-len(FIGURES) :])
+    ]
+    page.write_text("\n".join([ABOUT, *table_lines(HEADS, shown)]) + "\n", encoding="utf-8")
+
+
+def excludes_zero(cell: str) -> bool:
+    """Whether both ends of an interval have the same sign."""
+    ends = cell.partition("(")[2].rstrip(")").split(" to ")
+    return len(ends) == 2 and ends[0][0] == ends[1][0]
 
 
 def _settings(deal: str, rule: str, seed: int) -> dict[str, Any]:

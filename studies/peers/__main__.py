@@ -26,7 +26,7 @@ from curvfed.tasks.stored_files import write_atomically
 from studies.peers import fed_pub, fedetf, openfgl, pfllib
 from studies.peers.job import ANSWER, CloneError, as_users_run, check_clone
 from studies.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
-from studies.peers.tables import ABOUT, HEADS, tables
+from studies.peers.tables import ABOUT, HEADS, summary, tables
 
 PEERS = {
     "openfgl": openfgl,
@@ -133,7 +133,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     )
                     print(f"{place}: {', '.join(words)}", flush=True)
     if options.page:
-        write_page(options.page, ABOUT, content, HEADS, tables(content["runs"]))
+        rows = tables(content["runs"])
+        write_page(options.page, ABOUT, content, HEADS, rows, summary)
     return 1 if failed else 0
 
 

@@ -1,9 +1,10 @@
 """The page of peers: their figures, ours and the difference, from all runs so far."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from benchmarks.tables import table_lines
 from studies.peers.settings import ALPHAS, PAIRS, Pair
 
 ABOUT = """\
@@ -14,8 +15,8 @@ ABOUT = """\
     python -m studies.peers images --data folder --pfllib clone --fedtgp clone --fedetf clone \\
         --out docs/measured/peers.json --page docs/measured/peers.md
 
-write this page. [Beside other libraries](../parity.md) says what is compared and how. A row has the mean ± standard
-deviation over its seeds. Our times of FedALA and FedDBE are from a busier machine than theirs.
+write this page and [every pair](peers.csv). [Beside other libraries](../parity.md) says what is compared and how. A row
+has the mean ± standard deviation over its seeds. Our times of FedALA and FedDBE are from a busier machine than theirs.
 """
 HEADS = (
     "peer",
@@ -26,8 +27,10 @@ HEADS = (
     "ours − theirs",
     "seeds",
     "s a round, theirs",
-    "ours",
+    "s a round, ours",
 )
+DIFFERENCE = HEADS.index("ours − theirs")
+TIMED = "As users run them, in seconds a round"
 TITLES = {
     "best": "clients at best validation",
     "personal": "clients, last round",
@@ -42,8 +45,43 @@ def tables(runs: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
     tables |= {
         f"MNIST, 20 clients, Dirichlet({alpha:g})": _rows(runs, "images", alpha) for alpha in ALPHAS
     }
-    tables["As users run them, in seconds a round"] = _timed(runs)
+    tables[TIMED] = _timed(runs)
     return {title: rows for title, rows in tables.items() if rows}
+
+
+def summary(tables: Mapping[str, Sequence[list[str]]]) -> list[str]:
+    """The number of rows in which ours is level with theirs, higher or lower, and the rows that are
+    not level or have no figures."""
+    numbers = []
+    apart = []
+    for title, rows in tables.items():
+        if title == TIMED:
+            continue
+        signs = [_sign(row) for row in rows]
+        numbers.append([title, *(str(signs.count(sign)) for sign in "=+−")])
+        apart += [[title, *row[:6]] for row, sign in zip(rows, signs, strict=True) if sign != "="]
+    heads = ("clients", "level", "ours higher", "theirs higher")
+    lines = [
+        "Ours is level with theirs where the mean of the difference is at most its standard deviation.",
+        "",
+        *table_lines(heads, numbers),
+    ]
+    if apart:
+        lines += ["", "## Not level", "", *table_lines(("clients", *HEADS[:6]), apart)]
+    if timed := tables.get(TIMED):
+        lines += ["", f"## {TIMED}", "", *table_lines(HEADS[1:6], [row[1:6] for row in timed])]
+    return lines
+
+
+def _sign(row: Sequence[str]) -> str:
+    """= for a row in which both are level, + where ours is higher, − where it is lower; empty
+    without figures."""
+    mean, _, deviation = row[DIFFERENCE].replace("−", "-").partition(" ± ")
+    if not mean:
+        return ""
+    if abs(float(mean)) <= float(deviation or 0):
+        return "="
+    return "+" if float(mean) > 0 else "−"
 
 
 def _timed(runs: Sequence[dict[str, Any]]) -> list[list[str]]:

@@ -7,6 +7,7 @@ import torch
 from benchmarks import __main__ as command
 from benchmarks import growth
 from benchmarks.measure import Place, Row, measure
+from benchmarks.page import COLUMNS, goal_lines, read_parts, write_parts
 from benchmarks.rows import TOPICS, chosen
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of compilers and libraries, which are not ours
@@ -66,15 +67,40 @@ def test_measured_rows_replace_those_of_a_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(TOPICS, "server", rows)
     page = tmp_path / "page.md"
     command.main(["--only", "server", "--page", str(page)])
-    stored = page.read_text().replace("Measured on ", "Measured on 2020-01-01, ")
-    page.write_text(stored)
+    table = page.with_suffix(".csv")
+    parts = read_parts(page)
+    [[(origin, stored)]] = [part.items() for part in parts.values()]
+    old = "2020-01-01: an older machine"
+    write_parts(page, command.INTRODUCTION, COLUMNS, {"server": {old: stored}}, goal_lines)
     found["row B"] = 3.0
     goals["row A"] = 0.5
     for _ in range(2):
         assert command.main(["--only", "row B", "--update", str(page)]) == 0
         assert "2 of 2 goals of the page are missed" in capsys.readouterr().out
-    old, new = page.read_text().partition("## server")[2].split("\nMeasured on ")
-    assert "| row A | other | 1 | ≤ 0.5, **missed**: what it buys | 1–1 | 1 | 1 |  |  |" in old
-    assert "| row B | other | 3 | ≤ 2, **missed**: what it buys | 3–3 | 3 | 1 |  |  |" in new
-    assert page.read_text().count("| row B |") == 1
-    assert page.read_text().startswith(stored.partition("\n## ")[0])
+    missed = "what it buys"
+    row_a = ["row A", "other", "1", f"≤ 0.5, missed: {missed}", "1–1", "1", "1", "", ""]
+    row_b = ["row B", "other", "3", f"≤ 2, missed: {missed}", "3–3", "3", "1", "", ""]
+    assert read_parts(page) == {"server": {old: [row_a], origin: [row_b]}}
+    assert table.read_bytes().startswith(b"\xef\xbb\xbfpart,what,against,ratio,")
+    text = page.read_text()
+    assert text.startswith(f"{command.INTRODUCTION}\nMeasured on {old}. 1 of 2 rows are of another")
+    assert "\n| server | 2 | 0 | 2 | 0 |\n" in text
+    assert f"\n| row B | other | 3 | ≤ 2, missed: {missed} | 3–3 |" in text
+
+
+def test_a_new_row_is_added_to_a_page_and_an_absent_table_is_named(tmp_path, monkeypatch, capsys):
+    names = ["row A"]
+
+    def rows(place):
+        return [Row(name, "other", lambda: (lambda: 1.0, 1.0), 2.0, 1, True) for name in names]
+
+    monkeypatch.setitem(TOPICS, "server", rows)
+    page = tmp_path / "page.md"
+    with pytest.raises(SystemExit):
+        command.main(["--only", "row A", "--update", str(page)])
+    assert "page.csv" in capsys.readouterr().err
+    command.main(["--only", "row A", "--page", str(page)])
+    names.append("row B")
+    command.main(["--only", "row B", "--update", str(page)])
+    assert [row[0] for row in next(iter(read_parts(page)["server"].values()))] == names
+    assert "\n| server | 2 | 2 | 0 | 0 |\n" in page.read_text()

@@ -1,8 +1,9 @@
 """The errors of the maps of hyperbolic space are at most those of geoopt and HypLL.
 
-`python tests/long/test_peer_errors.py > docs/measured/errors.md` writes the page of errors.
+`python tests/long/test_peer_errors.py docs/measured/errors.md` writes the page of errors.
 """
 
+import csv
 import math
 import statistics
 import sys
@@ -20,12 +21,22 @@ from peer_maps import CURVATURES, DTYPES, OPERATIONS, Operation, bound, directio
 ABOUT = """\
 # Errors of the operations
 
-    python tests/long/test_peer_errors.py > docs/measured/errors.md
+    python tests/long/test_peer_errors.py docs/measured/errors.md
 
-writes this page. Each cell is ours / theirs, in units of eps, against a computation in 80 digits: 40 pairs of points for
-each of two curvatures, from close to the origin to close to the boundary. "By its condition" is in units of
-eps·(1 + condition), where about 1 is what rounding the arguments and the result costs by itself.
+writes this page and [every row](errors.csv). Each cell is ours / theirs, in units of eps, against a computation in 80
+digits: 40 pairs of points for each of two curvatures, from close to the origin to close to the boundary. "By its
+condition" is in units of eps·(1 + condition), where about 1 is what rounding the arguments and the result costs by
+itself.
 """
+HEADS = (
+    "what",
+    "dtype",
+    "against",
+    "largest by its condition",
+    "largest",
+    "median",
+    "not finite",
+)
 
 
 class Spread(NamedTuple):
@@ -113,21 +124,53 @@ def test_exact_results_and_their_condition():
     assert one.errors([2 * math.log(3) * 1.5])[0] == pytest.approx(0.5)
 
 
-def main() -> None:
-    print(ABOUT)
-    print(
-        "| what | dtype | against | largest by its condition | largest | median | not finite |\n"
-        + "| --- " * 7
-        + "|"
-    )
+def main(page: Path) -> None:
+    rows = []
     for number, one in enumerate(OPERATIONS):
         for dtype in DTYPES:
             found = spreads(number, dtype)
             for peer in one.peers:
                 pairs = zip(found[""], found[peer], strict=True)
-                cells = " | ".join(f"{ours:.2g} / {theirs:.2g}" for ours, theirs in pairs)
-                print(f"| {one.space}.{one.name} | {str(dtype)[6:]} | {peer} | {cells} |")
+                cells = [f"{ours:.2g} / {theirs:.2g}" for ours, theirs in pairs]
+                rows.append([f"{one.space}.{one.name}", str(dtype)[6:], peer, *cells])
+    write_page(page, rows)
+
+
+def write_page(page: Path, rows: list[list[str]]) -> None:
+    """All rows as CSV beside the page, which has the worst row of each space and peer."""
+    with page.with_suffix(".csv").open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([HEADS, *rows])
+    worst: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        place = (row[0].partition(".")[0], row[2])
+        if place not in worst or _ours(row) > _ours(worst[place]):
+            worst[place] = row
+    shown = [list(HEADS), ["---"] * len(HEADS), *worst.values()]
+    lines = [
+        ABOUT,
+        f"Of {len(rows)} rows, those in which our error by its condition is largest, for each space"
+        " and peer:",
+        "",
+        *(f"| {' | '.join(row)} |" for row in shown),
+    ]
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _ours(row: list[str]) -> float:
+    return float(row[3].partition(" / ")[0])
+
+
+def test_the_page_has_the_worst_rows_and_its_table_all(tmp_path):
+    good = ["poincare.dist", "float32", "geoopt", "0.5 / 2e+05", "1 / 2", "1 / 2", "0 / 0"]
+    bad = ["poincare.exp", "float64", "geoopt", "1.5 / 2e+04", "1 / 2", "1 / 2", "0 / 9"]
+    write_page(tmp_path / "page.md", [bad, good])
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert f"\n| {' | '.join(bad)} |\n" in text
+    assert good[0] not in text
+    with (tmp_path / "page.csv").open(encoding="utf-8-sig", newline="") as file:
+        assert list(csv.reader(file)) == [list(HEADS), bad, good]
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]))
