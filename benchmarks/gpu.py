@@ -38,6 +38,7 @@ from benchmarks.page import (
     describe_machine,
     figures_of,
     machine,
+    missed_lines,
 )
 from benchmarks.tables import table_lines, write_csv
 from curvfed.server_app.directory.run_files import RunFiles
@@ -164,8 +165,7 @@ def steps_lines(rows: Sequence[list[str]]) -> list[str]:
     goals = [row for row in rows if row[GOAL].startswith("≤")]
     missed = [row for row in goals if MISSED in row[GOAL]]
     words = f"{len(missed)} of {len(goals)} goals are missed, in {len(rows)} rows."
-    columns = COLUMNS[: GOAL + 2]
-    return [words, "", *table_lines(columns, [row[: len(columns)] for row in missed])]
+    return [words, "", *missed_lines(missed)]
 
 
 def waits_lines(rows: Sequence[list[str]]) -> list[str]:

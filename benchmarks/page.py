@@ -147,13 +147,22 @@ def goal_lines(tables: Tables) -> list[str]:
         failed = [row for row in part if row[RATIO].startswith("failed")]
         numbers = (len(part), len(goals) - len(short), len(short), len(failed))
         rows.append([title, *map(str, numbers)])
-        missed += [row[: GOAL + 2] for row in short + failed]
+        missed += short + failed
     sums = [str(sum(int(row[column]) for row in rows)) for column in range(1, 5)]
     heads = ("part", "rows", "goals met", "missed", "failed")
     lines = table_lines(heads, [*rows, ["all", *sums]])
     if missed:
-        lines += ["", "## Missed goals", "", *table_lines(COLUMNS[: GOAL + 2], missed)]
+        lines += ["", "## Missed goals", "", *missed_lines(missed)]
     return lines
+
+
+def missed_lines(rows: Sequence[list[str]]) -> list[str]:
+    """The table of rows that miss their goals."""
+    shown = [
+        [cell.replace(MISSED, "") if column == GOAL else cell for column, cell in enumerate(row)]
+        for row in rows
+    ]
+    return table_lines(COLUMNS[: GOAL + 2], [row[: GOAL + 2] for row in shown])
 
 
 def update_page(

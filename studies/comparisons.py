@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tables import table_lines, write_csv
 from curvfed.tasks.stored_files import write_atomically
 
 ABOUT = """\
@@ -22,15 +23,14 @@ ABOUT = """\
 
     make comparisons DATA=folder
 
-makes the runs and writes this page; `ARGS="--only cora-10"` selects a comparison. The commands
-below make the same runs one by one. [Findings](../findings.md) says what the tables show, and
+makes the runs, this page and [every row](comparisons.csv); `ARGS="--only cora-10"` selects a comparison. The file names
+the `curvfed compare` that makes the same runs. [Findings](../findings.md) says what they show, and
 [compare methods](../sweeps.md#compare-methods) how they are made.
 
-Scores are those of the clients' own models in percent at the round of best validation, mean ±
-standard deviation over five seeds that played no part in the tuning. "Worst tenth" is the mean over
-the tenth of the clients with the lowest scores; kB are of a client per round, sent and received.
-Differences have the intervals of the comparison, at its level of 95%; those of README are corrected
-for the rows of its table. The JSON files beside this page have configurations, seeds and times.
+Scores are those of the clients' own models in percent at the round of best validation, mean ± standard deviation over
+five seeds that played no part in the tuning; the file has also the mean over the worst tenth of the clients, and kB of a
+client per round. Differences have the intervals of the comparison, at its level of 95%; those of README are corrected for
+the rows of its table. The JSON files in `comparisons` have configurations, seeds and times.
 """
 NODES = "num-supernodes=10 seed=1100 seeds=5 methods=fedavg,fedavg-mean,flatland"
 IMAGES = (
@@ -64,10 +64,20 @@ COMPARISONS = {
 STORED = Path(__file__).parents[1] / "docs" / "measured" / "comparisons"
 """The folder of the results of comparisons that have been made."""
 
-TABLE = [
-    "| method | score (%) | − itself at 0, or its control | − best rival | worst tenth (%) | kB |",
-    "| --- | ---: | ---: | ---: | ---: | ---: |",
-]
+HEADS = (
+    "comparison",
+    "method",
+    "score (%)",
+    "− itself at 0, or its control",
+    "− best rival",
+    "worst tenth (%)",
+    "kB",
+    "command",
+)
+SHOWN = 5
+"""Columns of the page."""
+
+TRIVIAL = "the trivial answer"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,29 +102,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_page(page: Path, stored: Path) -> None:
-    """Write the answers and the table of every comparison, or that it is not made yet."""
-    lines = [ABOUT]
+    """Write the page, which has the methods that have a twin or a control, and every row as a CSV
+    file beside it."""
+    rows = []
+    absent = []
     for name, (title, words) in COMPARISONS.items():
-        lines += [f"## {title}", "", f"    curvfed compare {words} --data folder", ""]
         result = stored / f"{name}.json"
         if result.exists():
-            lines += [*_table(json.loads(result.read_text(encoding="utf-8"))["methods"]), ""]
+            methods = json.loads(result.read_text(encoding="utf-8"))["methods"]
+            command = f"curvfed compare {words} --data folder"
+            rows += [[title, *row, command] for row in _rows(methods)]
         else:
-            lines += ["Not made yet.", ""]
-    write_atomically(page, ("\n".join(lines).rstrip("\n") + "\n").encode())
+            absent.append(title)
+    write_csv(page.with_suffix(".csv"), HEADS, rows)
+    lines = [ABOUT, *table_lines(HEADS[:SHOWN], [row[:SHOWN] for row in rows if row[3]])]
+    lines += ["", f"Not made yet: {'; '.join(absent)}."] if absent else []
+    write_atomically(page, ("\n".join(lines) + "\n").encode())
 
 
-def _table(methods: Sequence[Mapping[str, Any]]) -> list[str]:
+def _rows(methods: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """A row for each method, and the trivial answer."""
-    lines = list(TABLE)
+    rows = []
     for method in methods:
         score = f"{100 * method['mean']:.1f} ± {100 * method['std']:.1f}"
-        differences = f"{_difference(method, 'curvature')} | {_difference(method, 'use')}"
+        differences = [_difference(method, name) for name in ("curvature", "use")]
         worst = f"{100 * method['worst_decile']:.1f}"
         kilobytes = f"{method['bytes'] / 1000:,.0f}"
-        lines.append(f"| {method['method']} | {score} | {differences} | {worst} | {kilobytes} |")
-    lines.append(f"| the trivial answer | {100 * methods[0]['trivial']:.1f} | | | | |")
-    return lines
+        rows.append([method["method"], score, *differences, worst, kilobytes])
+    rows.append([TRIVIAL, f"{100 * methods[0]['trivial']:.1f}", "", "", "", ""])
+    return rows
 
 
 def _difference(method: Mapping[str, Any], name: str) -> str:

@@ -45,7 +45,7 @@ ABOUT = """\
     python -m studies.curvature_response --data folder
 
 makes the runs, this page and its picture. All runs have the settings that the comparison
-[`minesweeper-10`](comparisons.md#minesweeper-10-clients) chose for `flatland`, which are those that
+[`minesweeper-10`](comparisons.md) chose for `flatland`, which are those that
 it chose for `flatland` at curvature 0 too; only the curvature changes. ROC-AUC of the clients' own
 models in percent, at the round of best validation, mean ± standard deviation over seeds 1110 to
 1114. The intervals of the differences are at 95% and hold together. `auto`: each client learns a

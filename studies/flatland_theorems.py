@@ -57,14 +57,11 @@ writes this page and its figures.
 
 ## Theorem 1: a tailored curvature
 
-The paper: with one curvature −K for all clients, the largest distortion over the clients is at least
-c_d/2 · |R_i − R_j| for every pair, R the clients' mean Forman curvature. It follows from a distortion
-of at least c_d |R + (d − 1)K| for each client, so that the best curvature is R/(d − 1). The constant
-c_d > 0 is not given; so no data can contradict the bound, but they can tell whether R explains what is
-lost. Here d = 5, the distortion is Kruskal's stress of the distances between at most 300 nodes, as in
-`curvfed curvature`, not the largest factor of a distance as in the paper, and a common curvature of a
-pair is the best on the grid of the search. "Loss of a pair" is the larger of its two
-distortions at their best common curvature, minus the larger of the two at curvatures of their own.
+The paper: with one curvature −K for all clients, the largest distortion is at least c_d/2 · |R_i − R_j| for every pair,
+R the clients' mean Forman curvature; the best curvature of a client is R/(d − 1). c_d > 0 is not given; so no data can
+contradict the bound, but they can tell whether R explains what is lost. Here d = 5, the distortion is Kruskal's stress of
+the distances between at most 300 nodes, not the largest factor as in the paper. "Loss of a pair" is the larger of its two
+distortions at their best common curvature, minus the larger at curvatures of their own.
 
 | clients | rank correlation of Forman and fitted curvature | fitted | R/(d − 1) | \
 rank correlation over pairs of R's difference with the larger distortion | with the loss of the pair | \
@@ -74,23 +71,19 @@ largest loss (points) | largest c_d (% per unit of R) |
 SECOND = """
 ![Theorem 1](flatland-theorem-1.png)
 
-Left: a mark per client, fitted curvature against mean Forman curvature; the line is R/(d − 1). Right: a
-mark per pair of clients. The search ends at −(16/diameter)². A c_d without meaning, as where no graph differs,
-is large.
+Left: clients, and the line R/(d − 1). Right: pairs of clients. The search ends at −(16/diameter)². A c_d without meaning,
+as where no graph differs, is large.
 
 ## Theorem 2: client and time coordinate
 
-The paper: if each client's points are isotropic about the origin, then their directions u tell nothing
-of the client C, I(u; C) = 0; the time x_t does, I(x_t; C) > 0, if its laws differ; and given the
-curvature K_c the space coordinates add nothing, I((x_t, x_s); C | K_c) = I(x_t; C | K_c). Where no two
-clients have the same curvature, K_c names the client and both sides of the last are 0, so the
-unconditional I((x_t, x_s); C) is measured instead.
+The paper: if each client's points are isotropic about the origin, their directions u tell nothing of the client C; the
+time x_t does, if its laws differ; and given the curvature the space coordinates add nothing. Where no two clients have the
+same curvature, that names the client, so the unconditional I((x_t, x_s); C) is measured instead.
 
-The points are those before the head of FlatLand's network, all nodes of Cora's ten clients, each with
-its own model: {settings}. Mutual information in nats by the {neighbours} nearest neighbours (Ross,
-2014), an estimate that is too small in many dimensions; "shuffled" has the clients permuted, "isotropic"
-the same times with uniform directions, for which the theorem holds. The clients' entropy H(C) is {entropy:.2f},
-and their curvatures are {least:.2f} to {most:.2f}.
+The points are those before the head of FlatLand's network, all nodes of Cora's ten clients, each with its own model:
+{settings}. Mutual information in nats by the {neighbours} nearest neighbours (Ross, 2014), an estimate that is too small
+in many dimensions; "shuffled" has the clients permuted, "isotropic" the same times with uniform directions, for which the
+theorem holds. The clients' entropy H(C) is {entropy:.2f}, their curvatures are {least:.2f} to {most:.2f}.
 
 | points | I(u; C) | I(x_t; C) | I((x_t, x_s); C) |
 | --- | ---: | ---: | ---: |"""
@@ -100,9 +93,8 @@ THIRD = """
 
 Left: quartiles of the time coordinate by client, whiskers from the 5th to the 95th percentile. Right: the table.
 
-In a trained network u tells which client a point is of, so its points are not isotropic, and the theorem's
-assumption does not hold. Of isotropic points the true I((x_t, x_s); C) is I(x_t; C): the distance of the two
-in that row is the error of the estimate.
+In a trained network u tells the client, so its points are not isotropic, and the theorem's assumption does not hold. Of
+isotropic points the true I((x_t, x_s); C) is I(x_t; C): the distance of the two is the error of the estimate.
 """
 
 

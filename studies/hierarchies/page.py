@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import linregress, spearmanr
 
+from benchmarks.tables import table_lines, write_csv
 from curvfed.extensions.links.commands.expectation import MEASURED
 from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.server_app.directory.run_files import RunFiles
@@ -21,29 +22,54 @@ from studies.hierarchies.cells import PREDICTIONS, SETTINGS, Cell, cells, compar
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "measured" / "hierarchies.json"
 PAGE = DOCS / "measured" / "hierarchies.md"
+TABLE = DOCS / "measured" / "hierarchies.csv"
 PICTURE = DOCS / "images" / "hierarchies.png"
 
 CURVED = "links"
 FLAT = "links at 0"
+
+HEADS = (
+    "block",
+    "hierarchy",
+    "several parents",
+    "ancestors",
+    "at −1",
+    "at 0",
+    "inner product",
+    "frequent tails",
+    "at −1 minus at 0",
+    "minus the best flat score",
+    "predicted",
+)
+BLOCKS = (
+    "block",
+    "hierarchies",
+    "number",
+    "at −1 minus at 0",
+    "above, below",
+    "minus the best flat score",
+    "above, below",
+)
 
 ABOUT = """\
 # Links of hierarchies in curved and flat space
 
     python -m studies.hierarchies --files folder --data folder
 
-Nineteen hierarchies, whose addresses, licences and checksums are in `studies/hierarchies/sources.toml`; `random-N`
-are random ones in which N% of the entities get a second parent. A cell is one [comparison](../sweeps.md#compare-methods)
-of `links` at curvature −1, of itself at 0, and of the inner product. All three tune rate and decay to their edges, number
-of negatives and schedule, then decay and rate again; the first two also the score (distance or its square) and the bias,
-which the inner product has, the first its mean; all by the validation links of one seed. Five other seeds compare, each
-with a partition and held-out links of its own.
+writes this page, [every cell](hierarchies.csv) and the picture; `hierarchies.json` has scores, configurations and the rank
+correlations of all blocks. Nineteen hierarchies, whose addresses, licences and checksums are in
+`studies/hierarchies/sources.toml`; in `random-N`, N% of the entities get a second parent at random. A cell is one
+[comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner product, all tuned
+to the edges of rate and decay, with negatives, schedule, score and bias, by the validation links of one seed. Five other
+seeds compare, each with a partition and held-out links of its own.
 
 Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the round of best
-validation; for *reconstruction* the mean average precision of all links, without held-out ones, chosen on the tuning
-seed. "Several parents" is the share of entities with two direct parents or more. *At −1 minus at 0* answers whether it
-is the curvature; *minus the best flat score* is the difference to the better of the two flat ones on the tuning seed.
-Intervals are those of the paired t-test at 95%, Bonferroni-corrected for the rows of their table. *Frequent tails* is
-the trivial answer.
+validation; for *reconstruction* the mean average precision of all links, chosen on the tuning seed. "Several parents" is
+the share of entities with two direct parents or more. *Minus the best flat score* is the difference to the better of the
+two flat ones on the tuning seed. Intervals are those of the paired t-test at 95%, Bonferroni-corrected for the cells of
+their block. *Frequent tails* is the trivial answer.
+
+![gains by the share of entities with several parents](../images/hierarchies.png)
 """
 
 
@@ -103,11 +129,7 @@ def with_differences(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(entries)
 
 
-GROUPS = {
-    "all": "All hierarchies",
-    "made": "Hierarchies that people made",
-    "generated": "Generated hierarchies",
-}
+GROUPS = {"all": "all", "made": "made by people", "generated": "generated"}
 """By group of hierarchies, its words."""
 
 
@@ -264,7 +286,7 @@ def heading(cell: Cell) -> str:
 
 def points(values: Sequence[float]) -> str:
     """A difference with its interval."""
-    mean, low, high = (f"{value:+.1f}".replace("-", "−") for value in values)
+    mean, low, high = map(_signed, values)
     return f"{mean} ({low} to {high})"
 
 
@@ -281,19 +303,22 @@ def write_page(record: Mapping[str, Any]) -> None:
         numbers = {"hierarchies": line["number"], "fewest_entities": min(entities)}
         _write_json(MEASURED, numbers | gain)
     lines = [ABOUT, f"{record['made']} of {record['planned']} planned cells are made.", ""]
-    for title, entries in record["tables"].items():
-        lines += [f"## {title[0].upper()}{title[1:]}", "", *_rows(entries, record), ""]
-        for name, summary in record["rules"][title].items():
-            lines += [f"* **{GROUPS[name]}**: {_rule_words(summary)}"]
-        lines.append("")
+    lines += ["Gains in points, with the numbers of intervals that lie above 0 and below:", ""]
+    lines += table_lines(
+        BLOCKS, [row for title in record["rules"] for row in _block(record, title)]
+    )
+    if made := record["rules"].get(main, {}).get("made"):
+        lines += ["", f"**Hierarchies {GROUPS['made']}**, {main}: {_rule_words(made)}"]
+    lines.append("")
     if record["predictions"]["rows"]:
         lines += _prediction_lines(record["predictions"])
     if record["saved"]:
         lines += ["", *_saved_lines(record["saved"])]
     write_atomically(PAGE, ("\n".join(lines).rstrip("\n") + "\n").encode())
-    main = record["tables"].get(heading(Cell("", "")), [])
-    if main:
-        draw(main, record["shapes"], PICTURE)
+    rows = [row for title in record["tables"] for row in _rows(title, record)]
+    write_csv(TABLE, HEADS, rows)
+    if main in record["tables"]:
+        draw(record["tables"][main], record["shapes"], PICTURE)
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -301,23 +326,42 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_atomically(path, f"{text}\n".encode())
 
 
-def _rows(entries: Sequence[Mapping[str, Any]], record: Mapping[str, Any]) -> list[str]:
-    lines = [
-        "| hierarchy | several parents | ancestors | at −1 | at 0 | inner product | frequent tails |"
-        " at −1 minus at 0 | minus the best flat score |",
-        "| --- " * 9 + "|",
-    ]
+def _rows(title: str, record: Mapping[str, Any]) -> list[list[str]]:
+    """The cells of a block, by the share of several parents."""
+    rows = []
     shapes = record["shapes"]
-    for item in sorted(entries, key=lambda entry: shapes[entry["hierarchy"]]["several_parents"]):
+    predictions = {row["name"]: row["predicted"] for row in record["predictions"]["rows"]}
+    is_main = title == heading(Cell("", ""))
+    for item in sorted(
+        record["tables"][title],
+        key=lambda entry: shapes[entry["hierarchy"]]["several_parents"],
+    ):
         shape = shapes[item["hierarchy"]]
         scores = [f"{100 * item['methods'][name]['mean']:.1f}" for name in (CURVED, FLAT)]
         scores.append(f"{100 * item['methods']['links-inner']['mean']:.1f}")
         trivial = "–" if item["trivial"] is None else f"{100 * item['trivial']:.1f}"
         about = (f"{100 * shape['several_parents']:.0f}%", f"{shape['ancestors']:.1f}")
         differences = (points(item["curvature"]), points(item["gain"]))
-        cells_of = (item["hierarchy"], *about, *scores, trivial, *differences)
-        lines.append(f"| {' | '.join(cells_of)} |")
-    return lines
+        predicted = predictions.get(item["hierarchy"]) if is_main else None
+        expected = "" if predicted is None else _signed(predicted)
+        rows.append([title, item["hierarchy"], *about, *scores, trivial, *differences, expected])
+    return rows
+
+
+def _block(record: Mapping[str, Any], title: str) -> list[list[str]]:
+    """Rows of the gains of a block: of all of its hierarchies, of those that people made, and of
+    generated ones."""
+    rows = []
+    for name, summary in record["rules"][title].items():
+        figures = []
+        for gain in (summary["curvature"], summary["gain"]):
+            figures += [_signed(gain["mean"]), f"{gain['above']}, {gain['below']}"]
+        rows.append([title, GROUPS[name], str(summary["number"]), *figures])
+    return rows
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.1f}".replace("-", "−")
 
 
 def _rule_words(summary: Mapping[str, Any]) -> str:
@@ -342,17 +386,11 @@ def _rule_words(summary: Mapping[str, Any]) -> str:
 
 
 def _prediction_lines(record: Mapping[str, Any]) -> list[str]:
-    lines = ["## Predictions", ""]
-    lines += ["| hierarchy, untouched before | predicted gain | measured |", "| --- | --- | --- |"]
-    for row in record["rows"]:
-        measured = points((row["gain"], row["low"], row["high"]))
-        lines.append(f"| {row['name']} | {row['predicted']:+.1f} | {measured} |".replace("-", "−"))
-    lines += [
-        "",
-        f"{record['signs']} of {record['number']} signs and {record['inside']} of {record['number']}"
-        f" values within the intervals; root mean square error {record['error']:.1f} points.",
+    return [
+        f"**Predictions** for {record['number']} hierarchies, untouched before:"
+        f" {record['signs']} of {record['number']} signs and {record['inside']} of {record['number']}"
+        f" values within the intervals; root mean square error {record['error']:.1f} points."
     ]
-    return lines
 
 
 def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -20,7 +20,10 @@ from studies.papers.printed_numbers import Printed
 Row = Mapping[str, Any]
 """A row of `results.sqlite`."""
 
-LISTED = 3
+HALF = 1e-9
+"""Added before rounding, so that halves are rounded up, as in print."""
+
+LISTED = 2
 """Differences from the paper that are listed one by one."""
 
 
@@ -40,14 +43,17 @@ class Pair(NamedTuple):
 
     @property
     def decimals(self) -> int:
-        """Decimals of both in a table: percentages have one."""
-        return 1 if self.printed.scale == 100 else 3
+        """Decimals of both: of percentages one, else those that are printed."""
+        if self.printed.scale == 100:
+            return 1
+        return len(f"{self.printed.value:.12g}".partition(".")[2])
 
     @property
     def difference(self) -> float:
         """Our mean minus the paper's number, as printed."""
         assert self.ours
-        return round(self.ours.mean, self.decimals) - round(self.printed.value, self.decimals)
+        mean = round(self.ours.mean + HALF, self.decimals)
+        return mean - round(self.printed.value, self.decimals)
 
     @property
     def is_far(self) -> bool:
@@ -108,18 +114,18 @@ def match(printed: Sequence[Printed], run: Planned, keys: Sequence[str], figure:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def markdown(pairs: Sequence[Pair]) -> str:
-    """The paper's table in Markdown, our numbers beside the paper's; empty without any of ours."""
-    if all(pair.ours is None for pair in pairs):
+def differences(pairs: Sequence[Pair]) -> str:
+    """Say how many means differ from the paper's numbers by more than both spreads together, and
+    both numbers where they differ most; empty without any of ours."""
+    compared = [pair for pair in pairs if pair.ours]
+    if not compared:
         return ""
-    cells = {(pair.printed.row, pair.printed.column): str(pair) for pair in pairs}
-    columns = list(dict.fromkeys(pair.printed.column for pair in pairs))
-    lines = [["", *columns], ["---", *["---:"] * len(columns)]]
-    for row in dict.fromkeys(pair.printed.row for pair in pairs):
-        lines.append([row, *(cells.get((row, column), "") for column in columns)])
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    title = f"**{pairs[0].printed.table} of the paper**"
-    return f"{title}\n\n{table}\n\nIn brackets: the paper's numbers. {_differences(pairs)}\n"
+    far = [pair for pair in compared if pair.is_far]
+    if not far:
+        return f"None of {len(compared)} numbers differs."
+    far.sort(key=lambda pair: -abs(pair.difference))
+    most = [f"{pair.printed.row}, {pair.printed.column}: {pair}" for pair in far[:LISTED]]
+    return f"{len(far)} of {len(compared)} numbers differ; the most: {'; '.join(most)}."
 
 
 def write_csv(pairs: Sequence[Pair], path: Path) -> None:
@@ -130,24 +136,6 @@ def write_csv(pairs: Sequence[Pair], path: Path) -> None:
         for number, ours in pairs:
             place = [number.row, number.column]
             writer.writerow([*place, number.value, number.spread, *(ours or ("", "", 0))])
-
-
-def _differences(pairs: Sequence[Pair]) -> str:
-    """Say how many means differ from the paper's numbers by more than both spreads, and which
-    differ most."""
-    compared = [pair for pair in pairs if pair.ours]
-    far = [pair for pair in compared if pair.is_far]
-    if not far:
-        return f"None of the {len(compared)} numbers differs by more than the spreads of both."
-    far.sort(key=lambda pair: -abs(pair.difference))
-    most = [
-        f"{pair.printed.row}, {pair.printed.column}: {pair.difference:+.{pair.decimals}f}"
-        for pair in far[:LISTED]
-    ]
-    return (
-        f"{len(far)} of {len(compared)} numbers differ by more than the spreads of both; the most:"
-        f" {'; '.join(most)}."
-    )
 
 
 def _groups(runs: Sequence[Planned], where: Row, keys: Sequence[str]) -> list[list[Planned]]:

@@ -1,19 +1,46 @@
-"""A page for each paper: the pages of its sweeps, then the paper's tables with our numbers beside;
-and a page of contents."""
+"""A page for each paper, with the pictures and the main rows of each of its tables and figures, all
+rows as CSV files; and a page of contents."""
 
-import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 # See comparison.py: the runs of a sweep and their rows in `results.sqlite`.
+from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.sweep.results import Results
+from curvfed.server_app.report.page import Cell, Page, Table
+from curvfed.strategies.methods import METHODS
 from studies.papers import PAPERS, printed_numbers
-from studies.papers.comparison import compare, markdown, write_csv
-from studies.papers.figures.page import Study, make_page, read_study, write_study
+from studies.papers.comparison import Pair, compare, differences, match, write_csv
+from studies.papers.figures.page import Study, make_page, read_study
+from studies.papers.figures.table import Beside
+from studies.papers.printed_numbers import Printed
 
 SWEEPS = Path(__file__).parent / "sweeps"
+
+LEGEND = """\
+A part names the paper's table or figure, and the scale of our runs if it is not smoke; the
+[sweep files](../../studies/papers/sweeps) have all settings, and what else differs from the paper's. Tables show their
+main rows, and link to CSV files with all. Cells: mean ± standard deviation over the seeds. Bold: the best of a column, or
+of a row where rows are data sets. ↑ ↓: above or below the paper's method by a paired t-test, p < 0.05, not corrected. In
+brackets: the paper's number; two numbers differ if they are apart by more than the spreads of both.
+"""
+NOTES = {
+    "spherefed": "At smoke scale, digits and a network of two convolutions replace the paper's data"
+    " and networks, so none of its numbers stands beside. `spherefed` is scored with its calibrated"
+    " classifier, unless a column says otherwise.",
+    "hyperfed": "At smoke scale, digits and 3,000 images of MNIST replace the paper's data, and a"
+    " network of two convolutions its ResNet, so none of its numbers stands beside. SphereFed's"
+    " global accuracy is with the calibrated classifier.",
+    "hull": "CP and CE: Poincaré and Euclidean SVM on all"
+    " points; CH: on hulls of all points; FLP, the global accuracy, and FLE: on the summed hulls.",
+}
+"""By paper, what holds for all of its page."""
+USUAL_SCALE = "smoke"
+SHORT = 4
+"""Rows of a table that is shown whole."""
+BEST = 2
+"""Best rows of a longer table that are shown."""
 
 VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
 """The versions on the page of contents, by their names in summary.json."""
@@ -51,43 +78,118 @@ def write_pages(sweeps: Sequence[Sweep], results: Path, folder: Path, command: s
     every = Results(results).rows()
     rows = {row["run"]: row for row in every if row["status"] == "completed"}
     for paper in PAPERS:
-        parts = [f"# {paper}: {printed_numbers.title(paper)}\n\n[All results](README.md)\n"]
-        for sweep in sweeps:
-            if sweep.paper == paper:
-                parts.append(_report(sweep, results, folder))
-                parts.append(_beside_the_paper(sweep, rows, folder))
-        text = "\n".join(filter(None, parts))
-        (folder / f"{paper}.md").write_text(text, encoding="utf-8")
+        parts = [_part(sweep, results, rows, folder) for sweep in sweeps if sweep.paper == paper]
+        (folder / f"{paper}.md").write_text(page_of(paper, parts), encoding="utf-8")
     (folder / "README.md").write_text(contents(sweeps, rows, command), encoding="utf-8")
 
 
-def _report(sweep: Sweep, results: Path, folder: Path) -> str:
-    """The page of a sweep, below a heading of the second level."""
+def page_of(paper: str, parts: Iterable[str]) -> str:
+    """The page of a paper from the parts of its sweeps."""
+    head = f"# {paper}: {printed_numbers.title(paper)}\n"
+    note = " ".join(filter(None, ["[How to read this](README.md).", NOTES.get(paper)]))
+    return "\n".join([head, f"{note}\n", *parts])
+
+
+def _part(sweep: Sweep, results: Path, rows: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
+    """The part of a sweep, whose figures and tables are written into the folder."""
     plan = sweep.plan
     runs = Results(results).select(plan)
     if not any(run.row for run in runs):
         return f"## {plan.title}\n\nNo run has been made.\n"
-    with tempfile.TemporaryDirectory() as place:
-        write_study(make_page(plan, runs, Path(place)), Path(place), plan.path.stem)
-        page = Path(place, f"{plan.path.stem}.md").read_text(encoding="utf-8")
-        for file in sorted(Path(place).iterdir()):
-            if file.suffix != ".md":
-                kind = "tables" if file.suffix == ".csv" else "figures"
-                target = folder / kind / sweep.paper / file.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(file.read_bytes())
-    page = re.sub(r"(?m)^# ", "## ", page)
-    return page.replace(f"]({plan.path.stem}-", f"](figures/{sweep.paper}/{plan.path.stem}-")
+    printed = printed_numbers.read(sweep.paper, sweep.printed_table) if sweep.printed_table else []
+    figures = folder / "figures" / sweep.paper
+    tables = folder / "tables" / sweep.paper
+    for place in (figures, tables):
+        place.mkdir(parents=True, exist_ok=True)
+    page = make_page(plan, runs, figures, beside(printed))
+    for name, text in zip(csv_names(plan), page.csv, strict=True):
+        (tables / name).write_text(text, encoding="utf-8")
+    pairs = compare(printed, plan, rows)
+    if any(pair.ours for pair in pairs):
+        write_csv(pairs, tables / paper_csv(plan))
+    return part_of(sweep, page, pairs)
 
 
-def _beside_the_paper(sweep: Sweep, rows: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
-    """The paper's table with our numbers; empty if we have none of them."""
-    if not (table := sweep.printed_table):
-        return ""
-    pairs = compare(printed_numbers.read(sweep.paper, table), sweep.plan, rows)
-    if text := markdown(pairs):
-        write_csv(pairs, folder / "tables" / sweep.paper / f"{sweep.plan.path.stem}-paper.csv")
-    return text
+def csv_names(plan: Study) -> list[str]:
+    """The names of the CSV files of a sweep's tables."""
+    stem = plan.path.stem
+    if len(plan.tables) < 2:
+        return [f"{stem}.csv"] * len(plan.tables)
+    return [f"{stem}-{number}.csv" for number in range(1, len(plan.tables) + 1)]
+
+
+def paper_csv(plan: Study) -> str:
+    """The name of the CSV file of the paper's numbers with ours."""
+    return f"{plan.path.stem}-paper.csv"
+
+
+def beside(printed: Sequence[Printed]) -> Beside:
+    """The paper's number in brackets for a cell of a table."""
+
+    def number_of(run: Planned, keys: Sequence[str], figure: str) -> str:
+        place = match(printed, run, keys, figure)
+        if place is None:
+            return ""
+        number = printed[place]
+        return str(Pair(number, None)) if number.scale == 100 else f"({number.value:g})"
+
+    return number_of
+
+
+def part_of(sweep: Sweep, page: Page, pairs: Sequence[Pair]) -> str:
+    """The part of a sweep: its brief, notes, pictures, the main rows of its tables, links to all
+    rows, and what differs from the paper."""
+    plan = sweep.plan
+    place = plan.source.removeprefix(f"{sweep.paper}, ")
+    scale = "" if plan.scale == USUAL_SCALE else f", scale {plan.scale}"
+    lines = [f"## {plan.title}", "", " ".join([f"{place}{scale}.", *page.words])]
+    lines += ["", *(f"* {note}" for note in page.notes)] if page.notes else []
+    for picture in page.pictures:
+        file = f"figures/{sweep.paper}/{picture.files[0].name}"
+        lines += ["", f"![{picture.caption.removesuffix('.')}]({file})"]
+    folder = f"tables/{sweep.paper}"
+    ending = differences(pairs)
+    more = []
+    for number, (name, table) in enumerate(zip(csv_names(plan), page.tables, strict=True)):
+        link = f"[{table.title or 'All rows'}]({folder}/{name})"
+        if number:
+            more.append(f"Also: {link}.")
+        else:
+            lines += ["", f"{link}. {table.legend}", "", *_table_lines(table, sweep.paper)]
+    if ending:
+        more.append(f"[The paper's numbers]({folder}/{paper_csv(plan)}): {ending}")
+    lines += ["", " ".join(more)] if more else []
+    return "\n".join(lines) + "\n"
+
+
+def _table_lines(table: Table, paper: str) -> list[str]:
+    """The main rows of a table."""
+    columns = [*table.heads, *table.columns]
+    rule = [*["---"] * len(table.heads), *["---:"] * len(table.columns)]
+    lines = [f"| {' | '.join(row)} |" for row in (columns, rule)]
+    for names, cells in main_rows(table, paper):
+        shown = [f"`{name}`" if name in METHODS else name for name in names]
+        lines.append(f"| {' | '.join([*shown, *map(_cell_text, cells)])} |")
+    return lines
+
+
+def _cell_text(cell: Cell) -> str:
+    text = f"**{cell.text}**" if cell.is_best else cell.text
+    return f"{text} {cell.hint}".strip()
+
+
+def main_rows(table: Table, paper: str) -> list[tuple[Sequence[str], Sequence[Cell]]]:
+    """The rows with a figure of ours: all of a short table, else FedAvg, the paper's method and the
+    best ones, or the first, the last and the best of a table that has neither."""
+    made = [row for row in table.rows if any(cell.text for cell in row[1])]
+    if len(made) <= SHORT:
+        return made
+    wanted = [next((row for row in made if method in row[0]), None) for method in ("fedavg", paper)]
+    if wanted == [None, None]:
+        wanted = [made[0], made[-1]]
+    best = [row for row in made if any(cell.is_best for cell in row[1]) and row not in wanted]
+    wanted += best[:BEST]
+    return [row for row in made if row in wanted]
 
 
 def contents(sweeps: Sequence[Sweep], rows: Mapping[str, Mapping[str, Any]], command: str) -> str:
@@ -103,12 +205,12 @@ def contents(sweeps: Sequence[Sweep], rows: Mapping[str, Mapping[str, Any]], com
         f"Made by `{command}`.\n",
         ". ".join([ran, *_versions(completed)]) + ".",
     ]
+    lines += ["", LEGEND]
     for paper in PAPERS:
-        lines.append(f"\n**[{paper}]({paper}.md)**: {printed_numbers.title(paper)}\n")
-        for sweep in sweeps:
-            if sweep.paper == paper:
-                link = f"{paper}.md#{_anchor(sweep.plan.title)}"
-                lines.append(f"* [{sweep.plan.title}]({link}): {sweep.plan.source}")
+        number = sum(sweep.paper == paper for sweep in sweeps)
+        if number:
+            title = printed_numbers.title(paper)
+            lines.append(f"* [{paper}]({paper}.md), {title}: {number} tables and figures")
     return "\n".join(lines) + "\n"
 
 
@@ -121,9 +223,3 @@ def _versions(completed: Sequence[Mapping[str, Any]]) -> list[str]:
         if versions:
             lines.append(f"{word} {' and '.join(sorted(versions))}")
     return [", ".join(lines)] if lines else []
-
-
-def _anchor(title: str) -> str:
-    """The fragment that GitHub gives a heading."""
-    allowed = [letter for letter in title.lower() if letter.isalnum() or letter in " -_"]
-    return "".join(allowed).replace(" ", "-")

@@ -85,7 +85,7 @@ def test_measured_rows_replace_those_of_a_page(tmp_path, monkeypatch, capsys):
     text = page.read_text()
     assert text.startswith(f"{command.INTRODUCTION}\nMeasured on {old}. 1 of 2 rows are of another")
     assert "\n| server | 2 | 0 | 2 | 0 |\n" in text
-    assert f"\n| row B | other | 3 | ≤ 2, missed: {missed} | 3–3 |" in text
+    assert f"\n| row B | other | 3 | ≤ 2: {missed} | 3–3 |" in text
 
 
 def test_a_new_row_is_added_to_a_page_and_an_absent_table_is_named(tmp_path, monkeypatch, capsys):

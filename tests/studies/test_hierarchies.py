@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr, ttest_rel
 
+from benchmarks.tables import read_csv
 from curvfed.extensions.links.commands.expectation import measured_gain
 from studies.hierarchies import page
 from studies.hierarchies.cells import PREDICTIONS, Cell, cells
@@ -15,15 +16,26 @@ STORED = json.loads(page.RESULTS.read_text(encoding="utf-8"))
 
 
 def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
-    for name in ("RESULTS", "PAGE", "PICTURE", "MEASURED"):
+    for name in ("RESULTS", "PAGE", "TABLE", "PICTURE", "MEASURED"):
         monkeypatch.setattr(page, name, tmp_path / name.lower())
-    stored = page.PAGE, page.MEASURED
+    stored = page.PAGE, page.MEASURED, page.TABLE
     monkeypatch.setattr(page, "draw", lambda *_: None)
     page.write_page(STORED)
     written = stored[0].read_text(encoding="utf-8")
     monkeypatch.undo()
     assert page.PAGE.read_text(encoding="utf-8") == written
     assert page.MEASURED.read_text(encoding="utf-8") == stored[1].read_text(encoding="utf-8")
+    assert page.TABLE.read_bytes() == stored[2].read_bytes()
+
+
+def test_the_table_has_every_cell_with_its_differences():
+    rows = read_csv(page.TABLE)
+    assert len(rows) == STORED["made"]
+    title = page.heading(Cell("", ""))
+    gains = {item["hierarchy"]: page.points(item["gain"]) for item in STORED["tables"][title]}
+    assert {row[1]: row[-2] for row in rows if row[0] == title} == gains
+    predicted = {row[1] for row in rows if row[-1]}
+    assert predicted == set(PREDICTIONS["untouched"]) & set(gains)
 
 
 def test_the_expected_gain_is_the_line_of_the_main_table():

@@ -12,7 +12,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
 from studies.papers import PAPERS, printed_numbers
-from studies.papers.comparison import Pair, compare, markdown, match
+from studies.papers.comparison import Mean, Pair, compare, differences, match
 from studies.papers.figures.page import read_study
 from studies.papers.printed_numbers import Printed, read, tables
 
@@ -165,9 +165,18 @@ def test_differences_are_those_of_the_printed_digits(tmp_path):
         run.name: {figure: 0.692 if run.value("method") == "fedavg" else 0.5} for run in plan.runs
     }
     pairs = compare(read("flatland", "Table 1"), plan, rows)
-    assert "1 of 2 numbers differ by more than the spreads of both" in markdown(pairs)
-    assert "Local (E), cora, 10 clients: -29.9" in markdown(pairs)
+    assert differences(pairs) == (
+        "1 of 2 numbers differ; the most: Local (E), cora, 10 clients: 50.0 ± 0.0 (79.9 ± 0.2)."
+    )
     equal = [pair for pair in pairs if pair.ours and not pair.is_far]
     assert [pair.printed.row for pair in equal] == ["FedAvg"]
-    assert "None of the 1 numbers differs" in markdown(equal)
-    assert markdown([Pair(pair.printed, None) for pair in pairs]) == ""
+    assert differences(equal) == "None of 1 numbers differs."
+    assert differences([Pair(pair.printed, None) for pair in pairs]) == ""
+
+
+def test_a_count_is_compared_with_the_digits_that_are_printed():
+    printed = cell("flatland", "Table 6", "Avg. # Nodes", 1)
+    assert printed.value == 249
+    assert not Pair(printed, Mean(248.5, 0.0, 2)).is_far
+    assert Pair(printed, Mean(248.4, 0.0, 2)).is_far
+    assert str(Pair(printed, Mean(247.9, 0.0, 1))) == "248 (249)"

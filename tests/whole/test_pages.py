@@ -102,6 +102,28 @@ def test_all_pages_on_protection_are_short():
     assert sum(sizes) <= 35_000
 
 
+LONGEST = 20_000
+"""Bytes that a page of docs/ may have."""
+
+COMMANDS_WRITE = 60_000
+"""Bytes that all pages of docs/measured and docs/results may have together; long tables are CSV files
+beside them."""
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_a_page_is_read_in_one_sitting(page):
+    assert page.stat().st_size <= LONGEST
+
+
+def test_the_pages_that_commands_write_are_short():
+    pages = [
+        page for name in ("measured", "results") for page in (ROOT / "docs" / name).glob("*.md")
+    ]
+    assert sum(page.stat().st_size for page in pages) <= COMMANDS_WRITE
+
+
 def test_the_messages_of_the_page_on_faults_are_those_of_the_code():
     text = (ROOT / "docs" / "wrong.md").read_text(encoding="utf-8")
     messages = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from curvfed.deployments.arguments import read_toml
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import Plan
-from curvfed.extensions.sweeps.commands.pages.sweep_page import page_words, run_notes, write_page
+from curvfed.extensions.sweeps.commands.pages.sweep_page import run_notes
 from curvfed.extensions.sweeps.commands.sweep import plan_of
 from curvfed.server_app.report import style
 from curvfed.server_app.report.page import Page, Picture
@@ -17,7 +17,7 @@ from studies.papers.figures import clients, discs
 from studies.papers.figures.curves import CURVES, draw_curves
 from studies.papers.figures.panels import LINES, draw_lines
 from studies.papers.figures.spec import NothingToDraw, Spec
-from studies.papers.figures.table import make_table
+from studies.papers.figures.table import Beside, make_table, no_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,10 +46,13 @@ class Study(Plan):
 
     Attributes
     ----------
+    brief : str
+        What is shown, and what the paper finds, in one sentence or two; `about` has the settings.
     tables, figures : tuple of mapping
         As in the file.
     """
 
+    brief: str = ""
     tables: tuple[Mapping[str, Any], ...] = ()
     figures: tuple[Mapping[str, Any], ...] = ()
 
@@ -64,16 +67,26 @@ def read_study(path: Path, scale: str = "") -> Study:
     """
     content = read_toml(path)
     parts = {key: content.pop(key, []) for key in ENTRIES}
+    brief = " ".join(str(content.pop("brief", "")).split())
     for name, at_scale in content.get("scales", {}).items():
         own = {key: at_scale.pop(key) for key in ENTRIES if key in at_scale}
         if name == scale:
             parts |= own
     plan = plan_of(content, path, scale)
-    return Study(**vars(plan), tables=tuple(parts["tables"]), figures=tuple(parts["figures"]))
+    tables, figures = (tuple(parts[key]) for key in ENTRIES)
+    return Study(**vars(plan), brief=brief, tables=tables, figures=figures)
 
 
-def make_page(study: Study, runs: Sequence[Run], folder: Path) -> Page:
+def make_page(study: Study, runs: Sequence[Run], folder: Path, beside: Beside = no_number) -> Page:
     """Compute the tables, and draw the figures into a folder.
+
+    Parameters
+    ----------
+    study : Study
+    runs : sequence of Run
+    folder : Path
+    beside : callable
+        See `make_table`.
 
     Raises
     ------
@@ -81,7 +94,7 @@ def make_page(study: Study, runs: Sequence[Run], folder: Path) -> Page:
         If a table or a figure of the file cannot be made.
     """
     source = str(study.path)
-    tables = [make_table(spec, runs, source) for spec in study.tables]
+    tables = [make_table(spec, runs, source, beside) for spec in study.tables]
     pictures = []
     empty = []
     for number, spec in enumerate(study.figures, 1):
@@ -98,20 +111,12 @@ def make_page(study: Study, runs: Sequence[Run], folder: Path) -> Page:
     lacking = [f"No completed run has the figure {figure}." for figure in absent]
     return Page(
         study.title,
-        page_words(study),
+        [study.brief] if study.brief else [],
         [*run_notes(runs), *empty, *lacking],
         pictures,
         [table.text for table in tables],
         [table.csv for table in tables],
     )
-
-
-def write_study(page: Page, folder: Path, stem: str) -> None:
-    """Write the page as Markdown, and a CSV file for each table."""
-    write_page(page, folder, stem, ["md"])
-    for number, text in enumerate(page.csv, 1):
-        name = f"{stem}-{number}.csv" if len(page.csv) > 1 else f"{stem}.csv"
-        (folder / name).write_text(text, encoding="utf-8")
 
 
 def draw_figure(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":

@@ -1,13 +1,14 @@
 """A table of a paper's sweep, as `[[tables]]` of its file describes it: means and spreads over
 seeds, with marks of significant differences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
 from curvfed.extensions.sweeps.commands.pages.selection import DATA_KEYS, FIGURE, Run, values_of
+from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     CSV_COLUMNS,
     as_cell,
@@ -15,7 +16,6 @@ from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     csv_text,
     differs_in_count,
     is_best,
-    seeds_sentence,
 )
 from curvfed.extensions.sweeps.commands.paired import LEVEL
 from curvfed.server_app.report.page import Cell, Table
@@ -31,6 +31,15 @@ COLUMNS = [name for name in CSV_COLUMNS if name not in ("low", "high")]
 """Columns of the papers' CSV files."""
 
 
+Beside = Callable[[Planned, Sequence[str], str], str]
+"""From a run, the keys that tell its cell apart and a figure to the paper's number; "" for none."""
+
+
+def no_number(run: Planned, keys: Sequence[str], figure: str) -> str:
+    """No number of a paper."""
+    return ""
+
+
 @dataclass(frozen=True)
 class PaperTable:
     """A table of means over seeds.
@@ -41,7 +50,7 @@ class PaperTable:
     rows, columns : list of str
         The keys whose values head the rows and the columns; the figure heads a column too.
     cells : DataFrame
-        The keys, `figure`, `best`, and the columns of `cells_of`.
+        The keys, `figure`, `best`, `printed`, and the columns of `cells_of`.
     names : Names
     against : str
         The method that the others are tested against; empty for none.
@@ -73,7 +82,8 @@ class PaperTable:
 
     @property
     def text(self) -> Table:
-        """The cells as text, with mean ± spread, and a legend that explains what there is."""
+        """The cells as text, with mean ± spread, and the paper's numbers as hints; the legend names
+        the figure and the number of seeds."""
         frame = self.cells
         columns = [*self.columns, FIGURE]
         heads = frame[columns].drop_duplicates().to_dict("records")
@@ -83,7 +93,7 @@ class PaperTable:
         texts = {
             (*(cell[key] for key in self.rows), *(cell[key] for key in columns)): as_cell(
                 cell, _mark(cell), is_uneven
-            )
+            )._replace(hint=cell["printed"])
             for cell in frame.to_dict("records")
         }
         rows = [
@@ -107,29 +117,19 @@ class PaperTable:
 
     def _legend(self, is_shared: bool) -> str:
         frame = self.cells
-        empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
-        sentences = [self.words.strip()]
-        if is_shared:
-            sentences.append(f"Cells: {find(frame[FIGURE][0]).label}.")
-        sentences += seeds_sentence(frame)
-        if frame["best"].any():
-            kind = "row" if self.ranks_rows else "column"
-            sentences.append(f"Bold: the best of a {kind}, on the same data.")
-        if (frame["pairs"] > 1).any():
-            is_marked = (frame["p"] < 1 - LEVEL).any()
-            end = ", not corrected for the number of tests" if is_marked else ""
-            sentences.append(
-                f"{'↑ ↓:' if is_marked else 'None is'} above or below {self.against} by a paired"
-                f" t-test over the seeds, p < {1 - LEVEL:g}{end}."
-            )
-        if (empty["lacking"] == 0).any():
-            sentences.append("Empty: not run.")
-        if (empty["lacking"] > 0).any():
-            sentences.append("–: run, without such a figure.")
+        parts = [f"Cells: {find(frame[FIGURE][0]).label}"] if is_shared else []
+        counts = sorted(set(frame["count"]) - {0})
+        if counts:
+            span = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+            parts.append("one seed" if span == "1" else f"{span} seeds")
+        ending = ", ".join(parts)
+        sentences = [self.words.strip(), f"{ending[:1].upper()}{ending[1:]}." if ending else ""]
         return " ".join(" ".join(sentences).split())
 
 
-def make_table(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> PaperTable:
+def make_table(
+    parts: Mapping[str, Any], runs: Sequence[Run], source: str, beside: Beside = no_number
+) -> PaperTable:
     """Compute a table of `[[tables]]`.
 
     Parameters
@@ -139,6 +139,8 @@ def make_table(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> Pa
     runs : sequence of Run
     source : str
         For error texts.
+    beside : callable
+        The paper's number for a cell.
 
     Raises
     ------
@@ -158,7 +160,7 @@ def make_table(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> Pa
     if against and against not in {run.value("method") for run in chosen}:
         raise spec.error(f"against = {against!r}: the table has no run of it")
     keys = [*rows, *columns]
-    spec.grouped(chosen, keys)
+    groups = spec.grouped(chosen, keys)
     values = values_of(chosen, keys, figures)
     table = PaperTable(
         title=str(spec.get("title", "")),
@@ -169,6 +171,13 @@ def make_table(parts: Mapping[str, Any], runs: Sequence[Run], source: str) -> Pa
         names=spec.names,
         against=against,
     )
+    first = {
+        tuple(value for _, value in place): group[0].planned for place, group in groups.items()
+    }
+    table.cells["printed"] = [
+        beside(first[tuple(cell[key] for key in keys)], keys, cell[FIGURE])
+        for cell in table.cells.to_dict("records")
+    ]
     table.cells["best"] = is_best(table.cells, rows if table.ranks_rows else columns)
     return table
 
