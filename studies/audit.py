@@ -1,8 +1,8 @@
 """A lower bound on ε from many releases of a node whose data differ by one record.
 
-    python -m studies.audit [--only WORD …] > docs/measured/audit.md
+    python -m studies.audit [--only WORD …] [--page docs/measured/audit.md]
 
-writes the page, or the rows that have all the words; half an hour. A node with data of its own reads and splits them as in a run, once
+prints the rows, all or those that have all the words, and writes the page; half an hour. A node with data of its own reads and splits them as in a run, once
 with a record and once without it, and releases its reply again and again. An attacker who knows all
 other records, and all noise but that of the honest members, tells the two apart by the likelihood
 ratio. What is true of ε-privacy bounds the shares of its right and wrong answers (Jagielski et al.,
@@ -11,7 +11,6 @@ NeurIPS 2020); Clopper and Pearson's intervals give the bound.
 
 import argparse
 import math
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ import torch
 from PIL import Image
 from scipy import stats
 
+from benchmarks.tables import table_lines, write_csv
 from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
 from curvfed.client_app.node import Node
@@ -108,43 +108,58 @@ class Separation:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Make the releases and print the page."""
+    """Make the releases, print each row, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m studies.audit", description=__doc__)
     parser.add_argument("--releases", type=int, default=RELEASES)
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD")
+    parser.add_argument("--page", type=Path)
     options = parser.parse_args(arguments)
-    print(PAGE.format(number=options.releases, confidence=f"{100 * CONFIDENCE:g}"))
+    rows = []
     for split, name, epsilon in product(SPLITS, RUNS, EPSILONS):
-        label = f"{name} | {split} | {epsilon:g}"
-        if not all(word in label for word in options.only):
+        label = [name, split, f"{epsilon:g}"]
+        if not all(word in " | ".join(label) for word in options.only):
             continue
-        print(label, file=sys.stderr, flush=True)
         with tempfile.TemporaryDirectory() as folder:
             seen = separation(name, epsilon, options.releases, Path(folder), SPLITS[split])
         figures = [bound(seen, CONFIDENCE) for bound in (lower_bound, normal_bound)]
         figures.append(exact_epsilon(seen.distance))
-        cells = [label, *(f"{figure:.2f}" for figure in figures)]
-        print(f"| {' | '.join(cells)} |", flush=True)
+        rows.append([*label, *(f"{figure:.2f}" for figure in figures)])
+        print(" | ".join(rows[-1]), flush=True)
+    if options.page:
+        write_page(options.page, rows, options.releases)
 
 
-PAGE = """\
+ABOUT = """\
 # Audit of differential privacy
 
-    python -m studies.audit > docs/measured/audit.md
+    python -m studies.audit --page docs/measured/audit.md
 
-writes this page. A node's own data are read and split as in a run, with one record and without it,
-and its replies are made {number:,} times each. The attacker knows everything but the record and the
-noise of the honest members. With {confidence}% confidence and δ = 1e-5, ε is at least
+writes this page and [every row](audit.csv). A node's own data are read and split as in a run, with one record and without
+it, and its replies are made {number:,} times each. The attacker knows everything but the record and the noise of the
+honest members. With {confidence}% confidence and δ = 1e-5, ε is at least
 
-* `answers`: from its right and wrong answers, of which {number:,} can show no more than about 5; the
-  threshold is chosen on the first half of the releases and judged on the second;
+* `answers`: from its right and wrong answers, of which {number:,} can show no more than about 5; the threshold is chosen on
+  the first half of the releases and judged on the second;
 * `normal`: the same from the means of its scores, taken as normal.
 
-`exact` is ε of normal noise at the distance between the replies without noise. A claim holds if no
-number of its row is above ε.
+`exact` is ε of normal noise at the distance between the replies without noise. A claim holds if no number of its row is
+above ε. For each ε, the number of rows whose claim holds, and the largest numbers:
+"""
+HEADS = ("run", "split", "ε", "answers", "normal", "exact")
 
-| run | split | ε | answers | normal | exact |
-| --- | --- | --- | --- | --- | --- |"""
+
+def write_page(page: Path, rows: Sequence[list[str]], number: int) -> None:
+    """Write the page, and its rows as a CSV file beside it."""
+    write_csv(page.with_suffix(".csv"), HEADS, rows)
+    lines = [ABOUT.format(number=number, confidence=f"{100 * CONFIDENCE:g}")]
+    shown = []
+    for epsilon in dict.fromkeys(row[2] for row in rows):
+        figures = [row[3:] for row in rows if row[2] == epsilon]
+        held = sum(max(map(float, row)) <= float(epsilon) for row in figures)
+        largest = [max(column, key=float) for column in zip(*figures, strict=True)]
+        shown.append([epsilon, f"{held} of {len(figures)}", *largest])
+    lines += table_lines(("ε", "claims that hold", *HEADS[3:]), shown)
+    page.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def separation(

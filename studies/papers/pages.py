@@ -37,7 +37,7 @@ NOTES = {
 }
 """By paper, what holds for all of its page."""
 USUAL_SCALE = "smoke"
-SHORT = 4
+SHORT = 6
 """Rows of a table that is shown whole."""
 BEST = 2
 """Best rows of a longer table that are shown."""

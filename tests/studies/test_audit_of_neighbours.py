@@ -5,8 +5,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from benchmarks.tables import read_csv
 from studies import audit
-from studies.audit import Separation, exact_epsilon, lower_bound, normal_bound, separation
+from studies.audit import (
+    Separation,
+    exact_epsilon,
+    lower_bound,
+    normal_bound,
+    separation,
+    write_page,
+)
 
 pytest.importorskip("dp_accounting")
 
@@ -70,3 +78,14 @@ def test_a_third_of_the_noise_is_noticed_by_its_scale():
 def test_answers_alone_refute_little():
     assert 4.5 < lower_bound(of_normal(100.0), audit.CONFIDENCE) < 5.5
     assert lower_bound(of_normal(0.0), audit.CONFIDENCE) == 0
+
+
+def test_a_claim_holds_if_no_number_of_its_row_is_above_epsilon(tmp_path):
+    rows = [
+        ["points", "given", "1", "0.20", "0.67", "1.00"],
+        ["points", "drawn", "1", "0.10", "1.01", "0.95"],
+    ]
+    write_page(tmp_path / "page.md", rows, 2000)
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert text.endswith("\n| 1 | 1 of 2 | 0.20 | 1.01 | 1.00 |\n")
+    assert read_csv(tmp_path / "page.csv") == rows
