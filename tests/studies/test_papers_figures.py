@@ -110,9 +110,10 @@ def test_a_table_marks_the_best_of_columns_or_rows_and_significant_differences(r
             assert float(row["p"]) == pytest.approx(stats.ttest_rel(ours, theirs).pvalue)
     cells = {names[0]: cells for names, cells in table.text.rows}
     assert all(cell.text.endswith("↑") for cell in cells["hyperfed"])
-    assert "Bold: the best of a column" in table.text.legend
+    assert table.text.legend == "Cells: global accuracy (%), 3 seeds."
+    assert not table.ranks_rows
     of_data = TABLE | {"rows": "dataset", "columns": ["method", "local-epochs"]}
-    assert "Bold: the best of a row" in make_table(of_data, runs, SOURCE).text.legend
+    assert make_table(of_data, runs, SOURCE).ranks_rows
 
 
 def test_a_scale_has_tables_of_its_own(tmp_path):
