@@ -22,6 +22,7 @@ from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import read_settings
 from curvfed.tasks import plugins
 from curvfed.tasks.draws import own_draws
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.registry import path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -124,7 +125,11 @@ class Run:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The content of `summary.json`: status, figures and versions; empty before the end."""
-        return RunFiles(self.path).summary
+        summary = RunFiles(self.path).summary
+        path = self.path / "summary.json"
+        if not summary and path.exists():
+            raise DataError(f"{path} is damaged, or not the summary of a run", key="unreadable")
+        return summary
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -196,7 +196,8 @@ class Table:
             values = [text for text in texts if text not in ("", "–")]
             if column in self.optional and not values:
                 continue
-            if column in self.optional and len(values) > 1 and len(set(values)) == 1:
+            is_equal = len(set(values)) == 1 and 1 < len(values) == len(texts)
+            if column in self.optional and is_equal:
                 equal[column] = values[0]
             else:
                 kept.append(place)

@@ -135,15 +135,18 @@ class NodeFolder:
     def note_step(self, step: str) -> None:
         """Store what the start of this node does now, for a server on this machine."""
         with contextlib.suppress(OSError):
-            text = json.dumps({"process": os.getpid(), "step": step})
+            begun = psutil.Process().create_time()
+            text = json.dumps({"process": os.getpid(), "begun": begun, "step": step})
             write_atomically(self.start, text.encode(), private=True)
 
     def current_step(self) -> str:
         """What the start of this node does; "" if no process of it runs on this machine."""
         try:
             noted = json.loads(self.start.read_text(encoding="utf-8"))
-            return str(noted["step"]) if psutil.pid_exists(int(noted["process"])) else ""
-        except (OSError, ValueError, LookupError, TypeError):
+            process = psutil.Process(int(noted["process"]))
+            # The number of a process that has ended is used again.
+            return str(noted["step"]) if process.create_time() == noted["begun"] else ""
+        except (OSError, ValueError, LookupError, TypeError, psutil.Error):
             return ""
 
     @property

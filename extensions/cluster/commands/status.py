@@ -13,7 +13,6 @@ from curvfed.deployments.terminal import print_rows
 from curvfed.extensions.cluster.commands import ClusterError, registry
 from curvfed.extensions.cluster.commands.folder import (
     BY,
-    CONNECTS,
     Node,
     NodeConfig,
     ServerFolder,
@@ -39,7 +38,8 @@ def status(
         typer.Option(
             min=0,
             metavar="S",
-            help="Seconds to wait without any news of a node; after that, exit status 1.",
+            help="Seconds to wait without any news of a node (600 if it starts on this machine);"
+            " after that, exit status 1.",
         ),
     ] = 120,
 ) -> None:
@@ -57,7 +57,7 @@ def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
     ------
     ClusterError
         If for `limit` seconds, or `CONNECT_TIME` with a node on this machine, no further node
-        connects nor takes a step of its start, and none makes the checks of its start here.
+        connects nor takes a step of its start.
     """
     begin = time.monotonic()
     changed = begin
@@ -72,12 +72,11 @@ def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
         if state != seen:
             seen = state
             changed = now
-        is_starting = any(step not in ("", CONNECTS) for step in missing.values())
         texts = [f"{name} {step or NOT_HERE}" for name, step in missing.items()]
         words = reason or "; ".join(texts) or "no other is registered"
         news = f"{connected} of {number} nodes are connected after {now - begin:.0f} s; {words}"
-        is_here = any(missing.values())
-        if now - changed >= (max(limit, CONNECT_TIME) if is_here else limit) and not is_starting:
+        patience = max(limit, CONNECT_TIME) if any(missing.values()) else limit
+        if now - changed >= patience:
             raise ClusterError(news, key="not-connected")
         if now >= due:
             print(news, flush=True)

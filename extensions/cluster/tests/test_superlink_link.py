@@ -1,6 +1,7 @@
 """Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the
 address of the node."""
 
+import json
 import os
 import re
 import socket
@@ -259,8 +260,13 @@ def test_who_waits_goes_on_while_a_node_starts_and_says_what_it_does(folder, mon
 def test_a_step_of_an_ended_process_is_none(tmp_path):
     node = NodeFolder(tmp_path)
     assert node.current_step() == ""
-    node.start.write_text('{"process": 4194304, "step": "checks: data"}')
+    node.start.write_text('{"process": 4194304, "begun": 0.0, "step": "checks: data"}')
     assert node.current_step() == ""
+    reused = {"process": os.getpid(), "begun": 0.0, "step": "checks: data"}
+    node.start.write_text(json.dumps(reused))
+    assert node.current_step() == ""
+    node.note_step("checks: data")
+    assert node.current_step() == "checks: data"
 
 
 def test_a_remedy_names_the_folder_that_the_command_had(folder, tmp_path, monkeypatch):

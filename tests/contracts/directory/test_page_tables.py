@@ -34,6 +34,13 @@ def test_other_columns_and_those_of_a_single_row_stay():
     assert (single.columns, single.legend) == (["nodes", "graphs"], "Clients.")
 
 
+def test_a_column_that_a_row_lacks_is_not_equal_in_all():
+    """The size of a client that keeps it to itself is not that of the others."""
+    sizes = table(("50", "1", "a"), ("50", "1", "b"), ("–", "1", "c"), optional=COLUMNS).shown
+    assert sizes.columns == ["nodes", "curvature"]
+    assert sizes.legend == "Clients. The same in all rows: graphs: 1."
+
+
 def test_a_configuration_is_a_row_below_its_name():
     heads = ["method", "rate", "schedule", "gate"]
     rows = [(["links", "0.1", "inverse", "true"], [Cell("1"), Cell("2")])]

@@ -465,3 +465,9 @@ def test_data_are_a_list_of_the_clients(data):
         match=f"data is a {type(data).__name__}.* a list with a path or an object for each",
     ):
         curvfed.simulate("fedavg", data=data)
+
+
+def test_a_damaged_summary_is_no_run_without_an_end(tmp_path):
+    (tmp_path / "summary.json").write_text('{"status": "compl')
+    with pytest.raises(ValueError, match=r"summary\.json is damaged"):
+        _ = curvfed.load(tmp_path).summary
