@@ -137,6 +137,14 @@ def test_the_messages_of_the_page_on_faults_are_those_of_the_code():
     ]  # Flower's
 
 
+def test_the_pages_are_read_in_an_evening():
+    """The text outside tables and commands."""
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md")]
+    lines = "".join(FENCED.sub("", page) for page in pages).splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("|"))
+    assert len(text.encode()) <= 120_000
+
+
 def test_the_contents_have_every_page():
     contents = ROOT / "docs" / "README.md"
     named = {(contents.parent / target).resolve() for target in links(contents)}
