@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.errors import MachineError
+from curvfed.deployments.gpus import visible_gpus
 from curvfed.deployments.processes import MAX_SOCKET_FOLDER, socket_folder
 
 
@@ -82,34 +84,6 @@ def check_socket_folder() -> None:
             f" allowed are up to {MAX_SOCKET_FOLDER} characters",
             key="long-tmpdir",
         )
-
-
-def visible_gpus() -> list[str]:
-    """The names of this process's GPUs in CUDA_VISIBLE_DEVICES."""
-    import torch  # takes seconds
-
-    count = torch.cuda.device_count()
-    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
-    return names.split(",")[:count]
-
-
-def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Cores that this process may use: by its affinity and the limit of its control group
-    (container, service or job)."""
-    cores = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    try:
-        name = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
-        folder = groups / name.lstrip("/")
-        if not (folder / "cpu.max").exists():
-            folder = groups
-        quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-        if quota == "max":
-            return cores
-        return max(1, min(cores, int(quota) // int(period)))
-    except (OSError, ValueError):  # another system, or no limit
-        return cores
 
 
 def _check_reachable(address: str) -> None:

@@ -13,10 +13,9 @@ import select
 import signal
 import socket
 import sys
-import threading
 import traceback
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,10 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.client_app.failures import Failure, receive_failures
+from curvfed.deployments.gpus import gpus_in_turn, workers_of
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
 from curvfed.deployments.processes import SIGNALS, Line, Parcel, Worker, follow
-from curvfed.deployments.resources import usable_cores
-from curvfed.strategies.config.device import pick_device
+from curvfed.deployments.worker_plan import plan_workers
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.exchange import FederationError
@@ -63,6 +62,8 @@ class WorkerGrid(InProcessGrid):
     node_configs : list of dict
     number : int
         Number of workers.
+    gpus : sequence of str
+        The GPU of each worker, as in CUDA_VISIBLE_DEVICES; empty to leave that variable as it is.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class WorkerGrid(InProcessGrid):
         run_config: dict[str, Any],
         node_configs: list[dict[str, Any]],
         number: int,
+        gpus: Sequence[str] = (),
     ) -> None:
         super().__init__(client_app, run_config, node_configs)
         self._run_name = run_config["run-name"]
@@ -85,8 +87,9 @@ class WorkerGrid(InProcessGrid):
         # Until the workers ignore them, and `close` ends all of the workers.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            for _ in range(number):
-                self._workers.append(self._fork(number))
+            for worker in range(number):
+                gpu = gpus[worker] if gpus else None
+                self._workers.append(self._fork(number, gpu))
             # A signal that came meanwhile is handled here, so that its exception ends the workers.
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         except BaseException:
@@ -177,7 +180,7 @@ class WorkerGrid(InProcessGrid):
         self._waiting = worker.sent | self._waiting
         log.warning("its %d clients are set up anew in the other workers", len(nodes))
 
-    def _fork(self, number: int) -> _Worker:
+    def _fork(self, number: int, gpu: str | None) -> _Worker:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         parent = os.getpid()
         for stream in (sys.stdout, sys.stderr):
@@ -200,6 +203,8 @@ class WorkerGrid(InProcessGrid):
             follow(parent)
             # The threads of torch's arithmetic, if there were any, are not in a fork.
             torch.set_num_threads(1)
+            if gpu is not None:  # CUDA, which this process has not started, reads it
+                os.environ["CUDA_VISIBLE_DEVICES"] = gpu
             share_memory(number)
             receive_failures(self._failures.append)
             Line(theirs).answer(self._answer)
@@ -231,50 +236,27 @@ def run_simulation(config: RunConfig, node_configs: list[dict[str, Any]]) -> Pat
     """Run with clients in as many processes as the configuration and this machine allow; see
     `run_in_process`."""
     log_to_stdout()
-    number = number_of_workers(config, len(node_configs))
-    if number == 1:
-        return run_in_process(config, node_configs)
-    return run_in_workers(config, node_configs, number)
+    plan = plan_workers(config, len(node_configs))
+    if plan.reason:
+        log.log(logging.WARNING if plan.is_short else logging.INFO, "%s", plan)
+    with gpus_in_turn(plan.gpus, plan.number) as gpus, contextlib.ExitStack() as block:
+        if gpus:
+            log.info("%s", workers_of(gpus))
+            # The server computes on the GPU of the first worker.
+            if first := plan.gpus.index(gpus[0]):
+                block.enter_context(torch.cuda.device(first))
+        if plan.number == 1:
+            return run_in_process(config, node_configs)
+        # The only GPU, or the one that `device` names, is seen by all workers already.
+        turns = gpus if len(plan.gpus) > 1 else ()
+        return run_in_workers(config, node_configs, plan.number, turns)
 
 
-def run_in_workers(config: RunConfig, node_configs: list[dict[str, Any]], number: int) -> Path:
-    """Run with clients in this number of worker processes; see `run_in_process`."""
-    return run_in_grid(config, lambda run_config: WorkerGrid(app, run_config, node_configs, number))
-
-
-def number_of_workers(config: RunConfig, clients: int) -> int:
-    """The number of worker processes of a simulation; 1 is the run's process itself.
-
-    Parameters
-    ----------
-    config : RunConfig
-        `workers` has the number, or None for as many as cores and the clients of a round allow.
-    clients : int
-        Number of clients of the run.
-    """
-    number = config.workers or usable_cores()
-    share = 1.0 if config.row.is_one_shot else config.fraction_train
-    number = min(number, max(1, round(share * clients)))
-    if number == 1:
-        return 1
-    if config.workers is None and pick_device(config.device).type == "cuda":
-        return 1
-    if obstacle := _obstacle(config):
-        level = logging.INFO if config.workers is None else logging.WARNING
-        log.log(level, "all clients train in one process: %s", obstacle)
-        return 1
-    log.info("clients train in %d worker processes", number)
-    return number
-
-
-def _obstacle(config: RunConfig) -> str:
-    """Why this process cannot fork workers; "" if it can."""
-    if not sys.platform.startswith("linux"):
-        return "worker processes need Linux"
-    if config.threads > 1:
-        return f"threads = {config.threads} gives a client several cores"
-    if set(threading.enumerate()) - {threading.main_thread()}:
-        return "this program has other threads, which may hold locks, such as those of a notebook"
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return "this program already uses the GPU"
-    return ""
+def run_in_workers(
+    config: RunConfig, node_configs: list[dict[str, Any]], number: int, gpus: Sequence[str] = ()
+) -> Path:
+    """Run with clients in this number of worker processes, each with its GPU in
+    CUDA_VISIBLE_DEVICES; see `run_in_process`."""
+    return run_in_grid(
+        config, lambda run_config: WorkerGrid(app, run_config, node_configs, number, gpus)
+    )

@@ -65,13 +65,15 @@ def check(
     For each key that the method uses it shows the value and its origin: set by you,
     default, or auto, chosen by the task or the method. Then it shows the place of the
     data and the data of a client; loading can take minutes the first time. For a
-    secure sum it shows its groups, and for hull the size of a client's message.
+    secure sum it shows its groups, for hull the size of a client's message, and on GPUs
+    the workers of each.
     Exit status: 0 it can run, 2 it cannot.
     """
     console = open_console()
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
+    from curvfed.deployments.worker_plan import gpu_plan
     from curvfed.server_app.secure import check_secure_sums
 
     check_machine(request)
@@ -84,6 +86,7 @@ def check(
         lines += filter(None, [request.resolved.guard.cost(size)])
     if unread := unread_keys(request.config):
         lines.append(f"{NOTE}{unread}")
+    lines += gpu_plan(request.config, request.num_supernodes)
     for line in lines:
         console.print(line, soft_wrap=True)
 

@@ -234,14 +234,16 @@ class RunKeys(Table):
     mixed_precision: bool = False
     """compute image networks in bfloat16 where that is safe"""
     device: Device = "auto"
-    """device that clients train on; auto: cuda if there is a GPU. A node's own config takes
+    """device that clients train on; cuda: the workers of a simulation take the GPUs in
+    CUDA_VISIBLE_DEVICES in turn; auto: cuda if there is a GPU. A node's own config takes
     precedence"""
     threads: int = Field(default=1, ge=1, le=1024)
     """CPU threads per client"""
     workers: int | None = Field(default=None, ge=1, le=1024)
     """processes in which a simulation trains clients side by side, at most one per client of a
-    round; 1: in its own; auto: one per core, but 1 in Python, on a GPU, with threads above 1, and
-    in sweeps with more runs than cores. The results do not depend on it"""
+    round; 1: in its own; auto: one per core that is free by affinity, quotas and load, or one per
+    GPU, but 1 in Python, with threads above 1, and in sweeps with more runs than cores. The results
+    do not depend on it"""
     round_timeout: Rate = Field(default=600.0, gt=0)
     """seconds after which a phase goes on without the missing replies"""
     min_replies: int = Field(default=1, ge=1)

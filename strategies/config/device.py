@@ -2,8 +2,12 @@
 program around it sets."""
 
 import contextlib
+import functools
+import os
 import re
-from collections.abc import Iterator
+import threading
+import warnings
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,7 +26,7 @@ def pick_device(name: str) -> torch.device:
         If this machine does not have it.
     """
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return torch.device("cuda" if has_gpu() else "cpu")
     check_device(name)
     device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
@@ -30,6 +34,40 @@ def pick_device(name: str) -> torch.device:
             f'device = "{name}": allowed on this machine is {devices()}', key="no-such-device"
         )
     return device
+
+
+def has_gpu() -> bool:
+    """Whether CUDA works in this process."""
+    return torch.cuda.device_count() > 0 and _cuda_works()
+
+
+@functools.cache
+def _cuda_works() -> bool:
+    """The answer of torch, which starts CUDA: forks of the process could not use it any more.
+
+    So a fork is asked first, unless the program has other threads, whose locks a fork would keep.
+    """
+    is_started = torch.cuda.is_initialized()
+    if not is_started and threading.active_count() == 1 and forked_answer(torch.cuda.is_available):
+        return True
+    return torch.cuda.is_available()
+
+
+def forked_answer(question: Callable[[], bool]) -> bool:
+    """The answer of a fork of this process; False if it cannot be forked, or the fork fails."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads of a library, and by the fork
+        try:
+            process = os.fork()
+        except OSError:  # too many processes
+            return False
+        if not process:
+            status = 1
+            try:
+                status = int(not question())
+            finally:
+                os._exit(status)
+    return os.waitpid(process, 0)[1] == 0
 
 
 def check_device(name: str) -> None:

@@ -26,9 +26,9 @@ from killed_commands import (
 )
 from tiers import only
 
+from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.inprocess import simulate
 from curvfed.deployments.processes import free_ports, is_open, wait_until
-from curvfed.deployments.resources import usable_cores
 from curvfed.extensions.sweeps.commands.pages.study import Planned
 from curvfed.extensions.sweeps.commands.sweep import LOGS, read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results

@@ -8,8 +8,8 @@ import pytest
 
 import curvfed
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.processes import free_ports
-from curvfed.deployments.resources import usable_cores
 
 CORES = usable_cores()
 RUN = ["method=fedavg", "num-rounds=1", "num-supernodes=2"]

@@ -9,13 +9,15 @@ from typing import Any
 
 import psutil
 import pytest
-from app_runs import CLIENTS, run
+from app_runs import run
 from command_runs import command_run
 from equal_runs import figures as figures_of
 
-from curvfed.deployments import workers
+from curvfed.deployments import worker_plan, workers
+from curvfed.deployments.cores import Cores
 from curvfed.deployments.processes import Parcel, is_alive, wait_until
-from curvfed.deployments.workers import WorkerGrid, number_of_workers
+from curvfed.deployments.worker_plan import plan_workers
+from curvfed.deployments.workers import WorkerGrid
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.exchange import FederationError
 
@@ -111,27 +113,33 @@ def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(
 
 
 @pytest.mark.parametrize(
-    ("keys", "cores", "expected"),
+    ("keys", "load", "expected", "reason"),
     [
-        ({}, 4, CLIENTS),
-        ({}, 2, 2),
-        ({"fraction-train": 0.5}, 4, 2),
-        ({"workers": 2}, 1, 2),
-        ({"workers": 9}, 1, CLIENTS),
-        ({"workers": 1}, 4, 1),
-        ({"threads": 2}, 4, 1),
-        ({"threads": 2, "workers": 2}, 4, 1),
+        ({}, 0.0, 4, "4 clients a round"),
+        ({}, 6.1, 2, "2 of 8 cores are free (load 6.1)"),
+        ({}, 8.0, 1, "1 of 8 cores is free (load 8.0)"),
+        ({"fraction-train": 0.5}, 0.0, 2, "2 clients a round"),
+        ({"fraction-train": 0.25}, 0.0, 1, ""),
+        ({"workers": 2}, 8.0, 2, "workers = 2"),
+        ({"workers": 9}, 8.0, 4, "4 clients a round"),
+        ({"workers": 1}, 0.0, 1, "workers = 1"),
+        ({"threads": 2}, 0.0, 1, "threads = 2 gives a client several cores"),
+        ({"threads": 2, "workers": 2}, 0.0, 1, "threads = 2 gives a client several cores"),
     ],
 )
-def test_as_many_as_cores_and_clients(
-    keys: dict[str, Any], cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
+def test_as_many_as_free_cores_and_clients(
+    keys: dict[str, Any],
+    load: float,
+    expected: int,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "usable_cores", lambda: cores)
-    monkeypatch.setattr(workers.threading, "enumerate", list)
-    config = parse({"device": "cpu"} | keys)
-    assert number_of_workers(config, CLIENTS) == expected
+    monkeypatch.setattr(worker_plan, "read_cores", lambda: Cores(8, 8, load=load))
+    monkeypatch.setattr(worker_plan.threading, "enumerate", list)
+    plan = plan_workers(parse({"device": "cpu"} | keys), 4)
+    assert (plan.number, plan.reason) == (expected, reason)
     monkeypatch.undo()
-    assert number_of_workers(config, CLIENTS) == 1
+    assert plan_workers(parse({"device": "cpu"} | keys), 4).number == 1  # pytest has threads
 
 
 MANY = {

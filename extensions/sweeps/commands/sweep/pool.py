@@ -7,8 +7,10 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from curvfed.deployments.cores import usable_cores
+from curvfed.deployments.gpus import visible_gpus
 from curvfed.deployments.processes import SIGNALS, Line, Worker
-from curvfed.deployments.resources import Resources, usable_cores, visible_gpus
+from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.sweep import child
 from curvfed.extensions.sweeps.commands.sweep.child import Task
 
