@@ -17,6 +17,7 @@ LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-ve
 CYCLONEDX := 7.5.0
 HUB := dist/hub/curvfed
 CHROMIUM := chromium google-chrome google-chrome-stable chromium-browser chrome
+COMPAT := $(addprefix tests/e2e/test_,flwr_run.py small_cluster.py quickstart.py flower_wrapper.py) extensions/cluster/tests
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,9 +84,14 @@ bench: setup ## time ratios against peers and lower bounds, on trees or with DAT
 gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/measured/gpu.md: DATA=folder
 	$(PY) -m benchmarks.gpu $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-compat: ## the end-to-end run and a cluster once more under the newest Flower that installs
+# The tests start Flower's programs by their names. The last lines compare a run's parameters with those under the pinned version.
+compat: setup ## `flwr run`, clusters with TLS and a masked run under the newest Flower that installs, and the same bits as under the pinned one
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
-	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py tests/e2e/test_small_cluster.py
+	PATH="$(CURDIR)/.venv-compat/bin:$$PATH" .venv-compat/bin/pytest $(COMPAT)
+	rm -rf build/compat
+	for python in $(PY) .venv-compat/bin/python; do $$python -m curvfed simulate method=flatland dataset=trees num-rounds=3 \
+		results-dir=build/compat run-name="$$($$python -c 'from importlib.metadata import version; print(version("flwr"))')"; done
+	cd build/compat && sha256sum */model.safetensors && cmp */model.safetensors
 
 docs: setup ## the site of the documentation, into build/site; a warning or a dead link inside it is an error
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
@@ -139,9 +145,10 @@ $(VENV)/.stamp: requirements-dev.txt requirements-cells.txt pyproject.toml | $(V
 	$(INSTALL) --no-deps --editable .
 	touch $@
 
-# Overrides the pin in pyproject.toml; everything else is resolved to fit that Flower version.
-.venv-compat/.compat-stamp: pyproject.toml | $(VENV)/bin/uv
-	$(INSTALL) --override <(echo 'flwr[simulation]>=1.40') --editable '.[dev]'
+# The line of docs/install.md. Results depend on the versions that compute, so these are the tested ones; others fit that Flower.
+.venv-compat/.compat-stamp: pyproject.toml requirements-dev.txt | $(VENV)/bin/uv
+	$(INSTALL) --override <(echo 'flwr[simulation]>=1.40') --editable '.[dev]' \
+		--constraint <(grep -oE '^(torch|torchvision|numpy|scipy|scikit-learn)==[^\]+' requirements-dev.txt)
 	touch $@
 
 # A Python command may exist but not run (the shims of version managers), or lack venv.

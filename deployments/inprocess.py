@@ -30,7 +30,7 @@ try:
     from flwr.supercore.task_identity import TaskIdentity
 except ImportError as error:  # pragma: no cover - depends on the Flower version
     raise ImportError(
-        "this version of Flower has no TaskIdentity: the in-process Grid knows 1.39 to 1.41"
+        "this version of Flower has no TaskIdentity: the in-process Grid knows 1.39 to 1.42"
     ) from error
 
 CLIENT_FAILED = 1

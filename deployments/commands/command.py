@@ -16,6 +16,7 @@ from curvfed.deployments.commands.check import check, datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.errors import MachineError
+from curvfed.deployments.flower_version import flower_and_transport
 from curvfed.deployments.resources import check_working_folder
 from curvfed.deployments.terminal import lasting_output
 from curvfed.tasks import plugins
@@ -75,6 +76,7 @@ Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
 def _show_version(is_requested: bool) -> None:
     if is_requested:
         print("curvfed", version("curvfed"))
+        print(flower_and_transport())
         raise typer.Exit
 
 

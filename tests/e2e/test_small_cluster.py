@@ -8,6 +8,7 @@ from graph_fixtures import user_fields
 from local_cluster import SERVER, cluster, shares, signed
 
 from curvfed.client_app.node.ledger import Ledger
+from curvfed.deployments.flower_version import flower_and_transport
 from curvfed.deployments.processes import wait_until
 
 
@@ -21,6 +22,7 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
             assert code == 0, output
         assert nodes.rounds_done("one") == 2
         said = nodes.call(SERVER, "doctor", "--results", str(nodes.results))
+        assert f"ok     flower       {flower_and_transport()}" in said
         assert "found wrong: 0" in said
         assert "rounds 1, 2" in said
         lines = Ledger(nodes.files.path / "ledger-server.jsonl").lines()
@@ -40,7 +42,7 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
 
 
 @pytest.mark.long
-def test_nodes_without_their_ledgers_sign_nothing(tmp_path):
+def test_three_nodes_sum_masked_and_without_their_ledgers_sign_nothing(tmp_path):
     """With the keys of a roster; each message reaches a new process."""
     states = [tmp_path / "state" / str(number) for number in range(3)]
     pairs = ["method=fedavg", "secure-sum=true", "dataset=trees", "embedding-dim=8", "num-rounds=1"]
@@ -50,6 +52,8 @@ def test_nodes_without_their_ledgers_sign_nothing(tmp_path):
     with cluster(tmp_path / "files", signed(tmp_path / "keys", configs)) as nodes:
         code, output = nodes.run(*pairs, "run-name=one")
         assert code == 0, output
+        summary = nodes.summary("one")
+        assert (summary["status"], summary["num_clients"]) == ("completed", 3)
         for number, state in enumerate(states):
             (state / f"ledger-{number:05d}.jsonl").unlink()
         code, output = nodes.run(*pairs, "run-name=two")

@@ -13,6 +13,7 @@ from typing import Any
 
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.ledger import Ledger, ledger_of
+from curvfed.deployments.flower_version import flower_and_transport
 from curvfed.deployments.processes import LOOPBACK, is_open
 from curvfed.extensions.cluster.commands import (
     ClusterError,
@@ -138,6 +139,7 @@ def server_checks(
     authority = folder.authority[0]
     remedy = registry.database_remedy(folder)
     checks = [
+        Check("flower", partial(_describe_flower, folder.api_port)),
         Check("certificate", partial(check_certificate, authority), renew),
         Check("certificate", partial(check_certificate, folder.server[0]), renew, always),
         Check("certificate", partial(check_pair, folder.server, authority), renew),
@@ -183,6 +185,7 @@ def node_checks(
     state = Path(config["state-path"])
     both = (DOCTOR, START)
     checks = [
+        Check("flower", flower_and_transport),
         Check(
             "files",
             partial(check_files, folder),
@@ -208,7 +211,7 @@ def node_checks(
         Check("memory", _check_memory, "end other programs"),
     ]
     if folder.key.exists():
-        checks.insert(1, _key_check(folder.key, both))
+        checks.insert(2, _key_check(folder.key, both))
     if port:
         program = "the SuperNode (its own API)"
         checks.append(
@@ -276,6 +279,16 @@ def _key_check(path: Path, commands: Collection[str] = (DOCTOR,)) -> Check:
 def _check_ports(folder: ServerFolder, bind: str) -> str:
     ports = [(LOOPBACK, folder.api_port), *([] if ONE_PORT else [(bind, folder.fleet_port)])]
     return ", ".join(check_port(*port, "the SuperLink") for port in ports)
+
+
+def _describe_flower(api_port: int) -> str:
+    text = flower_and_transport()
+    if ONE_PORT:
+        text += (
+            f", at port {api_port} of this machine, which runs and registrations use too: other"
+            ' machines need a proxy (docs/operating.md, "Flower from 1.40 on")'
+        )
+    return text
 
 
 def _check_ledger(ledger: Ledger) -> str:

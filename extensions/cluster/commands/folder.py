@@ -19,6 +19,7 @@ from typing import Annotated, Any, NoReturn
 import psutil
 import typer
 
+from curvfed.deployments.flower_version import is_grpc
 from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 from curvfed.extensions.cluster.commands import ClusterError
 from curvfed.strategies.base.keys import toml_text
@@ -80,7 +81,7 @@ PROGRAMS = QUIET | {
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
 }
 
-ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
+ONE_PORT = not is_grpc(version("flwr"))
 """Whether this Flower serves nodes on the port for runs and registrations: then nodes connect
 through a proxy of the site."""
 

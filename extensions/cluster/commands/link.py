@@ -176,7 +176,8 @@ class Link:
         if re.search("WRONG_VERSION_NUMBER|ALPN", answer.text):
             return ClusterError(
                 f"the program that answers at {self.address} does not speak gRPC with TLS; allowed"
-                f" is the SuperLink's port for nodes, by default {FLEET_PORT}"
+                f" is the SuperLink's port for nodes, by default {FLEET_PORT}; a SuperLink of"
+                " Flower 1.40 or newer needs nodes of Flower 1.40 or newer"
                 f" ({answer.reason}){addition}",
                 key="other-port",
             )
