@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,15 +63,17 @@ def run(
     clients: int = CLIENTS,
     nodes: Any = None,
     intercept: Any = None,
+    gpus: Sequence[str] = (),
     **settings: Any,
 ) -> "Run":
     """Run on `trees` in `folder`; keys are written with _ for -, and __ for the dot. With `workers`
-    the clients are in that number of processes."""
+    the clients are in that number of processes, each with one of `gpus` if there are some."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     configuration = SMALL | {"results-dir": str(folder), "run-name": name} | keys
     workers = settings.get("workers")
     if isinstance(workers, int):
-        return Run(run_in_workers(parse(configuration), nodes or simulated_nodes(clients), workers))
+        configs = nodes or simulated_nodes(clients)
+        return Run(run_in_workers(parse(configuration), configs, workers, gpus))
     return Run(simulate(configuration, clients, nodes, intercept))
 
 
