@@ -17,7 +17,6 @@ LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-ve
 CYCLONEDX := 7.5.0
 HUB := dist/hub/curvfed
 CHROMIUM := chromium google-chrome google-chrome-stable chromium-browser chrome
-COMPAT := $(addprefix tests/e2e/test_,flwr_run.py small_cluster.py quickstart.py flower_wrapper.py) extensions/cluster/tests
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,7 +86,9 @@ gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/measured
 # The tests start Flower's programs by their names. The last lines compare a run's parameters with those under the pinned version.
 compat: setup ## `flwr run`, clusters with TLS and a masked run under the newest Flower that installs, and the same bits as under the pinned one
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
-	PATH="$(CURDIR)/.venv-compat/bin:$$PATH" .venv-compat/bin/pytest $(COMPAT)
+	export PATH="$(CURDIR)/.venv-compat/bin:$$PATH"; \
+	pytest $(addprefix tests/e2e/test_,flwr_run.py small_cluster.py quickstart.py flower_wrapper.py); \
+	pytest -m "not long" extensions/cluster/tests
 	rm -rf build/compat
 	for python in $(PY) .venv-compat/bin/python; do $$python -m curvfed simulate method=flatland dataset=trees num-rounds=3 \
 		results-dir=build/compat run-name="$$($$python -c 'from importlib.metadata import version; print(version("flwr"))')"; done

@@ -173,12 +173,22 @@ class Link:
                 f" ({answer.reason}){addition}",
                 key="foreign-superlink",
             )
+        protocol = "gRPC with TLS"
+        versions = "Flower up to 1.39"
+        if not self.is_grpc:
+            protocol = "HTTPS"
+            versions = "Flower 1.40 or newer"
+        if "disconnected without" in answer.text:  # gRPC's answer to HTTPS, or a proxy's
+            return SilentError(
+                f"what answers at {self.address} does not speak {protocol}; start a SuperLink of"
+                f" {versions} there, as here ({answer.reason}){addition}",
+                key="other-port",
+            )
         if re.search("WRONG_VERSION_NUMBER|ALPN", answer.text):
             return ClusterError(
-                f"the program that answers at {self.address} does not speak gRPC with TLS; allowed"
-                f" is the SuperLink's port for nodes, by default {FLEET_PORT}; a SuperLink of"
-                " Flower 1.40 or newer needs nodes of Flower 1.40 or newer"
-                f" ({answer.reason}){addition}",
+                f"the program that answers at {self.address} does not speak {protocol}; allowed"
+                f" is the SuperLink's port for nodes, by default {FLEET_PORT}, of a SuperLink of"
+                f" {versions}, as here ({answer.reason}){addition}",
                 key="other-port",
             )
         return SilentError(

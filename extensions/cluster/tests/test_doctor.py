@@ -19,6 +19,7 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.extensions.cluster.commands import ClusterError, certificates, link, registry
+from curvfed.extensions.cluster.commands.folder import ONE_PORT
 from curvfed.extensions.cluster.commands.link import Link
 from curvfed.extensions.cluster.commands.setup import make_cluster
 from curvfed.strategies.wire.store import Store
@@ -125,21 +126,42 @@ def damaged_ledger(site: Site) -> None:
 
 
 BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
-    (expired, "certificate", r"server\.crt ended \d+ days ago; `curvfed cluster renew`"),
-    (ends_soon, "certificate", r"server\.crt ends in 19 days; `curvfed cluster renew`"),
-    (of_another_authority, "certificate", r"do not belong together .*; `curvfed cluster renew`"),
+    (
+        expired,
+        "certificate",
+        r"server\.crt ended \d+ days ago; `curvfed cluster --folder \S+ renew`",
+    ),
+    (
+        ends_soon,
+        "certificate",
+        r"server\.crt ends in 19 days; `curvfed cluster --folder \S+ renew`",
+    ),
+    (
+        of_another_authority,
+        "certificate",
+        r"do not belong together .*; `curvfed cluster --folder \S+ renew`",
+    ),
     (readable_key, "key", r"node\.key, mode 0644; chmod 600 .*node\.key"),
     (without_key, "files", r"node\.key; bring it from the server's nodes/north"),
     (torn_authority, "certificate", r"ca\.crt cannot be read .* ca\.crt is that of the server"),
-    (not_registered, "registered", "not registered: north; `curvfed cluster register`"),
-    (truncated_database, "database", "is damaged .*; `curvfed cluster doctor --restore`"),
+    (
+        not_registered,
+        "registered",
+        r"not registered: north; `curvfed cluster --folder \S+ register`",
+    ),
+    (
+        truncated_database,
+        "database",
+        r"is damaged .*; `curvfed cluster --folder \S+ doctor --restore`",
+    ),
     (torn_checkpoint, "run", "unreadable: .*; without this file round 1 holds"),
     (torn_personal_file, "personal", "unreadable: .*; without this file round 1 holds"),
     (damaged_ledger, "ledger", r"ledger-00000\.jsonl, line 1; restore the file from a backup"),
 ]
 NOT_RUNNING = (
-    "the SuperLink does not run; `curvfed cluster superlink` starts it",
-    *["no SuperLink answers at"] * 2,
+    r"the SuperLink does not run; `curvfed cluster --folder \S+ superlink` starts it",
+    "no SuperLink answers at",
+    *["no SuperLink answers at"] * (not ONE_PORT),  # else the clock is not known
 )
 
 
@@ -147,8 +169,7 @@ def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
     code, wrong = site.findings(capsys)
     assert code == 1
     pairs = list(zip(NOT_RUNNING, wrong.splitlines(), strict=True))
-    assert len(pairs) == 3
-    assert all(words in line for words, line in pairs)
+    assert all(re.search(words, line) for words, line in pairs)
 
 
 @pytest.mark.parametrize(

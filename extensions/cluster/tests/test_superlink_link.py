@@ -5,6 +5,7 @@ import json
 import os
 import re
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,8 @@ def test_what_else_answers_is_named(folder, port, monkeypatch):
     with listening(plain_http) as web:
         error = wrong(folder, web)
     assert (
-        "does not speak gRPC with TLS; allowed is the SuperLink's port for nodes, by default 9092"
-        in str(error)
+        "does not speak gRPC with TLS; allowed is the SuperLink's port for nodes, by default 9092,"
+        " of a SuperLink of Flower up to 1.39" in str(error)
     )
     assert not isinstance(error, SilentError)
     assert "no SuperLink answers at no.invalid:9092" in str(wrong(folder, 9092, "no.invalid"))
@@ -162,8 +163,10 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
         assert "not known: Flower from 1.40 on" in superlink.check_clock(by_https(web))
         with pytest.raises(ForeignError):
             superlink.check_superlink(by_https(web, tmp_path / "ca.crt"))
-        with pytest.raises(ClusterError, match="speak gRPC with TLS"):
+        with pytest.raises(ClusterError, match=r"speak HTTPS; .* of Flower 1\.40 or newer"):
             superlink.check_superlink(by_https(plain))
+        with pytest.raises(ClusterError, match=r"speak gRPC with TLS; .* of Flower up to 1\.39"):
+            superlink.check_superlink(replace(by_https(web), is_grpc=True))
         with pytest.raises(ClusterError, match=f"https_proxy names the proxy 127.0.0.1:{plain}"):
             superlink.check_superlink(by_https(web, https_proxy=f"http://127.0.0.1:{plain}"))
         # that httpx does not speak, or not without a further package
@@ -305,3 +308,10 @@ def test_the_variables_of_this_process_are_as_before(folder, port, monkeypatch):
     before = dict(os.environ)
     superlink.check_superlink(link(folder, port))
     assert dict(os.environ) == before
+
+
+def test_a_superlink_that_is_older_than_the_node(folder, port):
+    """It may be restarted with the right version, so the node may start."""
+    newer = replace(link(folder, port), is_grpc=False)
+    with pytest.raises(SilentError, match=r"not speak HTTPS; start .* of Flower 1\.40 or newer"):
+        superlink.check_superlink(newer)
