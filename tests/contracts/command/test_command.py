@@ -239,7 +239,7 @@ def break_off(*_: object, **__: object) -> None:
 @pytest.fixture
 def broken(monkeypatch):
     """Something in the server that is not our own error."""
-    monkeypatch.setattr(RunDirectory, "append", break_off)
+    monkeypatch.setattr(RunDirectory, "write_clients", break_off)
 
 
 def test_an_error_of_others_is_named_and_says_what_shows_more(
