@@ -87,7 +87,7 @@ gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/measured
 compat: setup ## `flwr run`, clusters with TLS and a masked run under the newest Flower that installs, and the same bits as under the pinned one
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
 	export PATH="$(CURDIR)/.venv-compat/bin:$$PATH"; \
-	pytest $(addprefix tests/e2e/test_,flwr_run.py small_cluster.py quickstart.py flower_wrapper.py); \
+	pytest $(addprefix tests/e2e/test_,flwr_run.py small_cluster.py flower_wrapper.py); \
 	pytest -m "not long" extensions/cluster/tests
 	rm -rf build/compat
 	for python in $(PY) .venv-compat/bin/python; do $$python -m curvfed simulate method=flatland dataset=trees num-rounds=3 \
