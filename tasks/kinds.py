@@ -80,7 +80,16 @@ GRAPHS = Kind(
 IMAGES = Kind(
     parts={"dataset": "curvfed.tasks.images.dataset:DATASET"},
     built_in="digits",
-    models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18", FEATURES),
+    models=(
+        "cnn",
+        "convnet",
+        "resnet18",
+        "resnet18-7x7",
+        "vgg13",
+        "mobilenetv2",
+        "senet18",
+        FEATURES,
+    ),
     default_models={1: "cnn", 3: "convnet"},
     partitions=("dirichlet", "iid", "shards", "users"),
     defaults=_IMAGES,

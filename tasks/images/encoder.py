@@ -127,7 +127,5 @@ def _features(name: str, network: nn.Module, images: Tensor) -> Tensor:
             key="encoder-output",
         )
     if not features.isfinite().all():
-        raise DataError(
-            f'images.encoder = "{name}": a feature is not finite', key="encoder-output"
-        )
+        raise DataError(f'images.encoder = "{name}": a feature is not finite', key="encoder-output")
     return features.float()
