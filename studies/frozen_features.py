@@ -161,7 +161,7 @@ def _measured(inputs: str, method: str, keys: Mapping[str, Any]) -> dict[str, An
     sent = summary["rounds"] * (summary["bytes_up"] + summary["bytes_down"])
     if method in CALIBRATED:
         width = CALIBRATED[method] or WIDTHS[inputs]
-        sent += 8 * width * (width + NUM_CLASSES)
+        sent += 8 * (width * (width + 1) // 2 + width * NUM_CLASSES)  # packed, float64
     personal = summary["personal_accuracy_mean"] if summary["rounds"] else None
     values = (
         inputs,
