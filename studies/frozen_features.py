@@ -72,13 +72,13 @@ ABOUT = """\
     python -m studies.frozen_features --data FOLDER{weights} --size {size}
 
 writes this page and [its runs](frozen-features.csv). MNIST, 3,000 training and 1,000 test images, 20
-clients at α = .1, 10 rounds, no tuning: the defaults of each method. "Pixels" train `cnn`; "frozen
-features" are the {width} of {network}, of images of {size}x{size}, and the model is a linear layer
-and the classifier. Means over the seeds {seeds}, ± standard deviation. `afl` is a closed form
+clients at α = .1, 10 rounds, no tuning: the defaults of each method. "Pixels" train `cnn`. "Frozen
+features" are the {width} of {network}, of images of {size}x{size};
+the model is a linear layer and the classifier. Means over the seeds {seeds}, ± standard deviation. `afl` is a closed form
 without rounds, here on the features themselves (`embedding-dim=0`), with pixels on a random body;
 its clients have no models of their own. kB are sent and received by a client in the whole run, the
-sums of a closed form included. Seconds are of a run with clients one after the other on one thread;
-the features of all images took another {seconds:.0f} seconds, once.
+sums of a closed form included. Seconds are of a run with clients one after the other on one thread
+of a busy machine; the features of all images took another {seconds:.0f} seconds, once.
 """
 
 RANDOM = """\
