@@ -7,7 +7,6 @@ is a ResNet-18 with random weights, which the page says. The settings stood befo
 """
 
 import argparse
-import csv
 import hashlib
 import io
 import os
@@ -23,6 +22,7 @@ from typing import Any
 import torch
 
 import curvfed
+from benchmarks.tables import read_csv, table_lines, write_csv
 from curvfed.tasks.stored_files import write_atomically
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "frozen-features.md"
@@ -48,7 +48,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "afl": {"num-rounds": 0, "embedding-dim": 0},
 }
 
-WIDTHS = {"pixels": 1568, "frozen features": 512}
+WIDTHS = {"pixels": 1568, "frozen": 512}
 """Width of the body: of `cnn` and of ResNet-18."""
 
 NUM_CLASSES = 10
@@ -60,35 +60,28 @@ COLUMNS = (
     "inputs",
     "method",
     "seed",
-    "global_accuracy",
-    "personal_accuracy",
+    "global accuracy (%)",
+    "personal accuracy (%)",
     "seconds",
-    "kilobytes",
+    "kB",
+    "network",
+    "seconds of the features",
 )
 
+RANDOM = "ResNet-18 with random weights"
+
 ABOUT = """\
-# Features of a frozen network, and training from pixels
+# Features of a frozen network
 
-    python -m studies.frozen_features --data FOLDER{weights} --size {size}
+    python -m studies.frozen_features --data FOLDER
 
-writes this page and [its runs](frozen-features.csv). MNIST, 3,000 training and 1,000 test images, 20
-clients at α = .1, 10 rounds, no tuning: the defaults of each method. "Pixels" train `cnn`. "Frozen
-features" are the {width} of {network}, of images of {size}x{size};
-the model is a linear layer and the classifier. Means over the seeds {seeds}, ± standard deviation. `afl` is a closed form
-without rounds, here on the features themselves (`embedding-dim=0`), with pixels on a random body;
-its clients have no models of their own. kB are sent and received by a client in the whole run, the
-sums of a closed form included. Seconds are of a run with clients one after the other on one thread
-of a busy machine; the features of all images took another {seconds:.0f} seconds, once.
+3,000 images of MNIST, 20 clients, α = .1, 10 rounds, defaults, means of three seeds
+([runs](frozen-features.csv)); a thread of a busy machine. Frozen: features of a
+{network}, in {seconds} s, once.{note}
+`afl` has no rounds. Accuracy in %, kB of a client.
 """
 
-RANDOM = """\
-**The weights are random**, for the machine that made this page could not download any; they show
-what a random network gives. For features that were learned, give `--weights` a file that
-
-    python -c 'from torchvision.models import get_model; get_model("resnet18", weights="DEFAULT")'
-
-puts into `~/.cache/torch/hub/checkpoints`.
-"""
+NOTE = """ **Random: no download was possible**; `--weights` takes torchvision's."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m studies.frozen_features")
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     parser.add_argument("--weights", type=Path, help="a file of weights of torchvision")
-    parser.add_argument("--size", type=int, default=224, help="height and width of the images")
+    parser.add_argument("--size", type=int, default=64, help="height and width of the images")
     options = parser.parse_args(arguments)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
@@ -107,22 +100,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         frozen = {"images.encoder": encoder, "images.size": options.size}
         prepared = [_prepare(common | frozen | {"seed": seed}) for seed in SEEDS]
         rows = []
-        for inputs, keys in {"pixels": {}, "frozen features": frozen}.items():
+        for inputs, keys in {"pixels": {}, "frozen": frozen}.items():
             for method, own in METHODS.items():
                 for seed in SEEDS:
                     rows.append(_measured(inputs, method, common | keys | own | {"seed": seed}))
-                    print(*rows[-1].values(), file=sys.stderr)
-    text = ABOUT.format(
-        weights=f" --weights {options.weights.name}" if options.weights else "",
-        size=options.size,
-        width=WIDTHS["frozen features"],
-        network=f"`{encoder}`" if options.weights else "a ResNet-18 with random weights",
-        seeds=f"{SEEDS[0]} to {SEEDS[-1]}",
-        seconds=statistics.mean(prepared),
-    )
-    if options.weights is None:
-        text += f"\n{RANDOM}"
-    write_page(PAGE, text, rows)
+                    print(*rows[-1], file=sys.stderr)
+    network = f"{RANDOM if options.weights is None else encoder}, {options.size}x{options.size}"
+    seconds = f"{statistics.mean(prepared):.0f}"
+    write_csv(PAGE.with_suffix(".csv"), COLUMNS, [[*row, network, seconds] for row in rows])
+    write_page(PAGE, read_csv(PAGE.with_suffix(".csv")))
     return 0
 
 
@@ -155,53 +141,38 @@ def _prepare(keys: Mapping[str, Any]) -> float:
     return time.monotonic() - start
 
 
-def _measured(inputs: str, method: str, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a run."""
+def _measured(inputs: str, method: str, keys: Mapping[str, Any]) -> list[str]:
+    """The row of a run, without the last two columns."""
     summary = _simulate(method, keys).summary
     sent = summary["rounds"] * (summary["bytes_up"] + summary["bytes_down"])
     if method in CALIBRATED:
         width = CALIBRATED[method] or WIDTHS[inputs]
         sent += 8 * (width * (width + 1) // 2 + width * NUM_CLASSES)  # packed, float64
-    personal = summary["personal_accuracy_mean"] if summary["rounds"] else None
-    values = (
-        inputs,
-        method,
-        keys["seed"],
-        summary["global_accuracy"],
-        personal,
-        round(summary["seconds"], 2),
-        round(sent / 1000, 1),
-    )
-    return dict(zip(COLUMNS, values, strict=True))
+    personal = ""
+    if summary["rounds"]:
+        personal = f"{100 * summary['personal_accuracy_mean']:.2f}"
+    score = f"{100 * summary['global_accuracy']:.2f}"
+    cost = (f"{summary['seconds']:.2f}", f"{sent / 1000:.1f}")
+    return [inputs, method, str(keys["seed"]), score, personal, *cost]
 
 
-def write_page(page: Path, text: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write the page, and the rows beside it as CSV."""
-    lines = [
-        text,
-        "| inputs | method | global accuracy (%) | personal accuracy (%) | seconds | kB |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
-    ]
-    for inputs, method in dict.fromkeys((row["inputs"], row["method"]) for row in rows):
-        chosen = [row for row in rows if (row["inputs"], row["method"]) == (inputs, method)]
-        cells = [_percent(chosen, name) for name in ("global_accuracy", "personal_accuracy")]
-        seconds = statistics.mean(row["seconds"] for row in chosen)
-        kilobytes = statistics.mean(row["kilobytes"] for row in chosen)
-        cells += [f"{seconds:.1f}", f"{kilobytes:,.0f}"]
-        lines.append(f"| {inputs} | `{method}` | {' | '.join(cells)} |")
-    table = io.StringIO(newline="")
-    writer = csv.DictWriter(table, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(page.with_suffix(".csv"), table.getvalue().encode())
+def write_page(page: Path, rows: Sequence[Sequence[str]]) -> None:
+    """Write the page of these rows."""
+    network, seconds = rows[0][-2:]
+    note = NOTE if network.startswith(RANDOM) else ""
+    lines = [ABOUT.format(network=network, seconds=seconds, note=note)]
+    cells = []
+    for group in dict.fromkeys((row[0], row[1]) for row in rows):
+        columns = list(zip(*(row[3:7] for row in rows if (row[0], row[1]) == group), strict=True))
+        cells.append([*group, *map(_mean, columns, (1, 1, 0, 0))])
+    lines += table_lines(["inputs", "method", "global", "personal", "s", "kB"], cells)
     write_atomically(page, ("\n".join(lines) + "\n").encode())
 
 
-def _percent(rows: Sequence[Mapping[str, Any]], name: str) -> str:
-    values = [100 * row[name] for row in rows if row[name] is not None]
-    if not values:
-        return ""
-    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+def _mean(texts: Sequence[str], digits: int) -> str:
+    """The mean of a column; "" for an empty one."""
+    values = [float(text) for text in texts if text]
+    return f"{statistics.mean(values):,.{digits}f}" if values else ""
 
 
 if __name__ == "__main__":
