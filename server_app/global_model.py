@@ -187,7 +187,7 @@ class GlobalModel:
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
         """Write `global_test.npz`: labels, predictions (-1 where not finite), features of some
         images, the prototypes that they were trained towards, before any calibration, and one
-        image per class of the user's own images."""
+        image per class of the user's own images, if the model takes pixels."""
         load_arrays(arrays, named_state(self.model))
         head = self.model.head
         # The network of another package has no separate classifier.
@@ -207,7 +207,7 @@ class GlobalModel:
             "prototypes": prototypes.numpy(force=True),
             "space": np.array(space),
         }
-        if self.is_own:
+        if self.is_own and self.test.has_pixels:
             image_labels, first = np.unique(labels, return_index=True)
             shown = torch.from_numpy(order[first[:SHOWN_CLASSES]])
             content |= {

@@ -13,6 +13,9 @@ GLOBAL_TRIVIAL = "global_majority_accuracy"
 GUESSES = {"roc_auc": 0.5}
 """By the data's metric, the score of a guess."""
 
+FEATURES = "features"
+"""The network of images that are features already."""
+
 UNKNOWN_HINT = "The label -1 means an unknown class: write 0 in its place if it is a class"
 """A hint where labels of graphs leave a single class."""
 
@@ -77,7 +80,16 @@ GRAPHS = Kind(
 IMAGES = Kind(
     parts={"dataset": "curvfed.tasks.images.dataset:DATASET"},
     built_in="digits",
-    models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
+    models=(
+        "cnn",
+        "convnet",
+        "resnet18",
+        "resnet18-7x7",
+        "vgg13",
+        "mobilenetv2",
+        "senet18",
+        FEATURES,
+    ),
     default_models={1: "cnn", 3: "convnet"},
     partitions=("dirichlet", "iid", "shards", "users"),
     defaults=_IMAGES,

@@ -22,6 +22,7 @@ SHIPPED = (
     "cells",
     "cluster",
     "curvature",
+    "encoders",
     "exports",
     "formats",
     "graph_baselines",
@@ -41,6 +42,11 @@ LOCAL = frozenset({TESTS, "commands"})
 
 ENTRIES = "entry_points.toml"
 """The file of an extension that names what it adds."""
+
+ENCODERS = "image-encoders"
+"""The group of frozen networks for images; each object is a function from the value of
+`images.encoder` to an `Encoder` of `curvfed.tasks.images.encoder`, or to None if the name has
+another form than its own."""
 
 log = logging.getLogger("curvfed")
 

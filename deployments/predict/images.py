@@ -21,7 +21,7 @@ from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
 from curvfed.tasks.images import EXTENSIONS, class_folders, images_in, is_image
-from curvfed.tasks.images.clients import ClientImages, client_images
+from curvfed.tasks.images.clients import ClientImages, client_images, read_inputs
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import TEST, read_layout
@@ -132,8 +132,12 @@ def _in_shape_of_run(
     absent = [name for name in raw.class_names if name not in class_names]
     places = [class_names.index(name) if name in class_names else -1 for name in raw.class_names]
     labels = torch.tensor(places)[torch.from_numpy(raw.labels)]
-    pixels, notes = _converted(raw, names, run)
     spec = _dataset(run).spec
+    notes: dict[str, str] = {}
+    if spec.encoder:
+        pixels = read_inputs(raw, np.arange(len(names)), spec, spec.channels)
+    else:
+        pixels, notes = _converted(raw, names, run)
     all_test = torch.tensor([[False], [False], [True]]).expand(-1, len(names))
     images = client_images(
         pixels,

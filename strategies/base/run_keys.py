@@ -140,10 +140,11 @@ class RunKeys(Table):
     """the network: for nodes gcn, gated, mean (a GCN with means of neighbourhoods), lorentz or
     split; for graphs gin, gcn, lorentz or lorentz-gcn (FlatLand's own: three convolutions and a
     centroid); for images cnn (two layers; auto for grey images), convnet (seven layers; auto for
-    colour images), resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18; auto:
-    the method's. The method decides which parameters stay at a client: gin under flatland shares as
-    flatland does, without time-like parameters. Or a model of another package, installed on the
-    server and all clients: its name, or package.module:factory, with keyword arguments as in
+    colour images), resnet18, resnet18-7x7 (as for ImageNet), vgg13, mobilenetv2 or senet18, or
+    features (auto with images.encoder; no layers); auto: the method's.
+    The method decides which parameters stay at a client: gin under flatland shares as flatland
+    does, without time-like parameters. Or a model of another package, installed on the server and
+    all clients: its name, or package.module:factory, with keyword arguments as in
     package.module:factory(width=32)"""
     init_from: str = ""
     """safetensors file at the server with initial shared parameters: model.safetensors of a run, or

@@ -6,6 +6,16 @@ from pydantic import Field
 
 from curvfed.strategies.base.keys import Form, Rate, Table
 
+EncoderName = Annotated[
+    str,
+    Form(
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,127})?$",
+        words=(
+            "a name of up to 128 letters (A to Z, a to z), digits and . _ -, the first a letter or"
+            ' a digit, or ""'
+        ),
+    ),
+]
 Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
 
 FLOWER: dict[str, tuple[str, ...]] = {
@@ -35,9 +45,16 @@ class Images(Table):
     """Keys of image data and networks."""
 
     size: int | None = Field(default=None, ge=1, le=1024)
-    """height and width that images are resized to; auto: unchanged, if all have one size"""
+    """height and width that images are resized to; auto: unchanged, if all have one size, and 224
+    with images.encoder"""
     channels: Literal[1, 3] | None = None
     """1: grey, 3: colour; auto: those of the files, colour if any file is in colour"""
+    encoder: EncoderName = ""
+    """train on features of a frozen network in place of pixels: a file of weights of a classifier
+    of torchvision by its published name without .pth, such as resnet18-f37072fd, with the first
+    digits of its SHA-256. The file is in ~/curvfed/encoders or in torch's folder of downloads,
+    wherever images are read; the features are those before its last layer. Another package adds
+    networks by the group curvfed.image-encoders. Empty: pixels"""
     norm: Literal["group", "batch", "none"] = "group"
     """normalisation layers of the networks that have any (all but cnn). Running statistics of batch
     normalisation are averaged with the parameters"""

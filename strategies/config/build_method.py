@@ -28,7 +28,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import ModelError
 from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.kinds import FEATURES, KINDS
 
 _FIXED = (f"{HEAD}weight", f"{HEAD}bias")
 """The parameters of a fixed head that the server sends."""
@@ -95,6 +95,8 @@ def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
     channels; "" for none."""
     if config.model is not None:
         return config.model
+    if KINDS[task].has_shape and config.images.encoder:
+        return FEATURES
     return KINDS[task].default_model(config.row.space, channels)
 
 

@@ -14,7 +14,7 @@ from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import READ_AS
-from curvfed.tasks.kinds import KINDS, tasks_as
+from curvfed.tasks.kinds import FEATURES, KINDS, tasks_as
 from curvfed.tasks.registry import GENERATED, decision_of, partitioned_kind, tasks_of
 
 PLAIN_SGD = ("fednova", "scaffold")
@@ -122,6 +122,8 @@ def check_data(config: RunConfig) -> None:
     """Check the data set and the keys that depend on it."""
     tasks = _tasks(config)
     method = config.row
+    if config.images.encoder:
+        _check_encoder(config)
     # A run on real nodes, which have their own data, may leave the built-in data set named: any
     # task is possible then.
     possible = method.tasks if config.dataset in GENERATED else tasks
@@ -156,6 +158,13 @@ def check_data(config: RunConfig) -> None:
         _check_points(resolved)
     if resolved.embedding_dim == 0 and not any(KINDS[name].has_shape for name in possible):
         raise _conflict(resolved, "embedding-dim dataset", "embedding-dim >= 1 without images")
+    if resolved.embedding_dim == 0 and _is_fixed(resolved, possible):
+        raise _conflict(
+            resolved,
+            "embedding-dim model method",
+            "embedding-dim >= 1, or num-rounds = 0 and fine-tune-epochs = 0: nothing else of this"
+            " network is trained",
+        )
     if config.images.pooled and config.images.test_subset and config.test_data == "auto":
         raise _conflict(config, "images.pooled images.test-subset", "one of them")
     if resolved.train_size + resolved.test_size > 1:
@@ -207,6 +216,36 @@ def _tasks(config: RunConfig) -> Sequence[str]:
             key="dataset-with-method",
         )
     return tasks
+
+
+def _check_encoder(config: RunConfig) -> None:
+    """Refuse a frozen network that no package here can have, and keys that describe pixels."""
+    if not plugins.additions(plugins.ENCODERS):
+        raise ConfigError(
+            f'images.encoder = "{config.images.encoder}": no package here has frozen networks'
+            f"{plugins.absent_hint()}",
+            key="no-encoder",
+        )
+    if config.model not in (None, FEATURES):
+        raise _conflict(config, "model images.encoder", f"model = auto or {FEATURES}")
+    if config.images.augment == "crop-flip":
+        raise _conflict(
+            config,
+            "images.augment images.encoder",
+            "images.augment = auto or none: features are computed once, from the images as they"
+            " are",
+        )
+
+
+def _is_fixed(config: RunConfig, possible: Sequence[str]) -> bool:
+    """Whether a run would train a network of images without any parameter but a fixed classifier;
+    `config` has its defaults resolved."""
+    from curvfed.strategies.config.build_method import encoder
+
+    is_trained = config.num_rounds > 0 or config.fine_tune_epochs > 0
+    is_fixed = config.network.head_from != "training"
+    models = {encoder(config, name) for name in possible if KINDS[name].has_shape}
+    return is_trained and is_fixed and FEATURES in models
 
 
 def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ def one_line(text: str, length: int = MAX_REASON) -> str:
 
 MAX_PARTITIONS = 1_000_000
 
-_SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
+_SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})|([0-9]{1,5})x1x1")
 
 
 def check_arrays(arrays: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
@@ -182,11 +182,11 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
             f"num_features is {num_features}; {task} have {kind.num_features}", key="features"
         )
     sides = _SHAPE.fullmatch(shape)
-    num_values = math.prod(map(int, sides.groups())) if sides else 0
+    num_values = math.prod(map(int, filter(None, sides.groups()))) if sides else 0
     if kind.has_shape and not num_features == num_values > 0:
         raise MessageError(
             f'the shape of the images is "{shape}"; allowed are 1 or 3 channels of up to 9999 times'
-            " 9999 pixels",
+            " 9999 pixels, or up to 99999 features, as in 512x1x1",
             key="image-shape",
         )
 

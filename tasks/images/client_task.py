@@ -137,7 +137,8 @@ ALL = "all"
 
 
 class ImageTask(Task):
-    """One client's images on its device, as bytes; each batch is converted on demand.
+    """One client's images on its device, as bytes; each batch is converted on demand. Features of
+    a frozen network stay as they are.
 
     Parameters
     ----------
@@ -172,7 +173,8 @@ class ImageTask(Task):
     ) -> None:
         super().__init__(images, class_names, device)
         self._num_classes = len(class_names)
-        self._bytes = images.images.to(device)
+        self._images = images.images.to(device)
+        self._has_pixels = images.has_pixels
         self._mean = 255 * torch.tensor(images.mean, device=device)[:, None, None]
         self._std = 255 * torch.tensor(images.std, device=device)[:, None, None]
         # Convolutions on a GPU's matrix units need the channels of a pixel side by side.
@@ -216,8 +218,11 @@ class ImageTask(Task):
         return self._objective(cast(ImageNet, model), batch.inputs, batch.labels)
 
     def _batch(self, numbers: Tensor, augment: bool = False) -> Tensor:
-        """Images (b, c, h, w), float32, with mean 0 and variance 1 over the data set."""
-        pixels = self._bytes.index_select(0, numbers)
+        """Images (b, c, h, w), float32, with mean 0 and variance 1 over the data set; or features
+        (b, d, 1, 1)."""
+        pixels = self._images.index_select(0, numbers)
+        if not self._has_pixels:
+            return pixels
         if augment:
             pixels = crop_and_flip(pixels)
         return pixels.to(torch.float32, memory_format=self._layout).sub_(self._mean).div_(self._std)

@@ -19,6 +19,7 @@ from curvfed.tasks.graphs.data.partition import (
     membership_digest,
     random_split,
 )
+from curvfed.tasks.images.encoder import encoded
 from curvfed.tasks.images.label_partition import (
     PARTITIONS,
     USERS,
@@ -39,11 +40,11 @@ class ClientImages(Examples):
 
     Attributes
     ----------
-    images : Tensor, (n, c, h, w), uint8
-        n may be 0.
+    images : Tensor, (n, c, h, w), uint8, or (n, d, 1, 1), float32
+        Pixels, or features of a frozen network; n may be 0.
     mean, std : tuple of float
         Per channel, of pixels scaled to [0, 1]: constants of the data set, equal for all clients
-        and the server.
+        and the server; () for features.
     augments : bool
         Whether training images of this data set are usually cropped and flipped.
     """
@@ -61,8 +62,15 @@ class ClientImages(Examples):
         return "x".join(map(str, self.images.shape[1:]))
 
     @property
+    def has_pixels(self) -> bool:
+        """Whether the images are pixels, not features of a frozen network."""
+        return self.images.dtype == torch.uint8
+
+    @property
     def num_blank(self) -> int:
         """The number of images with a single value, which show nothing."""
+        if not self.has_pixels:
+            return 0
         values = self.images.flatten(start_dim=2)
         return int((values == values[..., :1]).all(dim=2).all(dim=1).sum())
 
@@ -73,6 +81,8 @@ class ClientImages(Examples):
 
     def describe(self) -> str:
         """The amount of data, in words."""
+        if not self.has_pixels:
+            return f"{len(self.labels)} images as {self.num_features} features of a frozen network"
         return f"{len(self.labels)} images of {self.shape} (channels x height x width)"
 
     def bytes_on(self, device: torch.device) -> int:
@@ -128,16 +138,17 @@ def client_images(
         Train, validation, test.
     mean, std : tuple of float
         Per channel of the data set. If the images have another number of channels, each channel
-        gets their mean.
+        gets their mean; features have neither.
     """
+    has_pixels = images.dtype == torch.uint8
     return ClientImages.split(
         masks,
         images=images,
         labels=labels,
         class_names=class_names,
-        mean=_per_channel(mean, images.shape[1]),
-        std=_per_channel(std, images.shape[1]),
-        augments=augments,
+        mean=_per_channel(mean, images.shape[1]) if has_pixels else (),
+        std=_per_channel(std, images.shape[1]) if has_pixels else (),
+        augments=augments and has_pixels,
         partition_digest=partition_digest,
     )
 
@@ -168,6 +179,8 @@ class ImageSpec(Spec):
         remainder.
     size : int
         Height and width of the resized images; 0: unchanged, all of one size.
+    encoder : str
+        The frozen network that makes features of the images; "" for pixels.
     channels : int
         1, grey, 3, colour, or 0: as in the data set; in a folder colour if any image is.
     train_subset, test_subset : int
@@ -185,6 +198,7 @@ class ImageSpec(Spec):
     train_size: float = 0.75
     test_size: float = 0.25
     size: int = 0
+    encoder: str = ""
     channels: int = 0
     train_subset: int = 0
     test_subset: int = 0
@@ -219,6 +233,18 @@ TEST_STREAM = 8
 """Random streams of the seed for the splits of the clients and for the subsets."""
 
 
+def read_inputs(raw: RawImages, numbers: Integers, spec: ImageSpec, channels: int) -> Tensor:
+    """The images of these numbers as a run takes them: pixels (n, c, h, w), uint8, or the features
+    (n, d, 1, 1), float32, of its frozen network, for which a batch of pixels at a time is read."""
+    if not spec.encoder:
+        return raw.read(numbers, spec.size, channels)
+
+    def read(start: int, end: int) -> Tensor:
+        return raw.read(numbers[start:end], spec.size, channels)
+
+    return encoded(spec.encoder, len(numbers), read)
+
+
 def own_images(
     raw: RawImages, spec: ImageSpec, record_split: RecordSplit | None = None
 ) -> ClientImages:
@@ -239,7 +265,7 @@ def own_images(
     numbers = np.arange(len(raw.labels))
     if not len(numbers):
         raise DataError("there are no images; allowed is one or more", key="no-images")
-    pixels = raw.read(numbers, spec.size, spec.channels)
+    pixels = read_inputs(raw, numbers, spec, spec.channels)
     digest = ""
     if record_split is None:
         parts = _parts(raw, numbers, spec, 0, None) if raw.roles is None else raw.roles
@@ -277,7 +303,7 @@ def global_test(
     rng = np.random.default_rng([spec.seed, TEST_STREAM])
     numbers = _subset(numbers, spec.test_subset, "test", rng)
     masks = masks_of(np.full(len(numbers), TEST))
-    return _images(raw, numbers, raw.read(numbers, spec.size, channels), masks, spec)
+    return _images(raw, numbers, read_inputs(raw, numbers, spec, channels), masks, spec)
 
 
 def share_images(
@@ -303,7 +329,7 @@ def share_images(
         yield from _share_by_user(raw, numbers, spec, num_partitions, record_split)
         return
     shares = partition_images(raw.labels[numbers], num_partitions, spec.partition, spec.seed)
-    pixels = raw.read(numbers, spec.size, spec.all_channels)
+    pixels = read_inputs(raw, numbers, spec, spec.all_channels)
     owners = np.full(len(raw.labels), -1)
     for client, share in enumerate(shares):
         owners[numbers[share]] = client
@@ -351,7 +377,7 @@ def _share_by_user(
         owners[raw.with_test(record_split) != TRAIN] = -1
     digest = membership_digest(owners)
     numbers = np.flatnonzero(owners >= 0)
-    pixels = raw.read(numbers, spec.size, spec.all_channels)
+    pixels = read_inputs(raw, numbers, spec, spec.all_channels)
     for client in range(num_partitions):
         is_share = owners[numbers] == client
         share = numbers[is_share]

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.geometry.arrays import Integers
-from curvfed.tasks.dataset import Dataset
+from curvfed.tasks.dataset import Dataset, Place
 from curvfed.tasks.errors import DataError, ModelError
-from curvfed.tasks.images import class_folders
+from curvfed.tasks.images import class_folders, encoder
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.clients import (
     ClientImages,
@@ -160,6 +160,9 @@ class ImageDataset(Dataset):
         """The images of a run's configuration."""
         numbers = ("size", "channels", "train_subset", "test_subset", "pooled", "classes_at")
         settings = {name: getattr(run.images, name) or 0 for name in numbers}
+        if run.images.encoder:
+            settings["encoder"] = run.images.encoder
+            settings["size"] = run.images.size or encoder.SIZE
         partition = PartitionSpec(run.partition, run.alpha, run.shards, run.min_client_size)
         return cls(ImageSpec.of_run(run, partition=partition, **settings), cache)
 
@@ -172,6 +175,16 @@ class ImageDataset(Dataset):
         if not path.is_dir():
             raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}", key="no-file")
         return located_folder(path, level=self.spec.classes_at)
+
+    def places(self) -> list[Place]:
+        """The places of the data, and that of the frozen network's weights if the run has one."""
+        first, *others = super().places()
+        if self.spec.encoder:
+            weights = encoder.find_encoder(self.spec.encoder).place
+            size = self.spec.size
+            text = f"{first.text}\nencoder: {weights}, of images of {size}x{size}"
+            first = first._replace(text=text)
+        return [first, *others]
 
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
         """A share of the training images; see `share_images`.
@@ -205,7 +218,16 @@ class ImageDataset(Dataset):
 
     def own_settings(self) -> dict[str, Any]:
         """The settings of pixels and split."""
-        names = ("dataset", "size", "channels", "seed", "train_size", "test_size", "pooled")
+        names = (
+            "dataset",
+            "size",
+            "encoder",
+            "channels",
+            "seed",
+            "train_size",
+            "test_size",
+            "pooled",
+        )
         return {"own": 1} | {name: getattr(self.spec, name) for name in names}
 
     def own_data(self, raw: RawImages) -> ClientImages:
@@ -230,6 +252,7 @@ class ImageDataset(Dataset):
         settings = {
             "dataset": spec.dataset,
             "size": spec.size,
+            "encoder": spec.encoder,
             "test_subset": spec.test_subset,
             "test": 1,
             "whole": path is not None,

@@ -249,20 +249,25 @@ def raw_files(
         raise DataError(f"{folder} holds no images; allowed is {LAYOUTS}", key="no-images")
     files, labels, roles = zip(*samples, strict=True)
     stored_roles = np.array(roles, dtype=np.int64) if has_test else None
+    # The bits of all files, so that every subset is read in the same way.
+    bits = cache(partial(common_bits, files))
     return RawImages(
         labels=np.array(labels, dtype=np.int64),
         class_names=tuple(class_names),
         roles=stored_roles,
-        read=partial(_read, folder, files),
+        read=partial(_read, folder, files, bits),
         content=lambda index: Path(files[index]).read_bytes(),
     )
 
 
 def _read(
-    folder: Path, files: Sequence[str], indices: Integers, size: int, channels: int
+    folder: Path,
+    files: Sequence[str],
+    bits: Callable[[], int],
+    indices: Integers,
+    size: int,
+    channels: int,
 ) -> Tensor:
-    # The bits of all files, so that every subset is read in the same way.
-    bits = cache(partial(common_bits, files))
     return read_images(
         str(folder),
         lambda index: os.path.relpath(files[index], folder),

@@ -3,6 +3,7 @@ c, h, w) to features (n, width). Each function takes the shape (c, h, w) of an i
 normalisation, an entry of `NORMS`, and returns the body and its width. All weights are drawn from
 torch's default generator."""
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -12,6 +13,8 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+
+from curvfed.tasks.kinds import FEATURES
 
 
 def torchvision_module(name: str) -> Any:
@@ -275,6 +278,13 @@ def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), 1280
 
 
+def features(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """The values of an image as its features, with mean 0 and variance 1 over the values of an
+    image: networks differ in the scale of their features, and rates suit this one. No weights."""
+    width = math.prod(shape)
+    return nn.Sequential(nn.Flatten(), nn.LayerNorm(width, elementwise_affine=False)), width
+
+
 def has_batch_norm(model: nn.Module) -> bool:
     """Whether any layer of a model is a batch normalisation, with running statistics."""
     return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
@@ -300,6 +310,7 @@ _ROWS: tuple[tuple[str, Build, int], ...] = (
     ("vgg13", vgg13, 16),
     ("mobilenetv2", mobilenetv2, 8),
     ("senet18", senet18, 8),
+    (FEATURES, features, 1),
 )
 
 NETS: dict[str, Build] = {

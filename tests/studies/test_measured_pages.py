@@ -8,7 +8,7 @@ from benchmarks import __main__ as speed
 from benchmarks import gpu, growth
 from benchmarks.page import COLUMNS, goal_lines, read_parts, write_parts
 from benchmarks.tables import read_csv, table_lines, write_csv
-from studies import audit
+from studies import audit, frozen_features
 from studies.accept import consistency
 from studies.peers import tables as peers
 
@@ -21,6 +21,7 @@ PARTS = {
 ROWS = {
     "audit": lambda page, rows: audit.write_page(page, rows, audit.RELEASES),
     "consistency": consistency.write_page,
+    "frozen-features": frozen_features.write_page,
 }
 
 

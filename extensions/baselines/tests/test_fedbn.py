@@ -11,7 +11,8 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.kinds import KINDS
 
-NETS = [name for name in KINDS["images"].models if name != "cnn"]
+NETS = [name for name in KINDS["images"].models if name not in ("cnn", "features")]
+"""The networks with normalisation."""
 
 
 @pytest.mark.parametrize("kind", NETS)

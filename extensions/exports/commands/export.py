@@ -21,7 +21,7 @@ from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.deployments.resources import check_output
 from curvfed.extensions.exports.commands.classifier_program import ClassifierProgram
-from curvfed.extensions.exports.commands.programs import PROGRAMS, Program
+from curvfed.extensions.exports.commands.programs import Program, program_class
 from curvfed.geometry.arrays import Array
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.in_memory import KINDS, check_data
@@ -143,9 +143,10 @@ def _program(
 
         return model, answers_of_classifier, metadata | {"inputs": model.words}
     facts = run.facts_of(client)
+    make = program_class(kind, run.config)
 
     def examples(inputs: Inputs) -> Any:
-        raw = check_data("the sample", PROGRAMS[kind].in_memory(*inputs), facts.class_names)
+        raw = check_data("the sample", make.in_memory(*inputs), facts.class_names)
         return READERS[kind](run, raw, client, state_path).data
 
     def answers_of_model(inputs: Inputs) -> Outputs:
@@ -155,8 +156,8 @@ def _program(
         logits = task.logits(model).double()
         return [logits.argmax(dim=1).numpy(), logits.softmax(dim=1).numpy()]
 
-    sample = PROGRAMS[kind].sample(facts, run.config, SIZES[0], torch.Generator())
-    program = PROGRAMS[kind](model, run.config, examples(sample))
+    sample = make.sample(facts, run.config, SIZES[0], torch.Generator())
+    program = make(model, run.config, examples(sample))
     metadata |= {"classes": facts.class_names, "inputs": program.words}
     return program, answers_of_model, metadata
 

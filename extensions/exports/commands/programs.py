@@ -14,6 +14,7 @@ from curvfed.tasks.graphs.data.graph_spec import normalize_rows
 from curvfed.tasks.graphs.data.raw import ATOMS, RawGraph, RawGraphs
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.sparse import Constant
+from curvfed.tasks.images.encoder import SIZE, find_encoder, network_of
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.points import RawPoints
 
@@ -91,6 +92,31 @@ class ImageProgram(Program):
         pixels = (images.float() - self.mean) / self.std
         net: Any = self.net
         return _answer(net.head(net.body(pixels)))
+
+
+class EncodedProgram(ImageProgram):
+    """A frozen network, and the model of its features."""
+
+    words = "images (batch, 3, height, width) of the size in images.size, uint8, 0 to 255"
+
+    def __init__(self, net: nn.Module, config: RunConfig, data: Any) -> None:
+        Program.__init__(self, net, config, data)
+        self.encoder = network_of(find_encoder(config.images.encoder))
+
+    @staticmethod
+    def sample(
+        facts: Facts, config: RunConfig, count: int, generator: torch.Generator
+    ) -> tuple[Tensor, ...]:
+        """Noise."""
+        size = config.images.size or SIZE
+        shape = (count, 3, size, size)
+        return (torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator),)
+
+    def forward(self, images: Tensor) -> Answer:
+        """Images (n, 3, h, w), uint8, to classes (n,) and probabilities (n, C)."""
+        features = self.encoder(images)[:, :, None, None]
+        net: Any = self.net
+        return _answer(net.head(net.body(features)))
 
 
 class PointProgram(Program):
@@ -272,6 +298,13 @@ PROGRAMS: dict[type, type[Program]] = {
     RawPoints: PointProgram,
 }
 """The program of each task, by the class of its data in memory."""
+
+
+def program_class(kind: type, config: RunConfig) -> type[Program]:
+    """The program of a run on data of this class."""
+    if kind is RawImages and config.images.encoder:
+        return EncodedProgram
+    return PROGRAMS[kind]
 
 
 def _answer(logits: Tensor) -> Answer:

@@ -227,7 +227,18 @@ def test_features_have_the_width_that_is_told(name: str, shape: tuple[int, int, 
         assert body(torch.empty(2, *shape)).shape == (2, width)
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("shape", [(512, 1, 1), (1, 8, 8)])
+def test_features_are_the_values_on_one_scale(shape: tuple[int, int, int]) -> None:
+    body, width = NETS["features"](shape, "group")
+    images = 3 + 40 * torch.randn(5, *shape)
+    rows = images.flatten(start_dim=1)
+    scaled = (rows - rows.mean(dim=1, keepdim=True)) / rows.std(dim=1, correction=0, keepdim=True)
+    assert width == rows.shape[1]
+    torch.testing.assert_close(body(images), scaled)
+    assert not list(body.parameters())
+
+
+@pytest.mark.parametrize("name", sorted({*NETS} - {"features"}))
 def test_gradients_reach_every_parameter(name: str) -> None:
     body = build_net(name, (1, 28, 28), "group")
     features = body(torch.randn(2, 1, 28, 28))
@@ -303,4 +314,4 @@ def test_plain_networks_do_without_torchvision(monkeypatch: pytest.MonkeyPatch) 
     spec.loader.exec_module(fresh)
     for name in PLAIN:
         fresh.NETS[name]((3, 32, 32), "group")
-    assert set(fresh.NETS) == {*PLAIN, *RESIDUAL}
+    assert set(fresh.NETS) == {*PLAIN, *RESIDUAL, "features"}

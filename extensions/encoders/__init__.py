@@ -1,0 +1,1 @@
+"""Frozen networks that turn images into features before a run."""
