@@ -106,6 +106,9 @@ class Kind:
         The intended use and the task in a model card.
     unscored : str
         A sentence about a run without any scored test example.
+    test_counts : tuple of str
+        The statistics that count some of a client's test examples; a description with "num_test"
+        has all of them.
     """
 
     parts: Mapping[str, str]
@@ -145,6 +148,7 @@ class Kind:
     use: str = CLASSES
     task_name: str = "classification"
     unscored: str = UNMEASURED
+    test_counts: tuple[str, ...] = ()
 
     @property
     def leaves_validation(self) -> bool:

@@ -9,7 +9,7 @@ from curvfed.extensions.links.formats import FORMATS, UNCLEAR
 from curvfed.extensions.links.names import RELATION, SPACE_MODELS
 from curvfed.extensions.links.sources import LINK_SOURCES
 from curvfed.extensions.links.tables import FILES_HINT
-from curvfed.extensions.links.unranked import MOST_SCORED, NUM_UNRANKED, unfit_tests
+from curvfed.extensions.links.unranked import MOST_SCORED, NUM_UNRANKED, UNFIT, unfit_tests
 from curvfed.tasks.kind import Kind
 
 UNRANKED = 0.1
@@ -110,4 +110,5 @@ KIND = LinkKind(
         "nothing measures this run: no client trains both entities of a test link; give the clients"
         " more links, or more of them to test (test-size, or the test file of a folder)"
     ),
+    test_counts=UNFIT,
 )

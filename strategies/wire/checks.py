@@ -211,8 +211,8 @@ def check_partition(partition: int, num_partitions: int, digest: str) -> None:
         )
 
 
-def check_statistics(statistics: Mapping[str, Any], num_classes: int) -> None:
-    """Refuse impossible statistics.
+def check_statistics(task: str, statistics: Mapping[str, Any], num_classes: int) -> None:
+    """Refuse impossible statistics of data of a kind.
 
     Raises
     ------
@@ -238,4 +238,15 @@ def check_statistics(statistics: Mapping[str, Any], num_classes: int) -> None:
         elif name in TRIVIAL and not 0 <= value <= 1:
             raise MessageError(
                 f'"{name}" is {value}; allowed is a share in [0, 1]', key="statistics"
+            )
+    if "num_test" not in statistics:
+        return
+    num_test = statistics["num_test"]
+    for name in KINDS[task].test_counts:
+        value = statistics.get(name)
+        if value is None or value > num_test:
+            raise MessageError(
+                f'"{name}" is {"missing" if value is None else value}; {task} with "num_test" ='
+                f" {num_test} have a number up to it",
+                key="statistics",
             )

@@ -11,6 +11,9 @@ from curvfed.deployments.commands.command import main
 from curvfed.extensions.links.dataset import LinkDataset, LinkSpec, split_links
 from curvfed.extensions.links.readers import read_links
 from curvfed.server_app.report.run_page import write_report
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_reply, encode_reply
+from curvfed.strategies.wire.messages import Description, Header, Reply
 
 SMALL = ("method=links", "num-rounds=2", "embedding-dim=4", "num-supernodes=1")
 
@@ -87,3 +90,22 @@ def test_enough_examples_are_no_warning(tmp_path, capsys):
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["metrics"]["personal_examples"] >= 20
     assert "few-tests" not in summary["warning_keys"]
+
+
+def described(statistics):
+    """The reply of a client that describes its links so, as the server reads it."""
+    data = Description("links", "", "mrr", 1, ("entity a", "entity b"), "d" * 64, "", statistics)
+    asked = Header("run", "describe", 0)
+    return decode_reply(encode_reply(Reply(asked, 0, description=data)), asked).description
+
+
+@pytest.mark.parametrize("name", ["num_test_unranked", "num_test_reversed"])
+def test_a_client_states_each_number_of_its_test_links(name):
+    whole = {"num_test": 3, "num_test_unranked": 3, "num_test_reversed": 0}
+    assert described(whole).statistics == whole
+    assert not described({}).statistics
+    with pytest.raises(MessageError, match=f'"{name}" is 50; links with "num_test" = 3'):
+        described(whole | {name: 50})
+    del whole[name]
+    with pytest.raises(MessageError, match=f'"{name}" is missing; links with "num_test" = 3'):
+        described(whole)

@@ -297,11 +297,11 @@ def test_statistics():
         "class_counts": [0, 1],
         "majority_accuracy": 0.5,
     }
-    check_statistics(figures, 2)
+    check_statistics("points", figures, 2)
     for data in (made(test=(0, 0, 0)), made(test=(1, 1, 1)), made(np.zeros((0, 2)), (), (), ())):
         figures = data.statistics()
         assert figures.pop("majority_accuracy") is None
-        check_statistics(figures, len(data.class_names))
+        check_statistics("points", figures, len(data.class_names))
 
 
 def test_the_digest_covers_everything():
