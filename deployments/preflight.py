@@ -125,7 +125,8 @@ def look_at_data(
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
                     lines += [f"{NOTE}{note}" for note in _notes_on_method(request, data)]
-        if clients > 1 and len(held) == number and config.row.has_network:
+        has_scores = config.row.has_network and not config.guard.is_private
+        if clients > 1 and len(held) == number and has_scores:
             lines += _scored(held)
         if 1 < num_loaded < number and first:
             lines.append(f"… {number - num_loaded} more")

@@ -8,6 +8,7 @@ from policies import costs, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
+from curvfed.deployments.commands.command import main
 from curvfed.extensions.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.extensions.privacy.budget import check_budget, pay
 from curvfed.strategies.config.parse import parse
@@ -225,3 +226,11 @@ def test_a_learner_that_says_it_hides_no_records_is_refused(monkeypatch):
     monkeypatch.setattr(FedNovaClient, "hides_records", False)
     with pytest.raises(ConfigError, match="mean over examples"):
         parse(defaults() | PRIVATE | {"method": "fednova"})
+
+
+def test_check_promises_no_score_that_a_private_run_lacks(capsys):
+    words = ("check", "method=fedavg", "dataset=digits", "num-supernodes=2")
+    assert main([*words, "dp.unit=record", "dp.epsilon=3"]) == 0
+    assert "personal scores" not in capsys.readouterr().out
+    assert main([*words]) == 0
+    assert "personal scores: of " in capsys.readouterr().out
