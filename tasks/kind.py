@@ -99,6 +99,8 @@ class Kind:
     rivals : mapping of str to mapping
         Names of `curvfed compare`'s own: a method with some of its keys, which somebody would use
         in place of a curved method.
+    before_keys : mapping of str to value
+        What a run did that was made before a key of these tables existed, by key.
     recall : mapping of str to value
         The keys of a run that trains on all examples, so that it scores how well the model gives
         them back.
@@ -144,6 +146,7 @@ class Kind:
     method: str = ""
     compared: tuple[str, ...] = ()
     rivals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    before_keys: Mapping[str, Any] = field(default_factory=dict)
     recall: Mapping[str, Any] = field(default_factory=dict)
     use: str = CLASSES
     task_name: str = "classification"

@@ -100,6 +100,7 @@ KIND = LinkKind(
             "links.bias": True,
         },
     },
+    before_keys={"links.trained-ends": False},
     recall={"links.hold-out": False},
     use=(
         "Distances of entities, and likely tails of a head, among the entities of the clients"

@@ -281,7 +281,8 @@ def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
     ----------
     path : Path
     written_by_run : bool
-        Whether the file must be unchanged since a run wrote it.
+        Whether the file must be unchanged since a run wrote it. A key that is newer than the run
+        has the value of what the run did.
 
     Raises
     ------
@@ -302,9 +303,22 @@ def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
             check_whole(data)
         text = toml_text(data)
         check_format(text)
-        return dotted(tomllib.loads(text))
+        settings = dotted(tomllib.loads(text))
     except (ConfigError, DamagedError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", key="unreadable") from None
+    return _before_keys(settings) | settings if written_by_run else settings
+
+
+def _before_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of keys that did not exist when a run wrote its settings, for the tables that it
+    has; a default may have come with the key."""
+    written_tables = {key.rpartition(".")[0] for key in settings}
+    return {
+        key: value
+        for kind in KINDS.values()
+        for key, value in kind.before_keys.items()
+        if key.rpartition(".")[0] in written_tables
+    }
 
 
 def check_format(text: str) -> None:
