@@ -121,18 +121,21 @@ class LinkDataset(Dataset):
         """The links of one client; their entities are numbered as in the whole data set."""
         raw = self._read()
         owners, digest = _owners(self.spec, num_partitions, self._stamps())
-        return self._links(raw, owners == partition_id, digest)
+        parts = self._parts_of_all(raw)
+        return self._links(raw, parts, owners == partition_id, digest)
 
     def test(self, path: Path | None = None) -> ClientLinks | None:
         """All links; no client trains on the test part, and those of a path are all known."""
         if path is None:
-            return self._links(self._read())
+            raw = self._read()
+            return self._links(raw, self._parts_of_all(raw))
         raw = self.locate_own(path.expanduser()).read()
-        return self._links(replace(raw, parts=np.zeros(len(raw.triples), np.int64)))
+        parts = np.zeros(len(raw.triples), np.int64)
+        return self._links(replace(raw, parts=parts), parts)
 
     def own_data(self, raw: RawLinks) -> ClientLinks:
         """A node's own links, split as the files are, or else by their names or at random."""
-        links = self._links(raw)
+        links = self._links(raw, split_links(raw, self.spec, self.record_split))
         if self.record_split is None:
             return links
         parts = own_parts(raw, self.record_split)
@@ -145,11 +148,21 @@ class LinkDataset(Dataset):
     def _read(self) -> RawLinks:
         return _read_links(self.spec, self._stamps())
 
+    def _parts_of_all(self, raw: RawLinks) -> Integers:
+        """The part of each link of the data set; clients in one process share a split of the
+        run's."""
+        if self.record_split is None:
+            return _parts(self.spec, self._stamps())
+        return split_links(raw, self.spec, self.record_split)
+
     def _links(
-        self, raw: RawLinks, is_held: NDArray[np.bool_] | None = None, digest: str = ""
+        self,
+        raw: RawLinks,
+        parts: Integers,
+        is_held: NDArray[np.bool_] | None = None,
+        digest: str = "",
     ) -> ClientLinks:
-        """Those of the links that are held, or all."""
-        parts = split_links(raw, self.spec, self.record_split)
+        """Those of the links that are held, or all, in their parts."""
         is_drawn = raw.parts is None and self.record_split is None
         fewer = _fewer_tests(parts, self.spec) if is_drawn else []
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
@@ -245,8 +258,9 @@ class GraphLinks(LinkDataset):
         )
         parts = split_links(raw, self.spec)
         triples = np.concatenate([raw.triples, raw.triples[:, ::-1]])
-        both = replace(raw, triples=triples, parts=np.concatenate([parts, parts]))
-        return self._links(both, digest=graph.partition_digest)
+        parts_of_both = np.concatenate([parts, parts])
+        both = replace(raw, triples=triples, parts=parts_of_both)
+        return self._links(both, parts_of_both, digest=graph.partition_digest)
 
     def test(self, path: Path | None = None) -> ClientLinks | None:
         """Those of a path; the server does not know the clients' graphs."""
@@ -274,6 +288,12 @@ def _owners(spec: LinkSpec, num_partitions: int, stamps: tuple[Any, ...]) -> tup
     for client, links in enumerate(np.array_split(order, num_partitions)):
         owners[links] = client
     return owners, membership_digest(owners)
+
+
+@lru_cache(maxsize=2)
+def _parts(spec: LinkSpec, stamps: tuple[Any, ...]) -> Integers:
+    """The part of each link."""
+    return split_links(_read_links(spec, stamps), spec)
 
 
 def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from curvfed.deployments.commands.command import main
-from curvfed.extensions.links.dataset import LinkDataset, LinkSpec, split_links
+from curvfed.extensions.links.dataset import LinkDataset, LinkSpec, keep_ends_trained, split_links
 from curvfed.extensions.links.readers import read_links
 from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.wire.checks import MessageError
@@ -57,6 +57,22 @@ def test_a_star_cannot_be_held_out_and_says_so(tmp_path):
     assert not split_links(raw, spec).any()
     links = LinkDataset(spec).part(0, 1)
     assert links.history.startswith("0 test links instead of the 5 of test-size")
+
+
+def test_clients_in_one_process_share_the_split(tmp_path, monkeypatch):
+    calls = []
+
+    def counted(parts, ends, order):
+        calls.append(len(parts))
+        return keep_ends_trained(parts, ends, order)
+
+    monkeypatch.setattr(f"{keep_ends_trained.__module__}.keep_ends_trained", counted)
+    spec = LinkSpec(str(write_tree(tmp_path / "tree.tsv")), tmp_path)
+    held = [LinkDataset(spec).part(client, 4) for client in range(4)]
+    whole = LinkDataset(spec).test()
+    assert calls == [126]
+    for part in ("train", "val", "test"):
+        assert sum(int(getattr(links, part).sum()) for links in held) == getattr(whole, part).sum()
 
 
 def run_of(tmp_path, capsys, *pairs):
