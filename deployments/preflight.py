@@ -15,8 +15,9 @@ from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.facts import check_clients, check_task
 from curvfed.server_app.sinks import check_sinks
-from curvfed.strategies.base.figures import FEW_TESTS, examples_text, few_examples, find
+from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
+from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
 from curvfed.strategies.config.build_method import (
     build_model,
     check_personal,

@@ -14,15 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from curvfed.strategies.base.figure import DETAIL
-from curvfed.strategies.base.figures import (
-    BEST,
-    EXAMPLES,
-    FIGURES,
-    STD,
-    find,
-    scored_text,
-    words_of,
-)
+from curvfed.strategies.base.figures import BEST, EXAMPLES, FIGURES, STD, find, words_of
+from curvfed.strategies.base.score_words import scored_text
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import TO_PLAIN
 

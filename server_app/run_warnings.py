@@ -14,15 +14,9 @@ from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.base.aggregation import BOUND
-from curvfed.strategies.base.figures import (
-    FEW_TESTS,
-    GLOBAL_ACCURACY,
-    PERSONAL_ACCURACY,
-    few_examples,
-    find,
-    words_of,
-)
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find, words_of
 from curvfed.strategies.base.keys import ProximalTerm
+from curvfed.strategies.base.score_words import FEW_TESTS, few_examples
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig, defaults

@@ -4,7 +4,7 @@ tasks of the clients."""
 import logging
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
@@ -20,50 +20,22 @@ from curvfed.extensions.links.names import SPACE_MODELS, split_names, stated_nam
 from curvfed.extensions.links.raw import RawLinks, balanced_tree, random_tree, raw_links
 from curvfed.extensions.links.readers import locate
 from curvfed.extensions.links.sources import LINK_SOURCES
+from curvfed.extensions.links.split import Integers, LinkSpec, fewer_tests, own_parts, split_links
 from curvfed.extensions.links.wordnet import ROOTS, read_part
-from curvfed.tasks.dataset import Dataset, Spec
+from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
-from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import partitioned_kind
 from curvfed.tasks.stored_files import file_stamps
 
 log = logging.getLogger("curvfed")
 
 PARTITION_STREAM = 16
-SPLIT_STREAM = 17
-"""Random streams of the seed."""
+"""Random stream of the seed."""
 
 MAMMALS = Path("taxonomy", "mammal_closure.csv")
 """The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
-
-FEWER = 0.1
-"""Largest missing share of the test links that is not told."""
-
-Integers = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class LinkSpec(Spec):
-    """The settings of links.
-
-    Attributes
-    ----------
-    partition : str
-        "branches" or "random"; for links made of a graph that of its nodes.
-    seed : int
-    train_size, test_size : float
-        Shares of the links.
-    trained_ends : bool
-        Whether both entities of a held-out link keep a training link.
-    """
-
-    partition: str = "branches"
-    seed: int = 0
-    train_size: float = 0.8
-    test_size: float = 0.1
-    trained_ends: bool = True
 
 
 class LinkDataset(Dataset):
@@ -164,7 +136,7 @@ class LinkDataset(Dataset):
     ) -> ClientLinks:
         """Those of the links that are held, or all, in their parts."""
         is_drawn = raw.parts is None and self.record_split is None
-        fewer = _fewer_tests(parts, self.spec) if is_drawn else []
+        fewer = fewer_tests(parts, self.spec) if is_drawn else []
         chosen = np.ones(len(parts), np.bool_) if is_held is None else is_held
         heads, relations, tails = torch.from_numpy(raw.triples[chosen]).T.contiguous()
         return ClientLinks.split(
@@ -332,96 +304,3 @@ def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:
         walk.append(ahead.pop())
         ahead += children[walk[-1]]
     return np.argsort(walk[1:])
-
-
-def own_parts(raw: RawLinks, record_split: RecordSplit) -> Integers:
-    """The part of each link of a node, whether or not a run holds links out: that of the files, or
-    by the names."""
-    if raw.parts is not None:
-        return np.asarray(raw.parts)
-    records = raw.records
-    distinct = list(dict.fromkeys(records))
-    part_of = dict(zip(distinct, record_split.parts(distinct).tolist(), strict=True))
-    return np.array([part_of[record] for record in records])
-
-
-def split_links(raw: RawLinks, spec: LinkSpec, record_split: RecordSplit | None = None) -> Integers:
-    """The part of each link: 0 training, 1 validation, 2 test. The two directions of a link are in
-    one part."""
-    if spec.train_size == 1:
-        return np.zeros(len(raw.triples), np.int64)
-    if record_split is not None:
-        return own_parts(raw, record_split)
-    if raw.parts is not None:
-        return np.asarray(raw.parts)
-    low, high = np.sort(raw.triples[:, ::2], axis=1).T
-    pair_numbers = low * len(raw.entities) + high
-    keys = pair_numbers * len(raw.relations) + raw.triples[:, 1]
-    _, first, pairs = np.unique(keys, return_index=True, return_inverse=True)
-    number = len(first)
-    order = np.random.default_rng([spec.seed, SPLIT_STREAM]).permutation(number)
-    parts = np.ones(number, np.int64)
-    num_train = round(spec.train_size * number)
-    parts[order[:num_train]] = 0
-    parts[order[num_train : num_train + round(spec.test_size * number)]] = 2
-    # A pair has the place of the first of its links.
-    places = np.argsort(np.argsort(first))[pairs]
-    if not spec.trained_ends:
-        return parts[places]
-    ends = np.empty((number, 2), np.int64)
-    ends[places] = np.stack([low, high], axis=1)
-    return keep_ends_trained(parts, ends, order)[places]
-
-
-def _fewer_tests(parts: Integers, spec: LinkSpec) -> list[str]:
-    """The number of test links in words, if it is smaller than the run's share of the links."""
-    asked = round(spec.test_size * len(parts))
-    number = int((parts == 2).sum())
-    if number >= (1 - FEWER) * asked:
-        return []
-    return [
-        f"{number:,} test links instead of the {asked:,} of test-size: each other link is the only"
-        " one of an entity, and has to train it"
-    ]
-
-
-def keep_ends_trained(parts: Integers, ends: Integers, order: Integers) -> Integers:
-    """Exchange held-out pairs of entities with training pairs, so that each entity of a held-out
-    pair is in a training pair too, as far as the pairs allow; without such a pair an entity has no
-    row of its own, and no rank.
-
-    Parameters
-    ----------
-    parts : (n,), int64
-        The part of each pair: 0 training, 1 validation, 2 test.
-    ends : (n, 2), int64
-        The two entities of each pair.
-    order : (n,), int64
-        The order in which pairs were drawn; the last training pairs are exchanged first.
-
-    Returns
-    -------
-    (n,), int64
-        The parts. Where no exchange is possible, a pair goes to training, and its part is smaller.
-
-    Examples
-    --------
-    >>> ends = np.array([[0, 1], [1, 2], [0, 2], [2, 3]])  # only the last pair has entity 3
-    >>> keep_ends_trained(np.array([0, 0, 0, 2]), ends, np.arange(4)).tolist()
-    [0, 0, 2, 0]
-    """
-    parts = parts.copy()
-    counts = np.bincount(ends[parts == 0].ravel(), minlength=int(ends.max()) + 1)
-    missing = []
-    for pair in order[parts[order] > 0]:
-        if counts[ends[pair]].min() == 0:
-            missing.append(parts[pair])
-            parts[pair] = 0
-            counts[ends[pair]] += 1
-    for pair in order[parts[order] == 0][::-1]:
-        if not missing:
-            break
-        if counts[ends[pair]].min() > 1:
-            parts[pair] = missing.pop()
-            counts[ends[pair]] -= 1
-    return parts

@@ -18,13 +18,12 @@ from curvfed.strategies.base.figures import (
     PERSONAL_ACCURACY,
     STD,
     VALIDATION,
-    examples_text,
     find,
-    scored_text,
     words_of,
 )
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, half_class
 from curvfed.strategies.base.one_shot import OneShotServer
+from curvfed.strategies.base.score_words import examples_text, scored_text
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import AGREE, FINE_TUNE, HULLS
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF

@@ -178,7 +178,8 @@ def direct_links(name: str, folder: Path, data: Path) -> nx.DiGraph:
 
 
 def _mammals(data: Path) -> nx.DiGraph:
-    from curvfed.extensions.links.dataset import LinkDataset, LinkSpec
+    from curvfed.extensions.links.dataset import LinkDataset
+    from curvfed.extensions.links.split import LinkSpec
 
     raw: Any = LinkDataset(LinkSpec("mammals", data)).locate().read()
     graph = nx.DiGraph()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from curvfed.deployments.commands.command import main
-from curvfed.extensions.links.dataset import LinkDataset, LinkSpec, keep_ends_trained, split_links
+from curvfed.extensions.links.dataset import LinkDataset
 from curvfed.extensions.links.readers import read_links
+from curvfed.extensions.links.split import LinkSpec, keep_ends_trained, split_links
 from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_reply, encode_reply

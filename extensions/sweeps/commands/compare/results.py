@@ -28,16 +28,8 @@ from curvfed.server_app.report.page import (
     markdown_page,
     number,
 )
-from curvfed.strategies.base.figures import (
-    BEST,
-    FEW_TESTS,
-    GLOBAL_ACCURACY,
-    VALIDATION,
-    examples_text,
-    few_examples,
-    find,
-    words_of,
-)
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find, words_of
+from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
 

@@ -1,0 +1,53 @@
+"""Scores in words, with the number of test examples that they rest on."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from curvfed.strategies.base.figures import STD, find
+
+FEW_TESTS = 20
+"""Minimum number of test examples of a score without a warning."""
+
+
+def scored_text(name: str, figures: Mapping[str, Any], counts: Mapping[str, Any]) -> str:
+    """A score with its standard deviation and its number of test examples, as far as these are
+    known; any other figure as its own text.
+
+    Parameters
+    ----------
+    name : str
+    figures : mapping
+        The figures of a run, or of its best round.
+    counts : mapping
+        Those with the numbers of test examples.
+
+    Examples
+    --------
+    >>> run = {"mrr": 0.5, "mrr_std": 0.125, "personal_examples": 1300}
+    >>> scored_text("mrr", run, run)
+    '50.0% ± 12.5%, 1,300 test examples'
+    """
+    row = find(name)
+    text = row.text(figures.get(name))
+    if not text:
+        return ""
+    spread = figures.get(f"{name.removesuffix('_mean')}{STD}")
+    if isinstance(spread, int | float):
+        text += f" ± {row.text(spread)}"
+    number = counts.get(row.examples) if row.examples else None
+    if isinstance(number, int | float):
+        text += f", {examples_text(number)}"
+    return text
+
+
+def examples_text(number: float) -> str:
+    """A number of test examples in words."""
+    return f"{number:,.0f} test example{'' if number == 1 else 's'}"
+
+
+def few_examples(words: str, number: float) -> str:
+    """A warning about a score of fewer than `FEW_TESTS` test examples."""
+    return (
+        f"the {words} is of {examples_text(number)}, each of which counts"
+        f" {100 / number:.0f} points: give the clients more test data (test-size), or more data"
+    )
