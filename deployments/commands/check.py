@@ -218,7 +218,7 @@ def keys_of(row: Method) -> Iterable[tuple[str, str, str, str]]:
     """The method's own keys: name, default, allowed values, meaning."""
     for table, keys in row.keys.items():
         for name, field in keys.model_fields.items():
-            default = plain(field.default) or '""'
+            default = "auto" if field.default is None else plain(field.default) or '""'
             yield f"{table}.{kebab(name)}", default, allowed(field), str(field.description)
 
 

@@ -35,6 +35,7 @@ GENERATED = {
     "docs/configuration.md",
     "docs/methods.md",
     "docs/methods/fedslow.md",
+    "docs/reference/keys.md",
     "pyproject.toml",
 }
 

@@ -34,7 +34,7 @@ SETTINGS = {
 
 FLOAT32_DIGITS = 1e-6
 
-PAGE = Path(__file__).parents[3] / "docs" / "flower.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "aggregations.md"
 
 
 @pytest.fixture(autouse=True)
