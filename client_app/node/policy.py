@@ -144,7 +144,8 @@ class Policy(Table):
         without a line 3, or all members of a smaller group.
     privacy : Privacy
         `max_epsilon` at `delta`: the budget of all private runs together. A node with a budget
-        takes part only in runs with a guard that hides something and keeps to the budget.
+        takes part only in runs with a guard that hides something and keeps to the budget
+        (`Guard.keeps_budget`), and sends no reply whose cost is not in its ledger.
     """
 
     data: Data = Data()
@@ -152,6 +153,11 @@ class Policy(Table):
     leaves: Leaves = Leaves()
     sums: Sums = Sums()
     privacy: Privacy = Privacy()
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the policy has a budget of differential privacy."""
+        return self.privacy.max_epsilon is not None
 
     def check_run(self, config: RunConfig, owns_data: bool) -> RunConfig:
         """Refuse a run that the policy does not allow, before data are read.
@@ -173,7 +179,7 @@ class Policy(Table):
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
                 raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(allowed)}')
-        if self.privacy.max_epsilon is not None and not config.guard.is_private:
+        if self.has_budget and not (config.guard.is_private and config.guard.keeps_budget):
             line = f"[privacy] max-epsilon = {self.privacy.max_epsilon:g}{plugins.absent_hint()}"
             raise _refused("dp.unit", "none", line)
         if config.secure.clip != Secure().clip:

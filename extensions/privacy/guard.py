@@ -35,6 +35,8 @@ class DifferentialPrivacy(Guard):
     table = TABLE
     keys_class = Privacy
     client_half = "curvfed.extensions.privacy.client:PrivateClient"
+    keeps_budget = True
+    hides_classes = True
     keys: Privacy
 
     def __init__(self, config: Any) -> None:

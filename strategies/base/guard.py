@@ -39,6 +39,13 @@ class Guard:
     client_half : str
         Its work at a client: "module:class" of a subclass of
         `curvfed.client_app.guard.ClientGuard`.
+    keeps_budget : bool
+        Whether its half at a client refuses runs that would cost more than a node's budget, and
+        writes the cost of each reply into the node's ledger before the reply leaves. A node with a
+        budget refuses other guards, and replies without a line.
+    hides_classes : bool
+        Whether its noise hides small classes and entities with few holders, too; otherwise the
+        node's bounds on them stay.
     unit : str
         The unit that it hides: "record", each training example of a client; "client", all data of
         a client; "" for nothing.
@@ -49,6 +56,8 @@ class Guard:
     table: ClassVar[str] = ""
     keys_class: ClassVar[type[Table]] = Table
     client_half: ClassVar[str] = "curvfed.client_app.guard:ClientGuard"
+    keeps_budget: ClassVar[bool] = False
+    hides_classes: ClassVar[bool] = False
     keys: Any
     unit: str = ""
     clip: float = math.inf
@@ -59,8 +68,7 @@ class Guard:
 
     @property
     def is_private(self) -> bool:
-        """Whether it hides something: no score, no figure and no class count leaves a client, and
-        the budget of each node's policy bounds the run."""
+        """Whether it hides something: no score, no figure and no class count leaves a client."""
         return bool(self.unit)
 
     @property
