@@ -221,7 +221,7 @@ class Run:
 
     def note_data(self) -> None:
         """Find the warnings of the clients' data; again when a checkpoint is loaded."""
-        self._run_warnings = RunWarnings(self.config, self.federation, self.state.examples)
+        self._run_warnings = RunWarnings(self.config, self.federation)
 
     def warn(self) -> None:
         """Log the warnings that are new."""
