@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from curvfed.strategies.base.guard import budget_remedies
 from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
 from curvfed.strategies.base.shared_tables import GROUP_SIZE, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
@@ -180,8 +181,14 @@ class Policy(Table):
             if key in values and not _fits(values[key], allowed):
                 raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(allowed)}')
         if self.has_budget and not (config.guard.is_private and config.guard.keeps_budget):
-            line = f"[privacy] max-epsilon = {self.privacy.max_epsilon:g}{plugins.absent_hint()}"
-            raise _refused("dp.unit", "none", line)
+            remedies = budget_remedies()
+            words = f"allowed is {', or '.join(remedies)}" if remedies else "no guard here does"
+            raise ConfigError(
+                "this node's policy.toml allows only runs with a guard that keeps to its budget,"
+                f" [privacy] max-epsilon = {self.privacy.max_epsilon:g}:"
+                f" {words}{plugins.absent_hint()}",
+                key="policy",
+            )
         if config.secure.clip != Secure().clip:
             self._check_listed("secure.clip", config.secure.clip, "[values]")
         if config.model is not None and plugins.is_model(config.model):

@@ -33,6 +33,8 @@ class DifferentialPrivacy(Guard):
     """The guard of a run with `dp.unit`; see `Guard`."""
 
     table = TABLE
+    words = "differential privacy"
+    remedy = "dp.unit = record or client"
     keys_class = Privacy
     client_half = "curvfed.extensions.privacy.client:PrivateClient"
     keeps_budget = True

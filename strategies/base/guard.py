@@ -32,6 +32,10 @@ class Guard:
     ----------
     table : str
         The name of its table of keys, which every run has.
+    words : str
+        What it does, before its promise in the log; "" for the name of its table.
+    remedy : str
+        The values of keys that switch it on, as a refusal names them; "" for the name of its table.
     keys_class : type of Table
         The class of its keys.
     keys : Table
@@ -54,6 +58,8 @@ class Guard:
     """
 
     table: ClassVar[str] = ""
+    words: ClassVar[str] = ""
+    remedy: ClassVar[str] = ""
     keys_class: ClassVar[type[Table]] = Table
     client_half: ClassVar[str] = "curvfed.client_app.guard:ClientGuard"
     keeps_budget: ClassVar[bool] = False
@@ -144,6 +150,13 @@ def guards() -> dict[str, type[Guard]]:
                 Guard.__module__,
             )
     return kinds
+
+
+def budget_remedies() -> list[str]:
+    """For each guard that keeps to a node's budget, the values of keys that switch it on."""
+    return [
+        kind.remedy or f"keys of {table}" for table, kind in guards().items() if kind.keeps_budget
+    ]
 
 
 def guard_tables() -> dict[str, type[Table]]:

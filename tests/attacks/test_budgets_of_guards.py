@@ -16,6 +16,7 @@ from curvfed.client_app.guard import ClientGuard, client_half
 from curvfed.client_app.node.ledger_memory import PRIVACY
 from curvfed.client_app.node.policy import Policy
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.base import guard as guard_module
 from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
@@ -87,6 +88,15 @@ class Declares(Guard):
     client_half: ClassVar[str] = PLACE
 
 
+class Named(Declares):
+    """Names its key, and itself in the log."""
+
+    words: ClassVar[str] = "noise of c"
+    remedy: ClassVar[str] = "c.on = true"
+    client_half: ClassVar[str] = Guard.client_half
+    promise = "little"  # type: ignore[assignment]
+
+
 @pytest.fixture
 def guarded(monkeypatch):
     """Runs have this guard, with a half of a class."""
@@ -113,6 +123,27 @@ def test_a_guard_that_does_not_declare_it_is_refused(guarded):
         policy.check_run(parse({}), owns_data=False)
     guarded(Declares)
     policy.check_run(parse({}), owns_data=False)
+
+
+def test_the_guards_that_keep_to_a_budget_name_the_remedy(monkeypatch):
+    """The core knows no key of theirs."""
+    policy = Policy.model_validate({"privacy": {"max-epsilon": 3}})
+    config = parse({})
+    monkeypatch.setattr(guard_module, "guards", lambda: {"a": Declares, "b": Guard, "c": Named})
+    with refuses("policy", "allowed is keys of a, or c.on = true", error=ConfigError) as caught:
+        policy.check_run(config, owns_data=False)
+    assert "dp." not in str(caught.value)
+    monkeypatch.setattr(guard_module, "guards", dict)
+    with refuses("policy", "no guard here does", error=ConfigError):
+        policy.check_run(config, owns_data=False)
+
+
+def test_a_promise_stands_under_the_words_of_its_guard(guarded, tmp_path, caplog):
+    caplog.set_level("INFO", logger="curvfed")
+    guarded(Named)
+    run(tmp_path, method="fedavg", num_rounds=1)
+    assert "noise of c: little" in caplog.text
+    assert "differential privacy" not in caplog.text
 
 
 @pytest.mark.parametrize("half", [ClientGuard, type("Half", (ClientGuard,), {"check": print})])
