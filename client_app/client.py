@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from curvfed.client_app.data import check_fits, load_data, make_task, statistics
-from curvfed.client_app.guard import ClientGuard
+from curvfed.client_app.guard import ClientGuard, client_half
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.personal import TRAINED, ClientFiles, state_folder
@@ -36,7 +36,6 @@ from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import HOLDERS, Facts, Holders, Request
 from curvfed.strategies.wire.store import Store
-from curvfed.tasks import plugins
 from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
@@ -142,7 +141,8 @@ class Client:
         }
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
-        self.guard: ClientGuard = plugins.imported(config.guard.client_half)(
+        has_budget = node.rules is not None and node.rules.has_budget
+        self.guard: ClientGuard = client_half(config.guard, has_budget)(
             config=self.config,
             run=run,
             node=node,

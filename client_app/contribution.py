@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from hashlib import sha256
 
+import numpy as np
 from torch import nn
 
 from curvfed.client_app.client import Client
@@ -31,6 +33,14 @@ class Contribution(Statistics):
     bound: float = 0.0
     scored: nn.Module | None = None
     variances: Floats | None = None
+
+    @property
+    def digest(self) -> str:
+        """The digest of names and values, in hexadecimal."""
+        digest = sha256()
+        for name in sorted(self.arrays):
+            digest.update(name.encode() + np.ascontiguousarray(self.arrays[name]).tobytes())
+        return digest.hexdigest()
 
 
 Work = Callable[[Client, Request], Contribution]

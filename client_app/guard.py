@@ -11,12 +11,15 @@ from curvfed.client_app.data import Data
 from curvfed.client_app.node import Node
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
+from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Steps
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Header, Request
 from curvfed.strategies.wire.store import Store
+from curvfed.tasks import plugins
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
@@ -73,7 +76,8 @@ class ClientGuard:
 
     def train(self, client: Any, request: Request) -> Any:
         """The contribution of a round of the `Client`, if the guard replaces its usual work; else
-        None."""
+        None. If the guard hides examples by training, it records the cost here: the line's `reply`
+        is the digest of the contribution."""
         return None
 
     def update_vector(
@@ -127,10 +131,40 @@ class ClientGuard:
         return None
 
     def pay(self, session: "Session") -> None:
-        """Record the cost of a vector with noise, before it leaves; once.
+        """Record the cost of a vector with noise, before it leaves; once. The line's `reply` is the
+        digest of the session in hexadecimal.
 
         Raises
         ------
         ConfigError
             If the run has had all its sums, or the policy's budget is spent.
         """
+
+
+def client_half(guard: Guard, has_budget: bool) -> type[ClientGuard]:
+    """The class of a guard's half at a client.
+
+    Parameters
+    ----------
+    guard : Guard
+    has_budget : bool
+        Whether the node's policy has a budget of differential privacy.
+
+    Raises
+    ------
+    DataError
+        If its import fails.
+    ConfigError
+        If the node has a budget, and the half does not compute costs.
+    """
+    half: type[ClientGuard] = plugins.imported(guard.client_half)
+    absent = [
+        name for name in ("check", "pay") if getattr(half, name) is getattr(ClientGuard, name)
+    ]
+    if has_budget and absent:
+        raise ConfigError(
+            f"this node has a budget, [privacy] max-epsilon in its policy: {guard.client_half} has"
+            f" no {' and no '.join(absent)} of its own, and so would not keep to it",
+            key="unpaid-guard",
+        )
+    return half

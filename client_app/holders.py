@@ -7,6 +7,7 @@ from flwr.app import RecordDict
 
 from curvfed.client_app import one_shot, rounds
 from curvfed.client_app.client import Client
+from curvfed.client_app.payments import check_paid
 from curvfed.client_app.secure import Answer, masked, open_sum, stored_answer
 from curvfed.strategies.config.holders import COUNT_MODULUS
 from curvfed.strategies.wire.checks import MessageError
@@ -31,5 +32,6 @@ def count(client: Client, request: Request, state: RecordDict) -> Answer:
     else:
         rounds.prepare(client, request)
         held = client.data.held(client.node.min_class_size)
+    check_paid(client, session.phase, session.digest.hex())
     presence = np.array([name in held for name in names], np.uint64)
     return masked(client, request, state, opened, presence)

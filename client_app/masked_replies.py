@@ -7,6 +7,7 @@ from flwr.app import RecordDict
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, Work
+from curvfed.client_app.payments import check_contribution
 from curvfed.client_app.secure import Answer, OpenSum, masked_reals, open_sum, stored_answer
 from curvfed.strategies.config.secure_phases import client_vector, sum_encoding, vector_length
 from curvfed.strategies.run_log import log
@@ -57,5 +58,7 @@ def mask_contribution(
         values = share * contribution.flatten()
         vector = client_vector(values, weight, contribution.figures, bound)
     hide = client.guard.hide(request.header, contribution.arrays, contribution.variances, bound)
+    if hide is None:
+        check_contribution(client, request.header.phase, contribution)
     encoding = partial(sum_encoding, bound)
     return masked_reals(client, request, state, opened, vector, encoding, hide)

@@ -13,6 +13,7 @@ from curvfed.client_app.data import check_class_sizes
 from curvfed.client_app.masked_replies import mask_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
+from curvfed.client_app.payments import check_paid
 from curvfed.client_app.secure import OpenSum, masked, open_sum, stored_answer
 from curvfed.client_app.start import SUMMED, check_model
 from curvfed.geometry.arrays import Floats
@@ -48,7 +49,7 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
 def _masked_vector(
     client: Client, request: Request, state: RecordDict, opened: OpenSum
 ) -> dict[str, Any]:
-    if not client.is_private:
+    if not client.config.guard.hides_classes:
         check_class_sizes(client.data, client.node)
     client.learn_holders(request)
     session = opened.session
@@ -67,6 +68,7 @@ def _masked_vector(
     if client.node.is_real:
         client.files.notes.write(SUMMED, [request.header.round])
     if vectors.modulus:
+        check_paid(client, session.phase, session.digest.hex())
         (vector,) = statistics.arrays.values()
         return masked(client, request, state, opened, vector, is_drawn=True)
     contribution = Contribution(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from curvfed.client_app.client import Client
 from curvfed.client_app.contribution import Contribution, Work
 from curvfed.client_app.data import check_class_sizes, has_small_class
+from curvfed.client_app.payments import check_contribution
 from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
@@ -43,6 +44,7 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
 
         return masked_contribution(work, client, request, state)
     contribution = work(client, request)
+    check_contribution(client, request.header.phase, contribution)
     fields = {
         "arrays": contribution.arrays,
         "num_examples": contribution.weight,
@@ -116,7 +118,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
-    if not client.is_private:
+    if not client.config.guard.hides_classes:
         check_class_sizes(client.data, client.node)
     prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)

@@ -15,6 +15,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.guard import Hide
 from curvfed.client_app.node.keys import keyed
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
+from curvfed.client_app.payments import check_paid
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.config.masked import basis_of, sum_number
 from curvfed.strategies.config.secure_phases import MASKED, Opening, session_of
@@ -247,6 +248,7 @@ def _send(
         client.ledger.note_sum(session, basis, client.data_state, client.group, opened.heads)
         if has_noise:
             client.guard.pay(session)
+            check_paid(client, session.phase, session.digest.hex())
         digests = ", ".join(f"{name} {digest}" for name, digest in basis.short.items())
         log.info(
             "secure sum of %s, round %d, over %d members: %s",

@@ -215,13 +215,14 @@ class Run:
         self.note_data()
         chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
-        if promise := self.config.guard.promise:
-            log.info("differential privacy: %s", promise)
+        guard = self.config.guard
+        if promise := guard.promise:
+            log.info("%s: %s", guard.words or guard.table, promise)
         self.warn()
 
     def note_data(self) -> None:
         """Find the warnings of the clients' data; again when a checkpoint is loaded."""
-        self._run_warnings = RunWarnings(self.config, self.federation, self.state.examples)
+        self._run_warnings = RunWarnings(self.config, self.federation)
 
     def warn(self) -> None:
         """Log the warnings that are new."""

@@ -127,15 +127,11 @@ class RunWarnings:
     ----------
     config : RunConfig
     federation : Federation
-    examples : mapping of partition to int
-        Numbers of training examples that clients without a description have trained on.
     """
 
-    def __init__(
-        self, config: RunConfig, federation: Federation, examples: Mapping[int, int]
-    ) -> None:
+    def __init__(self, config: RunConfig, federation: Federation) -> None:
         self._num_clients = len(federation.nodes)
-        self._of_start = _of_data(config, federation, examples) | _of_keys(config)
+        self._of_start = _of_data(config, federation) | _of_keys(config)
         self._of_single_steps = _proximal(config, federation.facts.task)
 
     def so_far(self, state: State) -> dict[str, str]:
@@ -171,15 +167,13 @@ class RunWarnings:
         return {key: text for key, text in texts.items() if text}
 
 
-def _of_data(
-    config: RunConfig, federation: Federation, examples: Mapping[int, int]
-) -> dict[str, str]:
+def _of_data(config: RunConfig, federation: Federation) -> dict[str, str]:
     """Warnings of the nodes and of their data, by key; "" for none."""
     sizes = {
         partition: description.statistics.get("num_train")
         for partition, description in federation.descriptions.items()
     }
-    sizes |= {**federation.examples, **examples}
+    sizes |= federation.examples
     empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
     facts = federation.facts
     kind = KINDS[facts.task]

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from curvfed.strategies.base.guard import budget_remedies
 from curvfed.strategies.base.keys import Rate, Scalar, Table, toml_text
 from curvfed.strategies.base.shared_tables import GROUP_SIZE, Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
@@ -144,7 +145,8 @@ class Policy(Table):
         without a line 3, or all members of a smaller group.
     privacy : Privacy
         `max_epsilon` at `delta`: the budget of all private runs together. A node with a budget
-        takes part only in runs with a guard that hides something and keeps to the budget.
+        takes part only in runs with a guard that hides something and keeps to the budget
+        (`Guard.keeps_budget`), and sends no reply whose cost is not in its ledger.
     """
 
     data: Data = Data()
@@ -152,6 +154,11 @@ class Policy(Table):
     leaves: Leaves = Leaves()
     sums: Sums = Sums()
     privacy: Privacy = Privacy()
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the policy has a budget of differential privacy."""
+        return self.privacy.max_epsilon is not None
 
     def check_run(self, config: RunConfig, owns_data: bool) -> RunConfig:
         """Refuse a run that the policy does not allow, before data are read.
@@ -173,9 +180,15 @@ class Policy(Table):
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
                 raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(allowed)}')
-        if self.privacy.max_epsilon is not None and not config.guard.is_private:
-            line = f"[privacy] max-epsilon = {self.privacy.max_epsilon:g}{plugins.absent_hint()}"
-            raise _refused("dp.unit", "none", line)
+        if self.has_budget and not (config.guard.is_private and config.guard.keeps_budget):
+            remedies = budget_remedies()
+            words = f"allowed is {', or '.join(remedies)}" if remedies else "no guard here does"
+            raise ConfigError(
+                "this node's policy.toml allows only runs with a guard that keeps to its budget,"
+                f" [privacy] max-epsilon = {self.privacy.max_epsilon:g}:"
+                f" {words}{plugins.absent_hint()}",
+                key="policy",
+            )
         if config.secure.clip != Secure().clip:
             self._check_listed("secure.clip", config.secure.clip, "[values]")
         if config.model is not None and plugins.is_model(config.model):

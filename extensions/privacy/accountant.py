@@ -187,9 +187,8 @@ def round_release(
     size = min(run.batch_size or num_examples, num_examples)
     steps = run.local_epochs * math.ceil(num_examples / size)
     rate = size / num_examples
-    assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
     steps_of_run = max(run.num_rounds, 1) * steps
-    noise = noise_multiplier(privacy.epsilon, privacy.delta, rate, steps_of_run, others)
+    noise = noise_multiplier(privacy.given_epsilon, privacy.delta, rate, steps_of_run, others)
     return Release(noise, rate, steps)
 
 
@@ -211,9 +210,8 @@ def epsilon_spent(
     """
     if not rounds:
         return 0.0
-    assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
     if rounds >= run.num_rounds or not 0 < len(sizes) <= MAX_SIZES:
-        return privacy.epsilon
+        return privacy.given_epsilon
     releases = [round_release(run, privacy, size, others) for size in sizes]
     return max(
         epsilon_of([release._replace(times=rounds * release.times)], privacy.delta)
@@ -224,4 +222,5 @@ def epsilon_spent(
 def promise(privacy: Privacy) -> str:
     """The promise of a run, as part of a sentence."""
     unit = UNITS[privacy.unit]
-    return f"each {unit}, epsilon {privacy.epsilon:g} at delta {privacy.delta:g} for the whole run"
+    epsilon = privacy.given_epsilon
+    return f"each {unit}, epsilon {epsilon:g} at delta {privacy.delta:g} for the whole run"

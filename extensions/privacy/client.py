@@ -118,11 +118,12 @@ class PrivateClient(ClientGuard):
             self._store_reply(number, basis, arrays)
         else:
             received = prepare(client, request, stamp=number)
-        figures: dict[str, float] = {}
-        if client.task.num_examples:
-            self._pay_for_round(number, arrays, self.release)
-            figures["steps"] = float(self.release.times)
-        return Contribution(arrays, client.task.num_examples, figures, received=received)
+        num_examples = client.task.num_examples
+        figures = {"steps": float(self.release.times)} if num_examples else {}
+        contribution = Contribution(arrays, num_examples, figures, received=received)
+        if num_examples:
+            self._pay_for_round(number, contribution.digest, self.release)
+        return contribution
 
     def _basis(self, request: Request) -> str:
         """The digest of a round's inputs: requests with one basis have one reply."""
@@ -150,8 +151,8 @@ class PrivateClient(ClientGuard):
             metadata = {"basis": basis}
             self.replies.save(number, arrays, metadata, base=number - 1, durable=True)
 
-    def _pay_for_round(self, number: int, arrays: Arrays, release: Release) -> None:
-        """Write the cost of a reply into the ledger, before the reply leaves; once for each.
+    def _pay_for_round(self, number: int, reply: str, release: Release) -> None:
+        """Write the cost of a reply into the ledger, before the reply leaves; once for each digest.
 
         Raises
         ------
@@ -160,9 +161,6 @@ class PrivateClient(ClientGuard):
         """
         if self.ledger is None or self.node.rules is None:
             return
-        digest = sha256()
-        for name in sorted(arrays):
-            digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
         pay(
             self.ledger,
             self.run,
@@ -172,7 +170,7 @@ class PrivateClient(ClientGuard):
             phase=TRAIN,
             round=number,
             unit=keys_of(self.config).unit,
-            reply=digest.hexdigest(),
+            reply=reply,
         )
 
     def check(self) -> None:

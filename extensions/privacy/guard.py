@@ -33,8 +33,12 @@ class DifferentialPrivacy(Guard):
     """The guard of a run with `dp.unit`; see `Guard`."""
 
     table = TABLE
+    words = "differential privacy"
+    remedy = "dp.unit = record or client"
     keys_class = Privacy
     client_half = "curvfed.extensions.privacy.client:PrivateClient"
+    keeps_budget = True
+    hides_classes = True
     keys: Privacy
 
     def __init__(self, config: Any) -> None:

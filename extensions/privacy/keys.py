@@ -5,6 +5,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.errors import ConfigError
 
 TABLE = "dp"
 """The name of the table."""
@@ -30,6 +31,16 @@ class Privacy(Table):
     lengths of the updates, at 5% of the budget; auto: dp.clip stays"""
     force: bool = False
     """allow dp.unit = client with fewer than 100 clients in a sum"""
+
+    @property
+    def given_epsilon(self) -> float:
+        """`epsilon` of a run with a unit. Raises ConfigError if it is missing."""
+        if self.epsilon is None:
+            raise ConfigError(
+                f"dp.unit = {self.unit} and dp.epsilon = auto: allowed is a number for dp.epsilon",
+                key="no-epsilon",
+            )
+        return self.epsilon
 
 
 def keys_of(config: Any) -> Privacy:

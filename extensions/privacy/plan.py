@@ -34,20 +34,24 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
     """A differentially private secure sum of a run by phase, and the number of such sums.
 
     A client's absence from rounds saves no cost: the server draws who trains, and sees it.
+
+    Raises
+    ------
+    ConfigError
+        If the run has `dp.unit`, but not `dp.epsilon`.
     """
     from curvfed.strategies.wire.messages import HULLS, TRAIN
 
     privacy = keys_of(config)
-    assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
     if privacy.unit == "client":
         times = max(config.num_rounds, 1)
-        noise = noise_multiplier(privacy.epsilon, privacy.delta, times=times)
+        noise = noise_multiplier(privacy.given_epsilon, privacy.delta, times=times)
         return {TRAIN: (Release(noise), times)}
     phase = HULLS if config.row.is_one_shot else config.calibrator and config.calibrator.phase
     if not phase:
         return {}
     share = 1.0 if sums_once(config) else CALIBRATION_SHARE
-    return {phase: (Release(noise_multiplier(share * privacy.epsilon, privacy.delta)), 1)}
+    return {phase: (Release(noise_multiplier(share * privacy.given_epsilon, privacy.delta)), 1)}
 
 
 def planned_releases(config: RunConfig, num_examples: int) -> dict[str, tuple[Release, int]]:

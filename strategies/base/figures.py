@@ -4,7 +4,7 @@ Messages, tables, summaries and pages read it. Its order is that of columns, of 
 of the figures in a masked vector.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from curvfed.strategies.base.figure import (
@@ -18,6 +18,7 @@ from curvfed.strategies.base.figure import (
     count,
     share,
 )
+from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 from curvfed.tasks.kinds import ADDED
 
@@ -78,8 +79,6 @@ _ROC = (
 )
 
 _ADDED = tuple(figure for kind in ADDED.values() for figure in kind.part("figures") or ())
-
-_OF_GROUP = tuple(figure for _, rows in plugins.usable("figures", tuple) for figure in rows)
 
 _CLIENTS = (
     share("majority_accuracy", "accuracy of the majority class", better=""),
@@ -208,7 +207,7 @@ _CHOICE = (
     cost("seconds_decoding", "time in decoding hulls", "s", DETAIL),
 )
 
-ROWS = (
+_OF_ROUNDS = (
     *_GLOBAL,
     *_PERSONAL,
     *_ROC,
@@ -219,7 +218,9 @@ ROWS = (
     *_COSTS,
     *_HULLS_OF_CLIENT,
     *_AGGREGATION,
-    *_OF_GROUP,
+)
+
+_OF_CLASSIFIERS = (
     *_REFUSED,
     *_CLASSIFIER,
     *_HULLS,
@@ -229,6 +230,31 @@ ROWS = (
     *_OUTLIERS,
     *_CHOICE,
 )
+
+
+def _of_group(own: Iterable[Figure]) -> tuple[Figure, ...]:
+    """The figures of the group `curvfed.figures`, with names that are not in `own`. Others are left
+    out, with a warning; so are those that clients would send, because all sites of a run must agree
+    on the order of the figures in a masked vector."""
+    taken = {row.name for row in own}
+    added: list[Figure] = []
+    for name, rows in plugins.usable("figures", tuple):
+        for row in rows:
+            if isinstance(row, Figure) and not row.is_sent and row.name not in taken:
+                added.append(row)
+                taken.add(row.name)
+            else:
+                log.warning(
+                    "curvfed.figures: %s: %r is left out; allowed is a %s.Figure with a name of its"
+                    " own and without is_sent",
+                    name,
+                    row,
+                    Figure.__module__,
+                )
+    return tuple(added)
+
+
+ROWS = (*_OF_ROUNDS, *_of_group((*_OF_ROUNDS, *_OF_CLASSIFIERS)), *_OF_CLASSIFIERS)
 """The figures of curvfed itself and of kinds of data, except those of single methods."""
 
 SENT = {row.name: row for row in ROWS if row.is_sent}

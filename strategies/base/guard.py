@@ -32,6 +32,10 @@ class Guard:
     ----------
     table : str
         The name of its table of keys, which every run has.
+    words : str
+        What it does, before its promise in the log; "" for the name of its table.
+    remedy : str
+        The values of keys that switch it on, as a refusal names them; "" for the name of its table.
     keys_class : type of Table
         The class of its keys.
     keys : Table
@@ -39,6 +43,13 @@ class Guard:
     client_half : str
         Its work at a client: "module:class" of a subclass of
         `curvfed.client_app.guard.ClientGuard`.
+    keeps_budget : bool
+        Whether its half at a client refuses runs that would cost more than a node's budget, and
+        writes the cost of each reply into the node's ledger before the reply leaves. A node with a
+        budget refuses other guards, and replies without a line.
+    hides_classes : bool
+        Whether its noise hides small classes and entities with few holders, too; otherwise the
+        node's bounds on them stay.
     unit : str
         The unit that it hides: "record", each training example of a client; "client", all data of
         a client; "" for nothing.
@@ -47,8 +58,12 @@ class Guard:
     """
 
     table: ClassVar[str] = ""
+    words: ClassVar[str] = ""
+    remedy: ClassVar[str] = ""
     keys_class: ClassVar[type[Table]] = Table
     client_half: ClassVar[str] = "curvfed.client_app.guard:ClientGuard"
+    keeps_budget: ClassVar[bool] = False
+    hides_classes: ClassVar[bool] = False
     keys: Any
     unit: str = ""
     clip: float = math.inf
@@ -59,8 +74,7 @@ class Guard:
 
     @property
     def is_private(self) -> bool:
-        """Whether it hides something: no score, no figure and no class count leaves a client, and
-        the budget of each node's policy bounds the run."""
+        """Whether it hides something: no score, no figure and no class count leaves a client."""
         return bool(self.unit)
 
     @property
@@ -136,6 +150,13 @@ def guards() -> dict[str, type[Guard]]:
                 Guard.__module__,
             )
     return kinds
+
+
+def budget_remedies() -> list[str]:
+    """For each guard that keeps to a node's budget, the values of keys that switch it on."""
+    return [
+        kind.remedy or f"keys of {table}" for table, kind in guards().items() if kind.keeps_budget
+    ]
 
 
 def guard_tables() -> dict[str, type[Table]]:

@@ -16,7 +16,7 @@ COUNT_MODULUS = 2**31 - 1
 def sums_by_name(config: RunConfig) -> bool:
     """Whether secure sums of a run have cells or rows for single classes or entities, and no noise
     hides them; `config` has its defaults resolved."""
-    if not config.is_masked or config.guard.is_private:
+    if not config.is_masked or config.guard.hides_classes:
         return False
     if config.row.is_one_shot:
         return bool(client_class(config).sums_by_name(config.own_keys))

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flwr.app import RecordDict
 from secure_sums import BASIS, masked_input, plain_sum, session, vectors
 
+from curvfed.client_app import secure
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.cohort import Check, Question, Template
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.secure.masked_cohort import MaskedCohort, Summed
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.secure_phases import MASKED, Opening
-from curvfed.strategies.secure_sum import Group, crypto
-from curvfed.strategies.secure_sum.member import Member
-from curvfed.strategies.secure_sum.messages import Basis, BytesByPartition, public_keys_in
+from curvfed.strategies.config.secure_phases import MASKED
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import (
     AGREE,
@@ -28,6 +28,7 @@ from curvfed.strategies.wire.messages import (
     Header,
     Parts,
     Reply,
+    Request,
 )
 
 pytestmark = pytest.mark.usefixtures("clock")
@@ -49,11 +50,12 @@ class Vanishing(MaskedCohort):
         for client in self.clients:
             if self.rng.random() < 0.1:
                 self.last_messages[client] = int(self.rng.integers(0, 5))
-        self.members: dict[int, Member] = {}
-        self.roster = crypto.roster(self.clients)
+        self.states: dict[int, RecordDict] = {}
+        """Those of Flower, at the members."""
+        self.config = parse({"method": "fedavg", "secure-sum": True})
         nodes = {client: client for client in self.clients}
         run: Any = SimpleNamespace(
-            config=parse({"method": "fedavg", "secure-sum": True}),
+            config=self.config,
             notes={},
             grid=SimpleNamespace(get_node_ids=lambda: self.clients),
             federation=Federation(nodes, {}, Facts("nodes", 0, ()), {}),
@@ -121,28 +123,33 @@ class Vanishing(MaskedCohort):
         if fate == "misses it":
             return None
         if fate == "starts again":
-            self.members.pop(client, None)
+            self.states.pop(client, None)
         arrays, of_reply = self._work(header, client, parts)
         if fate == "its reply is lost":
             return None
         return Reply(header, client, arrays=arrays, parts=of_reply)
 
     def _work(self, header: Header, client: int, parts: Parts) -> tuple[dict[str, Any], Parts]:
+        """The work of `curvfed.client_app.secure`, except that a vector is given."""
+        member: Any = SimpleNamespace(
+            config=self.config,
+            data_state="",
+            hides_number=False,
+            ledger=None,
+            node=SimpleNamespace(is_real=False, rules=None),
+            partition=client,
+        )
+        state = self.states.setdefault(client, RecordDict())
+        request = Request(header, parts=parts)
         if header.phase == KEYS:
-            member = Member.begin(Group("run", self.clients), client)
-            self.members[client] = member
-            return {}, member.announcement(crypto.signing_key(client)).as_parts()
-        member = self.members.get(client)
-        if member is None or (header.phase == TRAIN and not member.keys):
-            return {}, {WITHOUT_KEYS: True}
+            return {}, secure.keys(member, request, state)["parts"]
         if header.phase == AGREE:
-            keys = public_keys_in(BytesByPartition.from_parts(parts))
-            self.members[client] = member.agree(keys, self.roster)
-            texts = self.members[client].write(dict.fromkeys(self.clients, b"text"))
-            return {}, BytesByPartition.of(texts).as_parts()
-        member.read(Opening.from_parts(parts).by_partition)
-        what = session(len(self.clients), round=header.round, length=LENGTH)
-        masked = member.mask(self.vectors[client], what, BASIS)
+            return {}, secure.agree(member, request, state)["parts"]
+        opened = secure.open_sum(member, request, state)
+        if opened is None:
+            return {}, {WITHOUT_KEYS: True}
+        what = opened.session
+        masked = opened.member.mask(self.vectors[client], what, BASIS)
         return {MASKED: masked}, masked_input(masked, what, client, BASIS).as_parts()
 
 

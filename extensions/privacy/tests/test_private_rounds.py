@@ -2,6 +2,7 @@
 
 import pytest
 from app_runs import Recorder, run, value_names
+from errors import refuses
 from flwr.app import Message, RecordDict
 from graph_fixtures import write_tu
 from policies import costs, with_policy
@@ -11,8 +12,10 @@ from curvfed.client_app.node.policy import Privacy
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.extensions.privacy.budget import check_budget, pay
+from curvfed.extensions.privacy.keys import keys_of
+from curvfed.extensions.privacy.plan import planned_releases
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.config.run_config import defaults, resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fednova import FedNovaClient
 from curvfed.strategies.wire.exchange import FederationError
@@ -219,6 +222,15 @@ REFUSED = [
 def test_what_is_not_private_is_refused_with_the_reason(keys, reason):
     with pytest.raises(ConfigError, match=reason):
         parse(defaults() | PRIVATE | keys)
+
+
+@pytest.mark.parametrize("unit", ["record", "client"])
+def test_a_plan_without_epsilon_is_a_wrong_key(unit):
+    config = resolve_defaults(parse(defaults() | PRIVATE), "images")
+    keys = keys_of(config).model_copy(update={"unit": unit, "epsilon": None})
+    without = config.model_copy(update={"dp": keys})
+    with refuses("no-epsilon", f"dp.unit = {unit}", "a number for dp.epsilon", error=ConfigError):
+        planned_releases(without, 10)
 
 
 def test_a_learner_that_says_it_hides_no_records_is_refused(monkeypatch):

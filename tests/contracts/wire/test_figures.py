@@ -5,11 +5,20 @@ import math
 import pytest
 from app_runs import EVERY, QUICK, run
 from errors import refuses
+from plugin_package import package, python
 from tiers import only
 
 from curvfed.server_app.directory import KEYS, TABLES, TEXTS
 from curvfed.strategies.base.figure import RUN, Figure
-from curvfed.strategies.base.figures import FIGURES, HULL_COUNTS, SENT, check_sent, find, names
+from curvfed.strategies.base.figures import (
+    FIGURES,
+    HULL_COUNTS,
+    SENT,
+    SUMMED,
+    check_sent,
+    find,
+    names,
+)
 from curvfed.strategies.methods.hull.client import check_hull_counts
 from curvfed.strategies.wire.checks import MessageError
 
@@ -31,6 +40,38 @@ def test_every_figure_of_a_run_has_a_row(method, tmp_path):
         if find(name) == Figure(name, name.replace("_", " "))
     ]
     assert without_row == []
+
+
+BAD_FIGURES = """
+from curvfed.strategies.base.figure import CLIENT, Figure, share
+
+FIGURES = (
+    "text",
+    share("mine_sent", "sent", CLIENT, is_sent=True),
+    share("accuracy", "another accuracy"),
+    share("svm_c", "another C"),
+    share("mine", "mine"),
+    share("mine", "mine again"),
+)
+"""
+READ = """
+from curvfed.strategies.base.figures import FIGURES, ROWS, SENT, SUMMED
+print([row.name for row in ROWS if row.name.startswith("mine")], len(ROWS) - len(FIGURES))
+print(FIGURES["accuracy"].words, FIGURES["svm_c"].words, *SENT, *SUMMED)
+"""
+
+
+def test_a_bad_figure_of_a_package_is_left_out_with_the_reason(tmp_path):
+    """Got: every command stopped at a text; a sent one moved the figures in masked vectors."""
+    package(tmp_path / "site", "brings", BAD_FIGURES, {"curvfed.figures": {"x": "brings:FIGURES"}})
+    printed = python(READ, tmp_path / "home", tmp_path / "site")
+    assert "['mine'] 0\n" in printed
+    assert " ".join(["test accuracy C of the classifier", *SENT, *SUMMED]) in printed
+    for text in ("'text'", "'mine_sent'", "'accuracy'", "'svm_c'", "'mine again'"):
+        assert any(
+            text in line and "is left out" in line and "curvfed.figures: x" in line
+            for line in printed.splitlines()
+        )
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

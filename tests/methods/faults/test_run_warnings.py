@@ -164,7 +164,7 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
         answer = Answer(reply.header, {0: reply}, {}, {}, {}, {})
         note_training(state, [0], answer, described(num_test))
-    found = RunWarnings(parse({"method": "fedavg"}), described(num_test), {}).so_far(state)
+    found = RunWarnings(parse({"method": "fedavg"}), described(num_test)).so_far(state)
     assert bool(found) == told
 
 
