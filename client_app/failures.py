@@ -1,11 +1,29 @@
 """Unforeseen errors of simulated clients: logged once, and kept as the cause of the run's error."""
 
-import contextlib
+import pickle
 import traceback
 from collections.abc import Callable
 from typing import NamedTuple
 
 from curvfed.strategies.run_log import log
+
+
+def portable_error(error: BaseException) -> BaseException:
+    """A copy of an error without frames that can be pickled; a `RuntimeError` with its class and
+    text if its own class or arguments cannot.
+
+    Examples
+    --------
+    >>> portable_error(KeyError("absent"))
+    KeyError('absent')
+    >>> portable_error(ValueError(lambda: 0)).args[0].startswith("ValueError: <function")
+    True
+    """
+    try:
+        copy: BaseException = pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever the methods of a user's class raise
+        return RuntimeError("".join(traceback.format_exception_only(error)).strip())
+    return copy
 
 
 class ClientTraceback(Exception):
@@ -37,10 +55,7 @@ class Failure(NamedTuple):
     @property
     def portable(self) -> "Failure":
         """This failure with an error without frames, for another process."""
-        error: BaseException = RuntimeError(f"{type(self.error).__name__}: {self.error}")
-        with contextlib.suppress(Exception):  # its class may want other arguments
-            error = type(self.error)(*self.error.args)
-        return self._replace(error=error)
+        return self._replace(error=portable_error(self.error))
 
     @property
     def received(self) -> "Failure":

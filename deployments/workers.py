@@ -224,7 +224,8 @@ class WorkerGrid(InProcessGrid):
         try:
             reply = self._handle(message)
         except OSError as error:
-            reply = error
+            # An error of a subclass may be one that cannot be pickled.
+            reply = OSError(error.errno, error.strerror, error.filename)
         state = context.state
         context.state = RecordDict()
         failures = [failure.portable for failure in self._failures]

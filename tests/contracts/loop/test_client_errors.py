@@ -1,6 +1,7 @@
 """An error in a client's half: its traceback once in the log, and the cause of the run's error."""
 
 import pickle
+import threading
 import traceback
 
 import pytest
@@ -30,6 +31,61 @@ def test_an_error_of_a_client_is_logged_once_and_is_the_cause(workers, tmp_path,
     assert logged.count("Traceback (most recent call last)") == 1
     assert "test_client_errors.py" in logged
     assert "test_client_errors.py" in "".join(traceback.format_exception(cause))
+
+
+def local_error():
+    class LocalError(Exception):
+        pass
+
+    return LocalError("a fault that only its function knows")
+
+
+class Demanding(Exception):
+    """Its arguments are not those of `Exception`."""
+
+    def __init__(self, place, *, value):
+        super().__init__(f"{place} is {value}")
+
+
+class Mute(Exception):
+    """Without a text."""
+
+    def __str__(self):
+        raise LookupError("no text")
+
+
+UNPICKLED = {
+    "local": (local_error, "LocalError: a fault that only its function knows"),
+    "argument": (lambda: ValueError("a value", lambda: 0), "ValueError: ('a value', <function"),
+    "arguments": (lambda: Demanding("w", value=3), "Demanding: w is 3"),
+    "mute": (lambda: Mute(lambda: 0), "Mute: "),
+}
+
+
+@pytest.mark.parametrize("name", UNPICKLED)
+def test_an_error_that_cannot_be_pickled_reaches_the_server_as_text(name):
+    make, text = UNPICKLED[name]
+    failure = failures.Failure(make(), "partition 0", "its traceback", ())
+    error = pickle.loads(pickle.dumps(failure.portable)).error
+    assert type(error) is RuntimeError
+    assert text in str(error)
+
+
+class Unpicklable(Learner):
+    def train(self):
+        raise local_error()
+
+
+def test_an_error_that_cannot_be_pickled_ends_no_worker(tmp_path, monkeypatch, capfd):
+    # Other tests may have left threads, with which no worker is forked.
+    monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
+    keys = {"num_supernodes": 4, "num_rounds": 1, "report": False, "quiet": True}
+    with pytest.raises(RoundError, match="LocalError at the client") as error:
+        curvfed.simulate(
+            Unpicklable, dataset="trees", workers=2, results_dir=tmp_path, run_name="r", **keys
+        )
+    assert "LocalError: a fault that only" in str(error.value.__cause__)
+    assert "has ended" not in "".join(capfd.readouterr())
 
 
 def test_an_error_of_another_process_has_its_frames_as_text():
