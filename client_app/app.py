@@ -280,7 +280,7 @@ def _answer(message: Message, context: Context) -> Message:
         if is_real(node_config):
             log.error("%s failed\n%s", where, _places(error))
         else:
-            note_failure(error, where)
+            note_failure(error, where, header.round)
         if not is_real(node_config) and getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
             # This disk is the server's: the run stops, and can be resumed once there is space.
             raise

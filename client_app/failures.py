@@ -45,12 +45,15 @@ class Failure(NamedTuple):
         The traceback.
     places : tuple of str
         Where it was raised, which other clients may have in common.
+    round : int
+        The round of the message.
     """
 
     error: BaseException
     where: str
     text: str
     places: tuple[str, ...]
+    round: int
 
     @property
     def portable(self) -> "Failure":
@@ -59,10 +62,12 @@ class Failure(NamedTuple):
 
     @property
     def received(self) -> "Failure":
-        """This failure after its way between processes; the cause of the error has the frames as
-        text."""
-        self.error.__cause__ = ClientTraceback(self.text)
-        return self
+        """This failure without the frames of its error, which hold the client's model; the cause of
+        the error has them as text."""
+        error = self.error.with_traceback(None)
+        error.__context__ = None
+        error.__cause__ = ClientTraceback(self.text)
+        return self._replace(error=error)
 
 
 _known: set[tuple[str, ...]] = set()
@@ -90,7 +95,7 @@ def receive_failures(receiver: Callable[[Failure], None]) -> None:
     _receiver = receiver
 
 
-def note_failure(error: BaseException, where: str) -> None:
+def note_failure(error: BaseException, where: str, round_number: int) -> None:
     """Give a client's unforeseen error to the run, which logs it.
 
     Parameters
@@ -98,8 +103,9 @@ def note_failure(error: BaseException, where: str) -> None:
     error : BaseException
     where : str
         Client, phase and round.
+    round_number : int
     """
     text = "".join(traceback.format_exception(error))
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{frame.filename}:{frame.lineno}" for frame in frames]
-    _receiver(Failure(error, where, text, (type(error).__name__, *places)))
+    _receiver(Failure(error, where, text, (type(error).__name__, *places), round_number))

@@ -25,6 +25,8 @@ from curvfed.server_app.directory.run_directory import named
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten
 from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.wire.codec import round_of
+from curvfed.tasks.errors import KeyedError
 
 try:
     from flwr.supercore.task_identity import TaskIdentity
@@ -34,6 +36,14 @@ except ImportError as error:  # pragma: no cover - depends on the Flower version
     ) from error
 
 CLIENT_FAILED = 1
+
+LACKS_REPLIES = (
+    "federation.too-few-clients",
+    "federation.refused-clients",
+    "round.too-few-replies",
+    "round.no-sum",
+)
+"""The keys of the errors of which a failure of a client in the same round is the cause."""
 
 Handle = Callable[[Message], Message]
 
@@ -81,10 +91,10 @@ class InProcessGrid(Grid):
         receive_failures(self.note_failure)
 
     def note_failure(self, failure: Failure) -> None:
-        """Log an unforeseen error of a client, and keep the first one, the likely cause of the
-        run's."""
+        """Log an unforeseen error of a client, and keep the first one of the round, the likely
+        cause of too few replies."""
         log_once(failure)
-        self.failure = self.failure or failure
+        self.failure = self.failure or failure.received
 
     def set_run(self, run: Any) -> None:
         """Nothing to set: there is one run."""
@@ -118,6 +128,8 @@ class InProcessGrid(Grid):
         ids = []
         for message in messages:
             message.metadata.__dict__["_message_id"] = str(uuid.uuid4())
+            if self.failure and self.failure.round != round_of(message.content):
+                self.failure = None
             self._waiting[message.metadata.message_id] = message
             ids.append(message.metadata.message_id)
         return ids
@@ -223,7 +235,7 @@ def run_in_grid(config: RunConfig, make_grid: Callable[[dict[str, Any]], InProce
     with contextlib.closing(make_grid(run_config)) as grid:
         try:
             return serve(config, grid)
-        except Exception as error:
-            if grid.failure is None or error.__cause__ is not None:
+        except KeyedError as error:
+            if grid.failure is None or error.key not in LACKS_REPLIES:
                 raise
             raise error from grid.failure.error

@@ -147,7 +147,7 @@ class WorkerGrid(InProcessGrid):
             return None
         reply, state, failure = answer
         if failure is not None:
-            self.note_failure(failure.received)
+            self.note_failure(failure)
         if isinstance(reply, OSError):  # a full disk, which the server uses, too
             raise reply
         message = worker.sent.pop(reply.metadata.reply_to_message_id)

@@ -236,6 +236,11 @@ def encode_request(request: Request) -> RecordDict:
     return content
 
 
+def round_of(content: RecordDict) -> int:
+    """The round of a request; see `decode_request`."""
+    return entry(record_of(content, _HEADER, ConfigRecord, is_required=True), "round", int)
+
+
 def decode_request(content: RecordDict) -> Request:
     """A request from Flower's records.
 

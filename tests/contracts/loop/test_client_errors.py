@@ -9,7 +9,10 @@ import pytest
 import curvfed
 from curvfed.client_app import failures
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.training import TrainingError
 
 
 class Broken(Learner):
@@ -65,7 +68,7 @@ UNPICKLED = {
 @pytest.mark.parametrize("name", UNPICKLED)
 def test_an_error_that_cannot_be_pickled_reaches_the_server_as_text(name):
     make, text = UNPICKLED[name]
-    failure = failures.Failure(make(), "partition 0", "its traceback", ())
+    failure = failures.Failure(make(), "partition 0", "its traceback", (), 1)
     error = pickle.loads(pickle.dumps(failure.portable)).error
     assert type(error) is RuntimeError
     assert text in str(error)
@@ -88,6 +91,50 @@ def test_an_error_that_cannot_be_pickled_ends_no_worker(tmp_path, monkeypatch, c
     assert "has ended" not in "".join(capfd.readouterr())
 
 
+class BrokenAtFirst(Learner):
+    """Client 0 has a fault in round 1, and all clients refuse round 2."""
+
+    def train(self):
+        if self.round == 2:
+            raise TrainingError("refused")
+        if self.local.partition == 0:
+            raise ZeroDivisionError("a fault of client 0")
+        return super().train()
+
+
+class Failing(Average):
+    """A server with a fault of its own."""
+
+    def aggregate(self, replies):
+        raise LookupError("a fault of the server")
+
+
+@pytest.mark.parametrize(
+    ("server", "kind", "text"),
+    [
+        (Average, RoundError, "0 good replies of 3"),
+        (Failing, LookupError, "a fault of the server"),
+    ],
+)
+def test_a_failure_is_no_cause_of_an_error_of_the_server_or_of_another_round(
+    server, kind, text, tmp_path
+):
+    row = Method("with a fault", space="flat", client=BrokenAtFirst, server=server)
+    keys = {"num_supernodes": 3, "num_rounds": 2, "report": False, "quiet": True}
+    with pytest.raises(kind, match=text) as error:
+        curvfed.simulate(row, dataset="trees", results_dir=tmp_path, run_name="r", **keys)
+    assert error.value.__cause__ is None
+
+
+def test_the_cause_of_a_run_s_error_keeps_no_frames_of_the_client(tmp_path):
+    keys = {"num_supernodes": 2, "num_rounds": 1, "report": False, "quiet": True}
+    with pytest.raises(RoundError) as error:
+        curvfed.simulate(Broken, dataset="trees", results_dir=tmp_path, run_name="r", **keys)
+    cause = error.value.__cause__
+    assert cause.__traceback__ is None
+    assert cause.__context__ is None
+
+
 def test_an_error_of_another_process_has_its_frames_as_text():
     def fail():
         {}["absent"]
@@ -97,7 +144,7 @@ def test_an_error_of_another_process_has_its_frames_as_text():
     try:
         fail()
     except KeyError as error:
-        failures.note_failure(error, "partition 0")
+        failures.note_failure(error, "partition 0", 1)
     failures.receive_failures(failures.log_once)
     sent = pickle.dumps(kept[0].portable)
     error = pickle.loads(sent).received.error
