@@ -9,6 +9,7 @@ import numpy as np
 
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.wire.store import DTYPES
 
 FURTHER = "further/"
 """Beginning of the names of these arrays."""
@@ -33,8 +34,8 @@ def further_attributes(server: Any) -> dict[str, Any]:
 
 
 def packed(attributes: Mapping[str, Any]) -> Arrays:
-    """Arrays, numbers, texts, generators of NumPy, and lists and dictionaries of these, as named
-    arrays; of other values only the type is stored.
+    """Arrays of the types that a file can store, numbers, texts, generators of NumPy, and lists and
+    dictionaries of these, as named arrays; of other values only the type is stored.
 
     Examples
     --------
@@ -65,21 +66,26 @@ def unpacked(arrays: Arrays) -> tuple[dict[str, Any], list[str]]:
 
 def _outline(value: Any, arrays: list[Array]) -> list[Any]:
     """The kind of a value and its content; arrays are added to the list."""
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+    if type(value) is np.ndarray and value.dtype in DTYPES:
         arrays.append(value.copy())
         return ["array", len(arrays) - 1]
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.dtype in DTYPES:
         arrays.append(np.asarray(value))
         return ["number", len(arrays) - 1]
-    if isinstance(value, np.random.Generator):
-        return ["generator", value.bit_generator.state]
+    if type(value) is np.random.Generator and _is_numpys(value.bit_generator):
+        return ["generator", _outline(value.bit_generator.state, arrays)]
     if isinstance(value, _PLAIN):
         return ["plain", value]
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):
         return [type(value).__name__, [_outline(item, arrays) for item in value]]
     if type(value) is dict and all(isinstance(key, str | int) for key in value):
         return ["dict", [[key, _outline(item, arrays)] for key, item in value.items()]]
     return ["unstored", type(value).__name__]
+
+
+def _is_numpys(generator: np.random.BitGenerator) -> bool:
+    kind = type(generator)
+    return getattr(np.random, kind.__name__, None) is kind
 
 
 def _unstored(entry: list[Any]) -> str:
@@ -90,6 +96,8 @@ def _unstored(entry: list[Any]) -> str:
     items = [item for _, item in content] if kind == "dict" else []
     if kind in ("list", "tuple"):
         items = content
+    if kind == "generator":
+        items = [content]
     return next(filter(None, map(_unstored, items)), "")
 
 
@@ -100,8 +108,9 @@ def _value(entry: list[Any], arrays: Arrays) -> Any:
     if kind == "number":
         return arrays[f"{FURTHER}{content}"][()]
     if kind == "generator":
-        generator = np.random.Generator(getattr(np.random, content["bit_generator"])())
-        generator.bit_generator.state = content
+        state = _value(content, arrays)
+        generator = np.random.Generator(getattr(np.random, state["bit_generator"])())
+        generator.bit_generator.state = state
         return generator
     if kind == "list":
         return [_value(item, arrays) for item in content]

@@ -1,6 +1,8 @@
 """An aggregation of one's own that changes the average: secure sums if it needs only the mean, and
 a resumed run that equals an uninterrupted one."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from app_runs import Run
@@ -8,8 +10,10 @@ from app_runs import Run
 import curvfed
 from curvfed.deployments.commands.check import parts_of
 from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.further_state import packed, unpacked
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.wire.store import Store
 
 SMALL = {
     "dataset": "trees",
@@ -101,6 +105,61 @@ def test_a_run_with_an_attribute_that_cannot_be_stored_is_not_resumed(tmp_path):
     curvfed.simulate(row(Handle), num_rounds=1, **keys)
     with pytest.raises(ConfigError, match="keeps lookup: function, which its inherited state"):
         curvfed.simulate(row(Handle), num_rounds=2, resume=True, **keys)
+
+
+GENERATORS = [
+    kind
+    for kind in vars(np.random).values()
+    if isinstance(kind, type)
+    and issubclass(kind, np.random.BitGenerator)
+    and kind is not np.random.BitGenerator
+]
+
+
+@pytest.mark.parametrize("kind", GENERATORS, ids=lambda kind: kind.__name__)
+def test_every_generator_of_numpy_goes_on_where_it_was_stored(kind, tmp_path):
+    generator = np.random.Generator(kind(7))
+    generator.integers(10, size=5, dtype=np.uint32)
+    store = Store(tmp_path)
+    store.save(1, packed({"draws": [generator]}), {})
+    attributes, missing = unpacked(store.load(1)[0])
+    assert missing == []
+    np.testing.assert_array_equal(attributes["draws"][0].normal(size=9), generator.normal(size=9))
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class OwnBits(np.random.PCG64):
+    """Bits of a user's own class."""
+
+
+UNSTORED = {
+    "texts": np.array(["a", "b"]),
+    "complex": np.ones(2, complex),
+    "times": np.array(["2026-01-01"], "datetime64[D]"),
+    "big-endian": np.ones(2, ">f4"),
+    "long": np.ones(2, np.longdouble),
+    "records": np.zeros(2, [("x", "f4")]),
+    "objects": np.array([None]),
+    "masked": np.ma.masked_equal([1.0, 2.0], 2.0),
+    "complex number": np.complex64(1),
+    "long number": np.longdouble(1),
+    "time": np.datetime64("2026-01-01"),
+    "tuple with names": Pair(1, 2),
+    "generator": np.random.Generator(OwnBits(1)),
+}
+
+
+@pytest.mark.parametrize("name", UNSTORED)
+def test_a_value_that_a_file_cannot_store_ends_no_run_and_is_named(name, tmp_path):
+    value = UNSTORED[name]
+    store = Store(tmp_path)
+    store.save(1, packed({"own": {"part": value}, "steps": 3}), {})
+    expected = ({"steps": 3}, [f"own: {type(value).__name__}"])
+    assert unpacked(store.load(1)[0]) == expected
 
 
 def test_the_name_of_a_server_half_is_never_empty():
