@@ -1,8 +1,9 @@
 """The attributes of an aggregation that its `state` does not store, as named arrays: a subclass may
 keep a momentum or a counter and inherit `state` from a class that knows neither."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,27 @@ def further_attributes(server: Any) -> dict[str, Any]:
     owner = next(base for base in kind.__mro__ if "state" in vars(base))
     if owner is kind:
         return {}
-    try:
-        known = vars(owner(server.state(), server.keys, server.run, server.clients)).keys()
-    except Exception:  # a class that only its subclasses can set up
-        return {}
+    known = _attributes_of(owner, server)
     return {name: value for name, value in vars(server).items() if name not in known}
+
+
+def _attributes_of(owner: Any, server: Any) -> Collection[str]:
+    """The names of the attributes that a class sets up in a server of a subclass.
+
+    If it cannot set them up, because its `begin` needs those of the subclass, the names that every
+    aggregation has: its attributes then count as further ones, none of which is lost.
+    """
+    state = server.state()
+    common = {"keys": server.keys, "run": server.run, "clients": server.clients}
+    with contextlib.suppress(Exception):
+        return vars(owner(state, **common)).keys()
+    # Its `begin` may call methods that a subclass overrides.
+    probe = object.__new__(type(server))
+    vars(probe).update(common)
+    with contextlib.suppress(Exception):
+        owner.begin(probe, state)
+        return vars(probe).keys()
+    return common.keys()
 
 
 def packed(attributes: Mapping[str, Any]) -> Arrays:

@@ -10,9 +10,11 @@ from app_runs import Run
 import curvfed
 from curvfed.deployments.commands.check import parts_of
 from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.further_state import packed, unpacked
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.methods.fedopt import FedOpt, Keys
 from curvfed.strategies.wire.store import Store
 
 SMALL = {
@@ -40,6 +42,39 @@ class Server(Average):
         self._arrays = {
             name: (array + self.momentum[name]).astype(array.dtype) for name, array in start.items()
         }
+
+
+class Slowing(FlowerStrategy):
+    """Flower's FedAdam with steps that become smaller; only the subclass names the strategy."""
+
+    summed_clients = "any"
+
+    def begin(self, arrays):
+        super().begin(arrays)
+        self.number = 0
+
+    def choice(self):
+        return "flower:FedAdam", {"eta": 0.1}
+
+    def aggregate(self, replies):
+        start = self._arrays
+        super().aggregate(replies)
+        self.number += 1
+        self._arrays = {
+            name: (array + (self._arrays[name] - array) / self.number).astype(array.dtype)
+            for name, array in start.items()
+        }
+
+
+class Configured(Slowing):
+    """Its strategy needs an attribute of its own, so its base class cannot be set up alone."""
+
+    def begin(self, arrays):
+        self.settings = {"eta": 0.1}
+        super().begin(arrays)
+
+    def choice(self):
+        return "flower:FedAdam", self.settings
 
 
 class Longest(Average):
@@ -91,20 +126,30 @@ def test_an_average_with_momentum_runs_under_secure_sums(tmp_path):
         curvfed.simulate(row(Longest), secure_sum=True, **keys)
 
 
-def test_a_resumed_run_goes_on_with_the_attributes_of_its_aggregation(tmp_path):
+@pytest.mark.parametrize("server", [Server, Slowing])
+def test_a_resumed_run_goes_on_with_the_attributes_of_its_aggregation(server, tmp_path):
     keys = SMALL | {"results_dir": tmp_path}
-    whole = curvfed.simulate(row(Server), run_name="whole", num_rounds=4, **keys)
-    curvfed.simulate(row(Server), run_name="parts", num_rounds=2, **keys)
-    parts = curvfed.simulate(row(Server), run_name="parts", num_rounds=4, resume=True, **keys)
+    whole = curvfed.simulate(row(server), run_name="whole", num_rounds=4, **keys)
+    curvfed.simulate(row(server), run_name="parts", num_rounds=2, **keys)
+    parts = curvfed.simulate(row(server), run_name="parts", num_rounds=4, resume=True, **keys)
     for name, array in parameters(whole).items():
         np.testing.assert_array_equal(parameters(parts)[name], array)
 
 
-def test_a_run_with_an_attribute_that_cannot_be_stored_is_not_resumed(tmp_path):
+@pytest.mark.parametrize(
+    ("server", "attribute"), [(Handle, "lookup: function"), (Configured, "_flower: FedAdam")]
+)
+def test_a_run_with_an_attribute_that_cannot_be_stored_is_not_resumed(server, attribute, tmp_path):
     keys = SMALL | {"results_dir": tmp_path, "run_name": "own"}
-    curvfed.simulate(row(Handle), num_rounds=1, **keys)
-    with pytest.raises(ConfigError, match="keeps lookup: function, which its inherited state"):
-        curvfed.simulate(row(Handle), num_rounds=2, resume=True, **keys)
+    curvfed.simulate(row(server), num_rounds=1, **keys)
+    with pytest.raises(ConfigError, match=f"keeps {attribute}, which its inherited state"):
+        curvfed.simulate(row(server), num_rounds=2, resume=True, **keys)
+
+
+def test_fedopt_stores_nothing_beside_its_state():
+    start = {"w": np.zeros(2, np.float32)}
+    server = FedOpt(start, keys=Keys(optimizer="adam"))
+    assert server.whole_state().keys() == server.state().keys()
 
 
 GENERATORS = [
