@@ -3,6 +3,7 @@ reports.
 """
 
 import re
+
 import numpy as np
 import pytest
 from app_runs import real_nodes, run
