@@ -90,6 +90,7 @@ def draw(data: str) -> Figure:
     left.plot(rounds[-1], calibrated, "*", **star)
     left.set(
         xlabel="round",
+        xticks=range(0, int(rounds[-1]) + 1, 5),
         ylabel="accuracy of the global model (%)",
         xlim=(0, rounds[-1]),
         ylim=(30, 100),
@@ -103,7 +104,7 @@ def draw(data: str) -> Figure:
         colours = colormaps["tab10"]
         right.add_patch(Circle((0, 0), 1, fill=False, color="#999999"))
         right.scatter(
-            *view.points.T, s=3, color=colours(test.labels[view.kept] % DIGITS), linewidth=0
+            *view.points.T, s=3, color=colours(test.labels[view.finite] % DIGITS), linewidth=0
         )
         right.scatter(
             *view.prototypes.T,
