@@ -125,9 +125,9 @@ def _start(
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
-    default_values = defaults()
     # The method's built-in data set, which clients with data of their own do not have either
-    default_values["dataset"] = parse({"method": config.method}).dataset
+    built_in = parse({"method": config.method}).dataset
+    default_values = defaults() | {"dataset": built_in}
     chosen = [
         f"{key}={plain(value)}"
         for key, value in flatten(config).items()

@@ -2,8 +2,7 @@
 
 import io
 
-from rich.console import Console
-
+from curvfed.deployments.terminal import open_console
 from curvfed.extensions.curvature.commands.entry import _print
 from curvfed.server_app.report.page import Cell, Table
 
@@ -11,6 +10,6 @@ from curvfed.server_app.report.page import Cell, Table
 def test_brackets_in_names_and_cells_are_printed():
     output = io.StringIO()
     table = Table("", ["a", "b"], ["c"], [(["mine[0]", ""], [Cell("[data]")])])
-    _print(table, Console(file=output, width=200))
+    _print(table, open_console(file=output, width=200))
     assert "mine[0]" in output.getvalue()
     assert "[data]" in output.getvalue()

@@ -111,7 +111,8 @@ def test_figures_are_those_of_the_summary(copies: dict[str, Path]) -> None:
     summary = json.loads((copies["graphs"] / "summary.json").read_text())
     page = report(copies["graphs"])
     shares = [
-        f"{100 * scores['personal_accuracy_mean']:.1f}% ± {100 * scores['personal_accuracy_std']:.1f}%"
+        f"{100 * scores['personal_accuracy_mean']:.1f}% ± {100 * scores['personal_accuracy_std']:.1f}%,"
+        f" {summary['metrics']['personal_examples']} test examples"
         for scores in (summary, summary["best_validation"])
     ]
     assert page.rows["personal accuracy"] == shares

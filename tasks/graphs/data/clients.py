@@ -174,7 +174,7 @@ def _history(
     if raw.split is None:
         drawer = "the seed" if record_split is None else "a hash of each node"
         # A public data set may have a split, which is not that of the papers on federations.
-        is_public = source_of(spec.dataset) is not None
+        is_public = bool(spec.dataset) and source_of(spec.dataset) is not None
         reason = "" if is_public else ", as the file has none"
         steps.append(f"{drawer} draws the split{reason}")
     else:

@@ -25,7 +25,7 @@ FIELDS = dict(all_fields())
 LARGE = 10**9
 
 TIED = {
-    "images.pooled",
+    *("images.pooled", "images.encoder"),
     *("method", "dataset", "model", "partition", "train-size", "test-size", "aggregation"),
     *("weights", "fine-tune", "optimizer", "optimizer-state", "run-name", "resume", "secure-sum"),
     *("wire-precision", "gcfl.eps1", "gcfl.eps2", "spherefed.normalize", "embedding-dim"),

@@ -264,11 +264,6 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
     watch.check(set())
 
 
-def test_the_page_has_every_method_once():
-    rounds = {name for name, row in METHODS.items() if not row.is_one_shot}
-    assert documented_methods().keys() >= rounds
-
-
 @pytest.mark.usefixtures("clock")
 def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir):
     private, sharing, simulated = Recorder(), Recorder(), Recorder()
