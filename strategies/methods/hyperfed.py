@@ -56,6 +56,10 @@ class Keys(PrototypeKeys):
     radius: Rate = Field(default=0.2, ge=0)
     """maximum distance of a client's weight from its share of the examples, times the number of
     clients K: 0 is averaging, K or more is unbounded as in the paper"""
+    still: Rate = Field(default=0.01, ge=0, lt=1)
+    """a client whose update is at most this share of the longest keeps its share of the examples as
+    weight, since the least norm would give it all. 0: no such rule, as published; an update of
+    exactly 0 then gets all the weight that hyperfed.radius allows"""
     direction: Literal["consistent", "average"] = "consistent"
     """for controls: direction of the server's step: that of consistent aggregation or the
     average's"""
@@ -70,8 +74,7 @@ class Keys(PrototypeKeys):
         return "", ""
 
 
-_STILL = 1e-2  # deviations up to this share of the longest do not affect the choice of weights
-_SHORTEST = 1e-15  # nor do shorter ones: their squares underflow in float32
+_SHORTEST = 1e-15  # shorter deviations have no direction: their squares underflow in float32
 # deviations cancel if the norm of their sum is at most this share of the sum of their norms
 _CANCELLED = 1e-3
 _AVERAGED = "averaged: "
@@ -90,8 +93,9 @@ class Consistent(Average):
       the weights are then applied to the raw deviations;
     - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with
       examples, as in FedMGDA+ (Hu et al., 2020);
-    - a client that hardly moved, by at most a hundredth of the longest deviation, keeps its share
-      as weight and does not affect the other weights; the bound above holds for all clients;
+    - a client that hardly moved, by at most a share `hyperfed.still` of the longest deviation, keeps
+      its share as weight and does not affect the other weights; the bound above holds for all
+      clients. A share of 0 switches this off;
     - the round is averaged if fewer than two clients moved, and its note says why.
 
     Running statistics are averaged by examples. Where the deviations cancel, the sum is 0 and the
@@ -123,7 +127,9 @@ class Consistent(Average):
             keys = self.keys
             steps = keys.steps if keys.solver == "frank-wolfe" else 0
             is_unit = keys.deviations == "unit"
-            weights, note = consistent_weights(products, prior, keys.radius, is_unit, steps)
+            weights, note = consistent_weights(
+                products, prior, keys.radius, is_unit, steps, keys.still
+            )
             ratio = norm_ratio(products, weights, prior)
             weights = self._step(weights, prior, ratio)
         self._weights = shares | dict(zip(active, weights.tolist(), strict=True))
@@ -156,7 +162,12 @@ class Consistent(Average):
 
 
 def consistent_weights(
-    products: Floats, prior: Floats, radius: float, unit: bool, steps: int = 0
+    products: Floats,
+    prior: Floats,
+    radius: float,
+    unit: bool,
+    steps: int = 0,
+    still: float = 0.01,
 ) -> tuple[Floats, str]:
     """The weights of a round, and a note on how they were chosen.
 
@@ -171,6 +182,9 @@ def consistent_weights(
         As in `Consistent`.
     steps : int
         Number of Frank-Wolfe steps; 0 for the exact solution.
+    still : float
+        Deviations up to this share of the longest keep their share of the examples as weight; 0
+        for none. Unit deviations of less than 1e-15 do so at any value, as they have no direction.
 
     Returns
     -------
@@ -182,7 +196,9 @@ def consistent_weights(
     if not np.isfinite(products).all():
         return prior, _AVERAGED + "a deviation is too long to be squared"
     lengths = np.sqrt(products.diagonal())
-    moving = lengths > max(_STILL * lengths.max(), _SHORTEST)
+    moving = lengths > max(still * lengths.max(), _SHORTEST)
+    if not still and not unit:
+        moving[:] = moving.any()
     if moving.sum() < 2:
         return prior, _AVERAGED + ("one client alone moved" if moving.any() else "no client moved")
     chosen = products[np.ix_(moving, moving)]

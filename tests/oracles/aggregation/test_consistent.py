@@ -37,9 +37,10 @@ def replies_of(start, deviations, examples):
     }
 
 
-def aggregated(start, deviations, examples, radius, kind="raw"):
+def aggregated(start, deviations, examples, radius, kind="raw", **others):
     """The aggregation after a round, and the deviations as the float32 models have them."""
-    server = Consistent(arrays_of(start), Keys.model_construct(radius=radius, deviations=kind))
+    keys = Keys.model_construct(radius=radius, deviations=kind, **others)
+    server = Consistent(arrays_of(start), keys)
     replies = replies_of(start, deviations, examples)
     server.aggregate(replies)
     origin = vector_of(arrays_of(start))
@@ -122,6 +123,29 @@ def test_who_hardly_moved_keeps_his_share_and_attracts_nothing():
                 atol=2e-6,
                 rtol=0,
             )
+
+
+@pytest.mark.parametrize("radius", [0.2, 1, np.inf])
+def test_without_the_rule_for_those_who_hardly_moved_the_shortest_counts_too(radius):
+    rng = np.random.default_rng(1)
+    deviations = rng.standard_normal((5, 30)) + 0.5
+    deviations[1] *= 1e-3
+    examples = np.array([10, 40, 5, 20, 25])
+    prior = examples / 100
+    server, rows = aggregated(np.zeros(30), deviations, examples, radius, still=0.0)
+    reach = min(radius / 5, 1)
+    expected = interior_point(rows, np.maximum(prior - reach, 0), np.minimum(prior + reach, 1))
+    weights = np.array(list(server.weights().values()))
+    np.testing.assert_allclose(weights, expected, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("solver", ["exact", "frank-wolfe"])
+def test_as_published_an_update_of_zero_gets_all_the_weight(solver):
+    deviations = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0]])
+    server, _ = aggregated(np.ones(4), deviations, np.ones(3), 3, still=0.0, solver=solver)
+    assert server.weights()[6] == pytest.approx(1, abs=0.02)
+    still, _ = aggregated(np.ones(4), deviations, np.ones(3), 3, solver=solver)
+    assert still.weights()[6] == pytest.approx(1 / 3)
 
 
 def published(rows, prior, rounds):
