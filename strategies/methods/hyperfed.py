@@ -93,9 +93,9 @@ class Consistent(Average):
       the weights are then applied to the raw deviations;
     - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with
       examples, as in FedMGDA+ (Hu et al., 2020);
-    - a client that hardly moved, by at most a share `hyperfed.still` of the longest deviation, keeps
-      its share as weight and does not affect the other weights; the bound above holds for all
-      clients. A share of 0 switches this off;
+    - a client that hardly moved, by at most a share `hyperfed.still` of the longest deviation,
+      keeps its share as weight and does not affect the other weights; the bound above holds for
+      all clients. A share of 0 switches this off;
     - the round is averaged if fewer than two clients moved, and its note says why.
 
     Running statistics are averaged by examples. Where the deviations cancel, the sum is 0 and the

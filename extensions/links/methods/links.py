@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.extensions.links.names import SPACE_MODELS
+from curvfed.extensions.links.row_means import Stream, mean_rows, mean_terms
 from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
@@ -17,7 +18,7 @@ from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, named_state
-from curvfed.strategies.base.training import Trained
+from curvfed.strategies.base.training import GradientTerm, Trained
 
 ROWS = "rows/"
 COUNTS = "counts/"
@@ -61,9 +62,10 @@ class RowKeys(Keys):
     product"""
     bias: bool = False
     """add a bias of the tail to the score; it is one of the embedding-dim numbers of an entity"""
-    average: Literal["centroid", "tangent", "flat"] = "centroid"
+    average: Literal["centroid", "tangent", "streams", "flat"] = "centroid"
     """mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz centroid;
-    tangent: the mean of the steps from the row before the round; flat: the mean of the
+    tangent: the mean of the ways from the row before the round; streams: the mean of the sums of
+    all local steps, each moved parallel to that row, as in RFedAGS; flat: the mean of the
     coordinates"""
 
     @property
@@ -86,25 +88,6 @@ class RowKeys(Keys):
         return "", ""
 
 
-def mean_terms(average: str, chart: Hyperboloid | None, old: Tensor, new: Tensor) -> Tensor:
-    """The terms averaged over the clients for each row: its new place, seen from the row before the
-    round; (N, d) or (N, d+1)."""
-    if chart is None or average == "flat":
-        return new - old
-    if average == "tangent":
-        return chart.log(old, new)
-    return chart.offset(old, new)
-
-
-def mean_rows(average: str, chart: Hyperboloid | None, old: Tensor, means: Tensor) -> Tensor:
-    """The rows of these means of `mean_terms`."""
-    if chart is None or average == "flat":
-        return old + means
-    if average == "tangent":
-        return chart.move(old, means)
-    return chart.move_to_centroid(old, means)
-
-
 class LinksClient(Learner):
     """Trains the rows of its own entities, and shares for each row how far it moved, times the
     number of its links.
@@ -121,6 +104,7 @@ class LinksClient(Learner):
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self._received: dict[str, Tensor] = {}
+        self._streams: dict[str, Stream] = {}
         self._stays = {kind: self._staying(kind) for kind in set(BY_ROW.values())}
         self._home: dict[str, Tensor] = {}
         for name, kind in BY_ROW.items():
@@ -173,6 +157,15 @@ class LinksClient(Learner):
             for name in BY_ROW
             if name in self.local.shared
         }
+        if _average(self.keys) == "streams":
+            for name in self._received:
+                rows = self.local.tensors[name]
+                if chart := getattr(rows, "chart", None):
+                    self._streams[name] = Stream(rows, chart)
+
+    def gradient_terms(self) -> list[GradientTerm]:
+        """Those of every method, and the streams of steps."""
+        return [*super().gradient_terms(), *self._streams.values()]
 
     @torch.no_grad()
     def share(self) -> Arrays:
@@ -182,7 +175,10 @@ class LinksClient(Learner):
         shared = super().share()
         for name, old in self._received.items():
             new = self.local.tensors[name]
-            terms = mean_terms(_average(self.keys), getattr(new, "chart", None), old, new)
+            if name in self._streams:
+                terms = self._streams[name].sum()
+            else:
+                terms = mean_terms(_average(self.keys), getattr(new, "chart", None), old, new)
             weights = task.counts[BY_ROW[name]].to(new.dtype) / max(task.num_examples, 1)
             weights = weights.masked_fill(self._stays[BY_ROW[name]], 0)
             del shared[name]

@@ -19,10 +19,11 @@ from torch_geometric.data import Data
 from curvfed.extensions.links import ranking
 from curvfed.extensions.links.client_task import LinkTask
 from curvfed.extensions.links.dataset import LinkDataset
-from curvfed.extensions.links.methods.links import COUNTS, ROWS, LinksServer, RowKeys, mean_terms
+from curvfed.extensions.links.methods.links import COUNTS, ROWS, LinksServer, RowKeys
 from curvfed.extensions.links.models import LinkModelSpec, chart_of
 from curvfed.extensions.links.ranking import FrequentTails, KnownLinks, Queries, link_scores
 from curvfed.extensions.links.readers import read_links
+from curvfed.extensions.links.row_means import mean_terms
 from curvfed.extensions.links.sources import SPLITS, links_at
 from curvfed.extensions.links.split import LinkSpec
 from curvfed.extensions.links.wordnet import read_part

@@ -8,8 +8,8 @@ import torch
 from curvature_limits import SIZES, a_round, orders, shaken, values
 from torch import Tensor, nn
 
-from curvfed.extensions.links.methods.links import mean_rows, mean_terms
 from curvfed.extensions.links.models import LinkModelSpec, chart_of
+from curvfed.extensions.links.row_means import mean_rows, mean_terms
 
 
 def embedding(
