@@ -160,6 +160,33 @@ class Normal(Hyperboloid):
         return ratio / cosh * unit, cosh.square()
 
 
+class Geodesic(Normal):
+    """Normal coordinates with steps along geodesics.
+
+    The metric is that of the coordinates at the origin, a quarter of the ball's. A step is the same
+    as a flat one at the origin, and at every point as the curvature goes to 0.
+
+    Examples
+    --------
+    >>> Geodesic().gradient(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    tensor([[2., 0.]])
+    """
+
+    has_flat_steps = False
+
+    def gradient(self, rows: Tensor, gradient: Tensor) -> Tensor:
+        """See `Hyperboloid`. Along the ray from the origin a coordinate is half a distance; across
+        it, at a coordinate r at curvature −1, it is sinh(2r)/r."""
+        unit = self.scale * rows.double()
+        square = squared(unit)
+        # sinh(2r)/2r
+        stretch, _ = sinhc_cosh(4 * square, farthest(rows.dtype))
+        ray = unit / root(square)
+        along = (gradient * ray).sum(-1, keepdim=True) * ray
+        across = gradient - along
+        return (2 * along + 2 * across / stretch).to(rows.dtype)
+
+
 def _step(space: Tensor) -> Tensor:
     """The tangent vectors at the origin of points of curvature −1 by their space coordinates."""
     return asinhc(root(squared(space))) * space

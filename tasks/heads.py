@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.geometry import normal_coordinates, poincare, prototypes
+from curvfed.geometry.frames import Geodesic
 
 MAX_SEARCHED = 2000
 """The maximum number of classes in a search for prototypes: the search takes about two minutes, and
@@ -42,6 +43,8 @@ class HeadSpec:
         Norm s of the prototypes in the unit ball at the start, 0 < s < 1: at curvature −1. At any
         other curvature they lie in the same directions, at the same distance 2 artanh s from the
         origin.
+    geodesic : bool
+        Whether trained prototypes move along geodesics.
     learns_scale : bool
         Whether τ is a parameter that is trained while the weights are fixed.
     by_means : bool
@@ -63,6 +66,7 @@ class HeadSpec:
     scale: float = 1.0
     curvature: float = -1.0
     slope: float = 0.9
+    geodesic: bool = False
     learns_scale: bool = False
     by_means: bool = False
 
@@ -155,16 +159,19 @@ class PrototypeHead(nn.Module):
     ----------
     weight : Parameter, (C, d), zero until it is loaded
         Normal coordinates of the prototypes w: the tangent vectors log0(w) at the origin. Every
-        vector is a valid one, so that prototypes can be trained by plain SGD and averaged; points
-        would need Riemannian SGD and a Riemannian mean. The metric differs: along a ray, the steps
-        are those of Riemannian SGD at 4 times the rate; across it they are (sinh(2r)/2r)² times as
-        long as these, r the length of the vector, which is a factor of 10 at s = 0.9 and c = −1.
+        vector is a valid one, so that prototypes can be trained by plain SGD and averaged. The
+        metric differs: along a ray, the steps are those of Riemannian SGD at 4 times the rate;
+        across it they are (sinh(2r)/2r)² times as long as these, r the length of the vector, which
+        is a factor of 10 at s = 0.9 and c = −1. With `geodesic` they are Riemannian SGD's at 4
+        times the rate in all directions.
     """
 
     def __init__(self, spec: HeadSpec) -> None:
         super().__init__()
         self.weight = _zeros(spec, spec.num_classes, spec.dim)
         self.curvature = spec.curvature
+        if spec.geodesic and spec.curvature:
+            self.weight.chart = Geodesic(spec.curvature)  # type: ignore[attr-defined]
 
     @property
     def prototypes(self) -> Tensor:

@@ -74,6 +74,18 @@ class Keys(PrototypeKeys):
         return "", ""
 
 
+class SharedKeys(Keys):
+    """Keys of prototypes that are trained."""
+
+    steps_of_prototypes: Literal["flat", "geodesic"] = "flat"
+    """how the shared prototypes move: flat: by steps of their tangent vectors at the origin, or
+    geodesic: along geodesics, by Riemannian SGD. Close to the origin both are the same"""
+
+    def idle(self) -> tuple[str, ...]:
+        """At curvature 0 geodesics are straight."""
+        return () if self.curvature else ("steps_of_prototypes",)
+
+
 _SHORTEST = 1e-15  # shorter deviations have no direction: their squares underflow in float32
 # deviations cancel if the norm of their sum is at most this share of the sum of their norms
 _CANCELLED = 1e-3
@@ -242,6 +254,8 @@ def prototypes(keys: PrototypeKeys, head_from: str = "server", loss: str = "trip
     """A classifier by distances to prototypes, and its loss."""
     settings = {"margin": keys.margin, "negatives": keys.negatives, "mixup": keys.mixup}
     options = {"start": "uniform", "slope": keys.slope, "curvature": keys.curvature}
+    if isinstance(keys, SharedKeys):
+        options["geodesic"] = keys.steps_of_prototypes == "geodesic"
     return Network("prototypes", head_from, loss, settings, options)
 
 
@@ -282,7 +296,7 @@ METHODS = {
         network=partial(prototypes, head_from="training"),
         server=Consistent,
         tasks=IMAGES,
-        keys={"hyperfed": Keys},
+        keys={"hyperfed": SharedKeys},
         tuned=MARGINS,
     ),
     "hyperfed-geodesic": Method(

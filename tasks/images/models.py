@@ -29,7 +29,7 @@ class ImageModelSpec:
     embedding_dim : int
         Width of a linear layer between net and head; 0: without this layer.
     num_classes : int
-    head, fixed, start, normalize, scale, curvature, slope, learns_scale, by_means
+    head, fixed, start, normalize, scale, curvature, slope, geodesic, learns_scale, by_means
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
     """
 
@@ -45,6 +45,7 @@ class ImageModelSpec:
     scale: float = 1.0
     curvature: float = -1.0
     slope: float = 0.9
+    geodesic: bool = False
     learns_scale: bool = False
     by_means: bool = False
 
@@ -142,6 +143,7 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
         scale=spec.scale,
         curvature=spec.curvature,
         slope=spec.slope,
+        geodesic=spec.geodesic,
         learns_scale=spec.learns_scale,
         by_means=spec.by_means,
     )

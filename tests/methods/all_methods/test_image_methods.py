@@ -106,6 +106,16 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
         assert {name.removeprefix("parameter/") for name in load_file(file)} == set(names)
 
 
+def test_shared_prototypes_move_along_geodesics(tmp_path):
+    settings = {"method": "hyperfed-shared", "num_rounds": 6, "learning_rate": 0.1}
+    key = "hyperfed__steps_of_prototypes"
+    flat = small(tmp_path, "flat", **settings)
+    moved = small(tmp_path, "geodesic", **settings | {key: "geodesic"})
+    assert moved.summary["global_accuracy"] > 0.6
+    apart = moved.model["head.weight"] - flat.model["head.weight"]
+    assert np.abs(apart).max() > 1e-3
+
+
 def fixed_sent(recorder):
     """(phase, round, partition) of the requests that bring the fixed parameters."""
     return [

@@ -4,13 +4,18 @@ their names and seeds."""
 import math
 from dataclasses import replace
 
+import geoopt
 import mpmath
 import pytest
 import torch
+from curvature_limits import SIZES, orders, values
 from mpmath import mpf
 from torch import nn
 
 from curvfed.geometry import normal_coordinates, poincare, prototypes
+from curvfed.geometry.frames import Geodesic
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.training import make_optimizer
 from curvfed.tasks.heads import HEADS, HeadSpec, PrototypeHead, head_start, make_head, unit
 from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import NETS
@@ -181,6 +186,57 @@ def test_sgd_in_normal_coordinates_is_riemannian_sgd_along_a_ray(radius):
     # a ray.
     riemannian = poincare.exp(point.detach(), -4 * rate * euclidean / metric, -1.0)
     torch.testing.assert_close(moved, riemannian, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("curvature", [-1.0, -0.4])
+def test_geodesic_steps_are_those_of_geoopt(curvature):
+    """At 4 times the rate: the metric is a quarter of the ball's."""
+    rate = 0.02
+    generator = torch.Generator().manual_seed(0)
+    start = 0.8 * torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    start[0] = 1e-12
+    features = torch.randn(7, 3, generator=generator, dtype=torch.float64)
+    head = PrototypeHead(HeadSpec("prototypes", 5, 3, curvature=curvature, geodesic=True)).double()
+    with torch.no_grad():
+        head.weight.copy_(start)
+    keys = RunKeys(optimizer="sgd", learning_rate=rate, momentum=0.0, weight_decay=0.0)
+    ours = make_optimizer({"weight": head.weight}, keys)
+    ball = geoopt.PoincareBallExact(c=torch.tensor(-curvature, dtype=torch.float64))
+    points = geoopt.ManifoldParameter(ball.expmap0(start), manifold=ball)
+    theirs = geoopt.optim.RiemannianSGD([points], lr=4 * rate)
+    images = ball.expmap0(features)
+    for _ in range(5):
+        ours.zero_grad()
+        head(features).square().sum().backward()
+        ours.step()
+        theirs.zero_grad()
+        ball.dist(images[:, None], points[None]).square().sum().backward()
+        theirs.step()
+    moved = ball.expmap0(head.weight.detach())
+    torch.testing.assert_close(moved, points.detach(), rtol=1e-9, atol=1e-9)
+    assert (moved - ball.expmap0(start)).abs().min() > 1e-4
+
+
+def test_geodesic_steps_tend_to_flat_ones():
+    errors = []
+    rows = values(4, 3)
+    gradient = values(4, 3, seed=1)
+    for size in SIZES:
+        chart = Geodesic(-size)
+        moved = chart.move(rows, -0.1 * chart.gradient(rows, gradient))
+        errors.append(float((moved - (rows - 0.1 * gradient)).norm()))
+    assert errors[-1] < 1e-5
+    assert all(0.9 < order < 1.1 for order in orders(errors)[1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_geodesic_gradients_are_finite_at_the_origin_and_far_out(dtype):
+    rows = torch.tensor([[0.0, 0], [1e-30, 0], [30, 40]], dtype=dtype)
+    chart = Geodesic()
+    steps = chart.gradient(rows, torch.ones(3, 2, dtype=dtype))
+    assert steps.isfinite().all()
+    torch.testing.assert_close(steps[:2], torch.full((2, 2), 2.0, dtype=dtype))
+    assert chart.move(rows, -steps).isfinite().all()
 
 
 def test_starts():
