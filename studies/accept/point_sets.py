@@ -5,6 +5,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +78,10 @@ def circle(num: int, near: float = 1.2, far: float = 2.2) -> Floats:
     return np.asarray(reach * np.stack([np.cos(angles), np.sin(angles)], axis=1))
 
 
-def gaussians(noise: float, num: int = 10) -> Draw:
+def gaussians(count: int, rng: np.random.Generator, noise: float, num: int = 10) -> Labelled:
     """Equal round Gaussians in the tangent space at the origin."""
-
-    def draw(count: int, rng: np.random.Generator) -> Labelled:
-        labels = rng.integers(0, num, count)
-        return disc(circle(num)[labels] + rng.normal(0, noise, (count, 2))), labels
-
-    return draw
+    labels = rng.integers(0, num, count)
+    return disc(circle(num)[labels] + rng.normal(0, noise, (count, 2))), labels
 
 
 def lopsided(count: int, rng: np.random.Generator) -> Labelled:
@@ -157,14 +154,14 @@ def tree(count: int, rng: np.random.Generator) -> Labelled:
 
 
 SETS = {
-    "separated": PointSet(gaussians(0.15, 6)),
-    "overlapping": PointSet(gaussians(0.33), train=60_000, clients=10),
-    "overlapping much": PointSet(gaussians(0.6)),
+    "separated": PointSet(partial(gaussians, noise=0.15, num=6)),
+    "overlapping": PointSet(partial(gaussians, noise=0.33), train=60_000, clients=10),
+    "overlapping much": PointSet(partial(gaussians, noise=0.6)),
     "skewed classes": PointSet(lopsided),
-    "skewed clients": PointSet(gaussians(0.33), alpha=0.3),
+    "skewed clients": PointSet(partial(gaussians, noise=0.33), alpha=0.3),
     "rings": PointSet(rings),
     "unequal classes": PointSet(unequal),
-    "few points": PointSet(gaussians(0.33, 6), train=200),
+    "few points": PointSet(partial(gaussians, noise=0.33, num=6), train=200),
     "two halves": PointSet(halves),
 }
 """The sets that the rule of the choice is made with."""
