@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
-from curvfed.extensions.baselines.methods.ccvr import ClassSums, retrain, sample
+from curvfed.extensions.baselines.methods.ccvr import retrain, sample
+from curvfed.strategies.base.moments import class_moments
 from curvfed.tasks.images.client_task import ImageTask, classifier_inputs, evaluate
 from curvfed.tasks.images.models import ImageNet
 
@@ -55,10 +56,8 @@ def accuracies(folder: Path) -> dict[str, float]:
     inputs = fixed.head.inputs(seen.features).numpy()  # type: ignore[operator]
     truth = seen.labels.numpy()
     weight = fixed.head.get_parameter("weight").numpy(force=True)
-    classes, dim = weight.shape
-    sums = ClassSums.zeros(dim, classes)
-    sums.add(features, labels)
-    virtual = sample(sums, PER_CLASS, run.config.seed)
+    moments = class_moments(features, labels, len(weight))
+    virtual = sample(moments, PER_CLASS, run.config.seed)
     by_ffc = evaluate(calibrated, test, run.facts.class_names, cpu)
     return {
         ROWS[0]: float((seen.predicted.numpy() == truth).mean()),

@@ -56,7 +56,7 @@ def sent_here() -> dict[str, float]:
     rounds = 2 * ROUNDS * weights * 4
     sizes = (
         rounds,
-        rounds + 8.0 * ccvr.length(FEATURES, CLASSES),
+        rounds + 8.0 * ccvr.VirtualFeatures.length(FEATURES, CLASSES),
         4 * weights + 8 * spherefed.length(FEATURES, CLASSES),
     )
     return {method: size / 1e6 for method, size in zip(METHODS, sizes, strict=True)}

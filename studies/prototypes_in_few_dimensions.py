@@ -27,7 +27,7 @@ import torch.nn.functional as F
 
 import curvfed
 from curvfed.extensions.sweeps.commands.paired import paired_difference
-from curvfed.strategies.methods.spherefed import AffineSums, solve
+from curvfed.strategies.methods.spherefed import AffineForm, Sums, solve
 
 PAGE = Path(__file__).parents[1] / "docs" / "measured" / "prototypes.md"
 DIMENSIONS = (2, 3, 5, 10)
@@ -109,8 +109,8 @@ def accuracies(model: Any, pairs: Mapping[str, np.ndarray]) -> dict[str, float]:
     own = model.head(features["test"]).argmax(1).numpy()
     if hasattr(model.head, "inputs"):
         features = {part: model.head.inputs(rows) for part, rows in features.items()}
-    sums = AffineSums.zeros(features["train"].shape[1], 100)
-    sums.add(features["train"], pairs["train_labels"])
+    vector = AffineForm.summed(features["train"], pairs["train_labels"], 100)
+    sums = Sums.unpack(vector, features["train"].shape[1] + 1, 100)
     classifier = solve(sums.gram, sums.targets, 0.0)
     logits = features["test"].double().numpy() @ classifier[:, :-1].T + classifier[:, -1]
     labels = pairs["test_labels"]

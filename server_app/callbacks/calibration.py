@@ -150,7 +150,7 @@ class CalibrationCallback(Callback):
             name,
             number,
             list(run.federation.nodes),
-            sums={SUMS: calibration.sums.zeros(features, classes).pack()},
+            sums={SUMS: np.zeros(calibration.length(features, classes))},
             bound=calibration.bound,
             check=check,
         )

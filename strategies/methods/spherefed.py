@@ -10,10 +10,12 @@ from pydantic import Field
 from torch import Tensor
 
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.calibration import (
+from curvfed.strategies.base.calibration import Calibration, CalibrationError
+from curvfed.strategies.base.keys import Proximity, Rate, Table
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.moments import (
     SLACK,
-    Calibration,
-    CalibrationError,
     check_products,
     check_vector,
     pack_symmetric,
@@ -21,9 +23,6 @@ from curvfed.strategies.base.calibration import (
     triangle_variances,
     unpack_symmetric,
 )
-from curvfed.strategies.base.keys import Proximity, Rate, Table
-from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import HEAD, Arrays
 from curvfed.strategies.base.tensors import load_arrays
 
@@ -64,7 +63,9 @@ class SphereFedClient(Learner):
             return super().fine_tune()
         local = self.local
         total, _ = ClosedForm.collect(local.model, local.task)
-        classifier = solve(total.gram, total.targets, self.keys.ridge * local.task.num_examples)
+        classes, dim = local.tensors[f"{HEAD}weight"].shape
+        sums = Sums.unpack(total, dim, classes)
+        classifier = solve(sums.gram, sums.targets, self.keys.ridge * local.task.num_examples)
         load_arrays({f"{HEAD}weight": classifier.astype(np.float32)}, local.tensors)
         return None
 
@@ -85,30 +86,11 @@ class Sums:
     gram: Floats
     targets: Floats
 
-    has_bias: ClassVar[bool] = False
-    """Whether a last feature of 1 is added, with the bias as its weight."""
-
     @classmethod
-    def zeros(cls, features: int, classes: int) -> "Sums":
-        """The sums over no examples."""
-        size = features + cls.has_bias
-        return cls(np.zeros((size, size)), np.zeros((size, classes)))
-
-    def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Add a batch.
-
-        Parameters
-        ----------
-        features : array (b, l)
-            Array, or tensor on the CPU without gradient.
-        labels : array of integers (b,)
-            0 to C − 1.
-        """
+    def of(cls, features: ArrayLike, labels: ArrayLike, classes: int) -> "Sums":
+        """The sums over examples with features (n, l) and labels (n,), 0 to C − 1."""
         z = np.asarray(features, np.float64)
-        if self.has_bias:
-            z = np.hstack([z, np.ones((len(z), 1))])
-        self.gram[:] += z.T @ z
-        self.targets[:] += z.T @ np.eye(self.targets.shape[1])[np.asarray(labels)]
+        return cls(z.T @ z, z.T @ np.eye(classes)[np.asarray(labels)])
 
     def pack(self) -> Floats:
         """The upper triangle of V by rows, then U by rows: (`length`,)."""
@@ -124,12 +106,11 @@ class Sums:
             If the vector is of another length or type, not finite, or V has a negative entry on its
             diagonal.
         """
-        size = features + cls.has_bias
-        check_vector(vector, length(size, classes))
-        split = triangle(size)
-        gram = unpack_symmetric(vector[:split], size)
+        check_vector(vector, length(features, classes))
+        split = triangle(features)
+        gram = unpack_symmetric(vector[:split], features)
         check_products(gram, noise)
-        return cls(gram, vector[split:].reshape(size, classes))
+        return cls(gram, vector[split:].reshape(features, classes))
 
     def check(self, examples: int, noise: float = 0.0) -> None:
         """Refuse sums that are impossible for this number of examples: |Σ zᵢ| over some of them is
@@ -144,16 +125,6 @@ class Sums:
             raise CalibrationError(
                 "sums that are too long for their sums of squares", key="sums-too-long"
             )
-        if self.has_bias and abs(self.gram[-1, -1] - examples) > noise:
-            raise CalibrationError(
-                "the sum of the ones is not the number of examples", key="number-of-examples"
-            )
-
-
-class AffineSums(Sums):
-    """`Sums` for a classifier with a bias."""
-
-    has_bias = True
 
 
 def length(features: int, classes: int) -> int:
@@ -228,7 +199,8 @@ class ClosedForm(Calibration):
 
     keys: Any
     phase = "calibrate"
-    sums: type[Sums] = Sums
+    has_bias: ClassVar[bool] = False
+    """Whether a last feature of 1 is added, with the bias as its weight."""
 
     @property
     def normalizes(self) -> bool:
@@ -239,6 +211,19 @@ class ClosedForm(Calibration):
     def ridge(self) -> float:
         """See `Keys.ridge`."""
         return float(self.keys.ridge)
+
+    @classmethod
+    def length(cls, features: int, classes: int) -> int:
+        """Of V and U."""
+        return length(features + cls.has_bias, classes)
+
+    @classmethod
+    def summed(cls, features: ArrayLike, labels: ArrayLike, classes: int) -> Floats:
+        """V and U."""
+        z = np.asarray(features, np.float64)
+        if cls.has_bias:
+            z = np.hstack([z, np.ones((len(z), 1))])
+        return Sums.of(z, labels, classes).pack()
 
     def num_counted(self, features: Tensor) -> int:
         """Without examples of zero features: these lack a direction on the sphere."""
@@ -259,12 +244,12 @@ class ClosedForm(Calibration):
     @property
     def square(self) -> float:
         """Maximum square of the length of an example's features, with the one for the bias."""
-        return self.reach**2 + self.sums.has_bias
+        return self.reach**2 + self.has_bias
 
     def variances(self, features: int, classes: int) -> Floats:
         """The products of an example are at most as long as `square`, its other entries as the root
         of it; either has half of the budget."""
-        size = features + self.sums.has_bias
+        size = features + self.has_bias
         squares = 2 * self.square**2 * triangle_variances(size)
         return np.concatenate([squares, np.full(size * classes, 2 * self.square)])
 
@@ -273,7 +258,7 @@ class ClosedForm(Calibration):
         eigenvalues of V are noise. Negative ones count as 0. λ counts V's trace, because the sums
         lack the number of examples; both are equal for features of length 1."""
         classes, dim = head["weight"].shape
-        size = dim + self.sums.has_bias
+        size = dim + self.has_bias
         split = triangle(size)
         gram = unpack_symmetric(total[:split], size)
         targets = total[split:].reshape(size, classes)
@@ -286,7 +271,7 @@ class ClosedForm(Calibration):
         self, vector: Floats, examples: int, features: int, classes: int, noise: float = 0.0
     ) -> Sums:
         """V and U, if they are possible for this number of examples."""
-        sums = self.sums.unpack(vector, features, classes, noise)
+        sums = Sums.unpack(vector, features + self.has_bias, classes, noise)
         sums.check(examples, noise)
         if self.normalizes:
             check_trace(sums.gram, examples)
@@ -301,7 +286,7 @@ class ClosedForm(Calibration):
     def _parameters(self, solution: Floats, head: Arrays) -> Arrays:
         """The classifier's parameters by name, from their columns."""
         dtype = head["weight"].dtype
-        if not self.sums.has_bias:
+        if not self.has_bias:
             return {"weight": solution.astype(dtype)}
         weight = solution[:, :-1].astype(dtype)
         bias = solution[:, -1].astype(dtype)
@@ -312,10 +297,21 @@ class AffineForm(ClosedForm):
     """The closed form for the linear classifier of any method; its bias is that of a feature of 1,
     and features have their own lengths. The sums of that feature are the sizes of the classes."""
 
-    sums = AffineSums
+    has_bias = True
     counts_classes = True
     normalizes = False
     ridge = 0.0
+
+    def check(
+        self, vector: Floats, examples: int, features: int, classes: int, noise: float = 0.0
+    ) -> Sums:
+        """Also the number of the features of 1."""
+        sums = super().check(vector, examples, features, classes, noise)
+        if abs(sums.gram[-1, -1] - examples) > noise:
+            raise CalibrationError(
+                "the sum of the ones is not the number of examples", key="number-of-examples"
+            )
+        return sums
 
 
 def network(keys: Keys) -> Network:

@@ -32,6 +32,5 @@ def test_no_network_makes_one_record_fail_a_private_sum(kind):
     method = ccvr if kind is ccvr.VirtualFeatures else spherefed
     calibration = kind(method.Keys(), RunKeys(), hiding())
     features = np.array([[0.5, 0.25], [np.nan, np.inf], [-np.inf, np.nan], [3e38, 1e-45]])
-    total = calibration.sums.zeros(2, 3)
-    total.add(on_grid(features, calibration.reach), np.array([0, 1, 2, 0]))
-    assert np.isfinite(total.pack()).all()
+    total = calibration.summed(on_grid(features, calibration.reach), np.array([0, 1, 2, 0]), 3)
+    assert np.isfinite(total).all()

@@ -32,10 +32,8 @@ def private_sums(calibration: type, keys: Any) -> tuple[Sums, Variances]:
     half = calibration(keys, RunKeys(), PRIVATE)
 
     def sums(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        total = half.sums.zeros(features.shape[1], CLASSES)
-        total.add(on_grid(features, half.reach), labels)
-        packed: np.ndarray = total.pack()
-        return packed
+        total: np.ndarray = half.summed(on_grid(features, half.reach), labels, CLASSES)
+        return total
 
     return sums, lambda size: half.variances(size, CLASSES)
 
@@ -59,9 +57,8 @@ def check_records_that_are_not_finite(calibration: type, keys: Any) -> None:
     without noise."""
     half = calibration(keys, RunKeys(), hiding())
     features = np.array([[0.5, 0.25], [np.nan, np.inf], [-np.inf, np.nan], [3e38, 1e-45]])
-    total = half.sums.zeros(2, 3)
-    total.add(on_grid(features, half.reach), np.array([0, 1, 2, 0]))
-    assert np.isfinite(total.pack()).all()
+    total = half.summed(on_grid(features, half.reach), np.array([0, 1, 2, 0]), 3)
+    assert np.isfinite(total).all()
 
 
 def largest_change(sums: Sums, variances: Variances) -> float:

@@ -7,8 +7,6 @@ features from these Gaussians, and trains the classifier further on them. Tukey'
 the paper tries on features that are not negative, is left out.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
@@ -16,20 +14,20 @@ from pydantic import Field
 from torch.nn.functional import cross_entropy
 
 from curvfed.geometry.arrays import Floats, Integers
-from curvfed.strategies.base.calibration import (
-    SLACK,
-    Calibration,
-    CalibrationError,
-    check_products,
-    check_vector,
-    moment_variances,
-    pack_symmetric,
-    plausible_moments,
-    triangle,
-    unpack_symmetric,
-)
+from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.moments import (
+    check_products,
+    check_vector,
+    class_moments,
+    features_of,
+    gaussians,
+    moment_variances,
+    moments_length,
+    plausible_moments,
+    unpack_symmetric,
+)
 from curvfed.strategies.base.statistics import Arrays
 
 
@@ -44,115 +42,16 @@ class Keys(Table):
     """passes over the virtual features"""
 
 
-@dataclass(frozen=True, eq=False)
-class ClassSums:
-    """Σ 1, Σ z and Σ z zᵀ over the examples of every class, features z in l dimensions, C classes.
-
-    Attributes
-    ----------
-    counts : array (C,), float64
-    sums : array (C, l), float64
-    moments : array (C, l(l + 1)/2), float64
-        Upper triangles, by rows.
-    """
-
-    counts: Floats
-    sums: Floats
-    moments: Floats
-
-    @classmethod
-    def zeros(cls, features: int, classes: int) -> "ClassSums":
-        """The sums over no examples."""
-        return cls(
-            np.zeros(classes),
-            np.zeros((classes, features)),
-            np.zeros((classes, triangle(features))),
-        )
-
-    def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Add a batch; see `FeatureSums.add`."""
-        z = np.asarray(features, np.float64)
-        y = np.asarray(labels)
-        for label in np.unique(y):
-            features_of_class = z[y == label]
-            self.counts[label] += len(features_of_class)
-            self.sums[label] += features_of_class.sum(axis=0)
-            self.moments[label] += pack_symmetric(features_of_class.T @ features_of_class)
-
-    def pack(self) -> Floats:
-        """Counts, sums and moments in one vector: (`length`,)."""
-        return np.concatenate([self.counts, self.sums.ravel(), self.moments.ravel()])
-
-    @classmethod
-    def unpack(cls, vector: Floats, features: int, classes: int, noise: float = 0.0) -> "ClassSums":
-        """Inverse of `pack`; views of the vector. `noise` is a bound on the absolute error of its
-        entries.
-
-        Raises
-        ------
-        CalibrationError
-            If the vector has another length or dtype or is not finite, if a count is negative or
-            not whole, or if sums and moments contradict each other.
-        """
-        check_vector(vector, length(features, classes))
-        counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
-        whole_counts = np.round(counts)
-        counts = np.where(np.abs(counts - whole_counts) <= noise, whole_counts, counts)
-        if (counts < 0).any() or (counts != np.round(counts)).any():
-            raise CalibrationError(
-                "numbers of examples that are negative or not whole", key="counts"
-            )
-        class_sums = cls(
-            counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features))
-        )
-        for count, total, packed in zip(counts, class_sums.sums, class_sums.moments, strict=True):
-            products = unpack_symmetric(packed, features)
-            check_products(products, noise)
-            if (
-                np.abs(total) > np.sqrt(count * (products.diagonal() + noise)) * SLACK + noise
-            ).any():
-                raise CalibrationError(
-                    "sums of a class that are too long for their sums of squares",
-                    key="sums-too-long",
-                )
-        return class_sums
-
-    def gaussian(self, label: int) -> tuple[Floats, Floats]:
-        """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a
-        single example.
-
-        The covariance is a difference of moments; its error is a few eps times the square of the
-        mean.
-        """
-        count = self.counts[label]
-        mean = self.sums[label] / self.counts[label]
-        moment = unpack_symmetric(self.moments[label], mean.size)
-        if count < 2:
-            return mean, np.zeros_like(moment)
-        return mean, (moment - count * np.outer(mean, mean)) / (count - 1)
-
-
-def length(features: int, classes: int) -> int:
-    """Length of the packed sums."""
-    return classes * (1 + features + triangle(features))
-
-
-def _by_kind(moments: Floats, features: int) -> Floats:
-    """Moments (C, 1 + l + l(l + 1)/2) in the order of `ClassSums.pack`."""
-    pieces = np.split(moments, [1, 1 + features], axis=1)
-    return np.concatenate([piece.ravel() for piece in pieces])
-
-
-def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float32], Integers]:
+def sample(rows: Floats, per_class: int, seed: int) -> tuple[NDArray[np.float32], Integers]:
     """Virtual features of all classes with examples.
 
     Parameters
     ----------
-    sums : ClassSums
-        Over all clients.
+    rows : array (C, 1 + l + l(l + 1)/2)
+        `class_moments` of the features of all clients.
     per_class : int
     seed : int
-        The features of a class depend only on the seed, its label and its own sums.
+        The features of a class depend only on the seed, its label and its own moments.
 
     Returns
     -------
@@ -160,11 +59,11 @@ def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float
     labels : array (n,)
         Ascending.
     """
-    present = np.flatnonzero(sums.counts)
-    size = sums.sums.shape[1]
+    present = np.flatnonzero(rows[:, 0])
+    size = features_of(rows)
     features = np.empty((present.size, per_class, size), np.float32)
     for label, out in zip(present.tolist(), features, strict=True):
-        mean, covariance = sums.gaussian(label)
+        mean, covariance = gaussian(rows[label])
         values, vectors = np.linalg.eigh(covariance)
         # The symmetric root does not depend on the signs of the eigenvectors, which differ between
         # machines.
@@ -173,6 +72,15 @@ def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float
             mean + np.random.default_rng([seed, label]).standard_normal((per_class, size)) @ root
         )
     return features.reshape(-1, size), np.repeat(present, per_class)
+
+
+def gaussian(row: Floats) -> tuple[Floats, Floats]:
+    """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a
+    single example."""
+    number, mean, scatter = gaussians(row)
+    if number < 2:
+        return mean, np.zeros_like(scatter)
+    return mean, scatter / (number - 1)
 
 
 def retrain(
@@ -229,19 +137,38 @@ class VirtualFeatures(Calibration):
 
     keys: Keys
     phase = "ccvr"
-    sums = ClassSums
     counts_classes = True
+
+    @classmethod
+    def length(cls, features: int, classes: int) -> int:
+        """Of the moments of all classes."""
+        return classes * moments_length(features)
+
+    @classmethod
+    def summed(cls, features: ArrayLike, labels: ArrayLike, classes: int) -> Floats:
+        """See `class_moments`."""
+        return class_moments(features, labels, classes).ravel()
 
     def check(
         self, vector: Floats, examples: int, features: int, classes: int, noise: float = 0.0
-    ) -> ClassSums:
-        """The sums by class, if they are possible for this number of examples."""
-        sums = ClassSums.unpack(vector, features, classes, noise)
-        if sums.counts.sum() != examples:
+    ) -> Floats:
+        """The rows of moments, with whole numbers, if they are possible for this number of
+        examples."""
+        check_vector(vector, self.length(features, classes))
+        rows = vector.reshape(classes, -1).copy()
+        numbers = np.rint(rows[:, 0])
+        if (numbers < 0).any() or (np.abs(rows[:, 0] - numbers) > noise).any():
+            raise CalibrationError(
+                "numbers of examples that are negative or not whole", key="counts"
+            )
+        rows[:, 0] = numbers
+        for row in rows:
+            check_products(unpack_symmetric(row, 1 + features), noise)
+        if numbers.sum() != examples:
             raise CalibrationError(
                 "the counts of the classes do not add up to the number of examples", key="counts"
             )
-        return sums
+        return rows
 
     def classifier(self, total: Floats, examples: int, head: Arrays, noise: float) -> Arrays:
         """Weight and bias, trained further on features drawn from the Gaussians of the classes."""
@@ -250,22 +177,19 @@ class VirtualFeatures(Calibration):
 
     def variances(self, features: int, classes: int) -> Floats:
         """See `moment_variances`."""
-        return _by_kind(moment_variances(features, classes, self.reach), features)
+        return moment_variances(features, classes, self.reach).ravel()
 
     def private_classifier(self, total: Floats, head: Arrays, noise: float) -> Arrays:
         """Weight and bias as from `classifier`, by plausible moments."""
-        classes, dim = head["weight"].shape
-        pieces = np.split(total, [classes, classes * (1 + dim)])
-        noisy = np.concatenate([piece.reshape(classes, -1) for piece in pieces], axis=1)
-        moments = plausible_moments(noisy, dim, noise, self.reach)
-        if not moments[:, 0].any():
+        classes = len(head["weight"])
+        rows = plausible_moments(total.reshape(classes, -1), noise, self.reach)
+        if not rows[:, 0].any():
             raise CalibrationError("ccvr: the noise leaves no class", key="only-noise")
-        sums = ClassSums.unpack(_by_kind(moments, dim), dim, classes)
-        return self._retrained(sums, head)
+        return self._retrained(rows, head)
 
-    def _retrained(self, sums: ClassSums, head: Arrays) -> Arrays:
+    def _retrained(self, rows: Floats, head: Arrays) -> Arrays:
         keys = self.keys
-        features, labels = sample(sums, keys.per_class, self.run.seed)
+        features, labels = sample(rows, keys.per_class, self.run.seed)
         steps = (keys.learning_rate, keys.epochs, self.run.batch_size, self.run.seed)
         weight, bias = retrain(head["weight"], head["bias"], features, labels, *steps)
         return {"weight": weight, "bias": bias}

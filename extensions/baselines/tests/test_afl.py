@@ -39,9 +39,7 @@ def test_the_recursion_over_clients_is_least_squares_over_all_examples():
     rng = np.random.default_rng(3)
     clients = []
     for examples in (4, 9, 6):
-        sums = Sums.zeros(5, 3)
-        sums.add(rng.normal(size=(examples, 5)), rng.integers(0, 3, examples))
-        clients.append(sums)
+        clients.append(Sums.of(rng.normal(size=(examples, 5)), rng.integers(0, 3, examples), 3))
     gram = sum(sums.gram for sums in clients)
     targets = sum(sums.targets for sums in clients)
     np.testing.assert_allclose(recursion(clients).T, solve(gram, targets, 0.0), rtol=0, atol=1e-10)

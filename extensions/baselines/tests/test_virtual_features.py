@@ -17,14 +17,15 @@ from record_changes import (
 from tiers import examples
 
 from curvfed.extensions.baselines.methods.ccvr import (
-    ClassSums,
     Keys,
     VirtualFeatures,
-    length,
+    gaussian,
     retrain,
     sample,
 )
 from curvfed.strategies.base.calibration import CalibrationError
+from curvfed.strategies.base.guard import Guard
+from curvfed.strategies.base.moments import class_moments
 from curvfed.strategies.base.run_keys import RunKeys
 
 
@@ -38,14 +39,17 @@ def data(seed, num, size, classes):
 
 
 def packed(features, labels, classes, batch=16):
-    sums = ClassSums.zeros(features.shape[1], classes)
+    rows = class_moments(features[:0], labels[:0], classes)
     for begin in range(0, len(features), batch):
-        sums.add(features[begin : begin + batch], labels[begin : begin + batch])
-    return sums.pack()
+        batch_slice = slice(begin, begin + batch)
+        rows += class_moments(features[batch_slice], labels[batch_slice], classes)
+    return rows.ravel()
 
 
 def summed(parts, size, classes):
-    return ClassSums.unpack(sum(packed(*examples, classes) for examples in parts), size, classes)
+    total = sum(packed(*examples, classes) for examples in parts)
+    calibration = VirtualFeatures(Keys(), RunKeys(), Guard(None))
+    return calibration.check(total, sum(len(labels) for _, labels in parts), size, classes)
 
 
 def divided(features, labels, owner, clients):
@@ -56,10 +60,10 @@ def divided(features, labels, owner, clients):
 def test_gaussians_are_those_of_the_pooled_features(owner, seed):
     features, labels = data(seed, 40, 4, 5)
     sums = summed(divided(features, labels, np.array(owner), 3), 4, 5)
-    np.testing.assert_array_equal(sums.counts, np.bincount(labels, minlength=5))
+    np.testing.assert_array_equal(sums[:, 0], np.bincount(labels, minlength=5))
     for label in np.unique(labels):
         members = features[labels == label].astype(float)
-        mean, covariance = sums.gaussian(label)
+        mean, covariance = gaussian(sums[label])
         np.testing.assert_allclose(mean, members.mean(axis=0), rtol=1e-12, atol=1e-12)
         np.testing.assert_array_equal(covariance, covariance.T)
         if len(members) > 1:
@@ -87,10 +91,10 @@ def test_and_those_of_the_papers_equations():
             c / (n - 1) * np.outer(z.mean(axis=0), z.mean(axis=0))
             for c, z in zip(counts, members, strict=True)
         )
-        np.testing.assert_allclose(sums.gaussian(label)[0], mean, atol=1e-12)
+        np.testing.assert_allclose(gaussian(sums[label])[0], mean, atol=1e-12)
         expected = inner + outer - n / (n - 1) * np.outer(mean, mean)
         np.testing.assert_allclose(
-            sums.gaussian(label)[1],
+            gaussian(sums[label])[1],
             expected,
             atol=1e-11,
         )
@@ -104,7 +108,7 @@ def test_virtual_features_have_the_class_statistics():
     assert classes.dtype == np.int64
     np.testing.assert_array_equal(classes, np.repeat([0, 1, 2], 40_000))
     for label in range(3):
-        mean, covariance = sums.gaussian(label)
+        mean, covariance = gaussian(sums[label])
         spread = np.sqrt(covariance.diagonal())
         members = drawn[classes == label].astype(float)
         # five standard errors of the mean
@@ -138,7 +142,7 @@ def test_a_single_example_is_drawn_as_it_is_and_few_stay_in_their_span():
 
 
 def test_no_examples_draw_nothing_and_leave_the_head():
-    drawn, labels = sample(ClassSums.zeros(3, 2), 5, 0)
+    drawn, labels = sample(np.zeros((2, 10)), 5, 0)
     assert drawn.shape == (0, 3)
     assert labels.shape == (0,)
     weight = np.ones((2, 3), np.float32)
@@ -202,16 +206,17 @@ def test_retraining_in_batches_lowers_the_loss_and_follows_its_seed():
 
 def test_bad_vectors_are_refused():
     good = packed(*data(6, 30, 3, 2), 2)
-    assert good.shape == (length(3, 2),) == (2 * (1 + 3 + 6),)
-    np.testing.assert_array_equal(ClassSums.unpack(good, 3, 2).pack(), good)
+    calibration = VirtualFeatures(Keys(), RunKeys(), Guard(None))
+    assert good.shape == (calibration.length(3, 2),) == (2 * (1 + 3 + 6),)
+    np.testing.assert_array_equal(calibration.check(good, 30, 3, 2).ravel(), good)
     for reason, vector in {
         "expected float64": good[:-1],
         "not finite": np.where(np.arange(20) == 9, np.inf, good),
-        "negative or not whole": np.where(np.arange(20) == 1, -1, good),
+        "negative or not whole": np.where(np.arange(20) == 10, -1, good),
         "not whole": np.where(np.arange(20) == 0, 1.5, good),
     }.items():
         with pytest.raises(CalibrationError, match=reason):
-            ClassSums.unpack(vector, 3, 2)
+            calibration.check(vector, 30, 3, 2)
 
 
 # --- Private runs
@@ -236,11 +241,10 @@ def test_no_network_makes_one_record_fail_a_private_sum():
 def test_noisy_moments_become_possible_ones(noise):
     """Also those of a class without examples, and of an empty client alone."""
     features, labels = features_on_grid(200, 3)
-    total = ClassSums.zeros(3, CLASSES)
-    total.add(features, labels)
+    total = class_moments(features, labels, CLASSES).ravel()
     calibration = VirtualFeatures(Keys(epochs=1), RunKeys(batch_size=0), PRIVATE)
     deviations = noise * np.sqrt(calibration.variances(3, CLASSES))
-    noisy = total.pack() + deviations * np.random.default_rng(1).normal(size=len(deviations))
+    noisy = total + deviations * np.random.default_rng(1).normal(size=len(deviations))
     head = {"weight": np.zeros((CLASSES, 3), np.float32), "bias": np.zeros(CLASSES, np.float32)}
     if noise > 10:
         with pytest.raises(CalibrationError, match="the noise leaves no class"):

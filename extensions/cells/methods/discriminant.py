@@ -14,18 +14,19 @@ from pydantic import Field
 
 from curvfed.geometry.arrays import Booleans, Floats, Integers
 from curvfed.geometry.linear_classifiers import Log0Logistic, QuadraticLogistic
-from curvfed.strategies.base.calibration import (
-    at_least,
-    moment_variances,
-    on_grid,
-    pack_symmetric,
-    plausible_moments,
-    pool_products,
-    triangle,
-    unpack_symmetric,
-)
+from curvfed.strategies.base.calibration import on_grid
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import POINTS, OneShot
+from curvfed.strategies.base.moments import (
+    at_least,
+    class_moments,
+    features_of,
+    gaussians,
+    moment_variances,
+    moments_length,
+    plausible_moments,
+    pool_products,
+)
 from curvfed.strategies.base.one_shot import Half, Model, Vectors
 from curvfed.strategies.base.point_classifier import (
     SMALL_CLASSES_STAY,
@@ -58,36 +59,15 @@ ROUNDING = 1e-12
 """Bound on the rounding error of a variance, over the mean square of the points."""
 
 
-def length(features: int, classes: int) -> int:
-    """Length of a client's vector."""
-    return classes * (1 + features + triangle(features))
-
-
-def class_moments(tangents: Floats, labels: Integers, classes: int, reach: float = REACH) -> Floats:
-    """For each class the number of points, their sum and their products (upper triangle): one
-    vector (`length`,).
-
-    Parameters
-    ----------
-    tangents : array (n, l)
-        At curvature -1.
-    labels : int array (n,)
-        0 to classes - 1.
-    reach : float
-        Longer tangent vectors are shortened to it.
-    """
+def shortened(tangents: Floats, reach: float) -> Floats:
+    """Tangent vectors (n, l), at curvature -1, of a length of at most `reach`."""
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
     shrinkage = reach / np.maximum(norms, min(reach, 1))
-    short = tangents * np.minimum(1, shrinkage)
-    moments: list[Floats] = []
-    for label in range(classes):
-        points = short[labels == label]
-        moments += [np.array([len(points)]), points.sum(axis=0), pack_symmetric(points.T @ points)]
-    return np.concatenate(moments)
+    return tangents * np.minimum(1, shrinkage)
 
 
 def scores(
-    total: Floats, features: int, kind: str, error: float = 0.0
+    rows: Floats, kind: str, error: float = 0.0
 ) -> tuple[Integers, Floats, Floats, Floats, Booleans]:
     """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a
     constant.
@@ -95,7 +75,15 @@ def scores(
     Priors are the classes' shares, and covariances those of largest likelihood, divided by the
     number of points, as scikit-learn has them at version 1.9: so the classifier is its classifier
     of all points. With qda, a class of too few points for a covariance of its own, or of points on
-    a line, has the pooled one. `error` bounds the error of the total's entries.
+    a line, has the pooled one.
+
+    Parameters
+    ----------
+    rows : array (C, 1 + l + l(l + 1)/2)
+        `class_moments` of all clients together.
+    kind : {"lda", "qda"}
+    error : float
+        Bound on the absolute error of the entries.
 
     Returns
     -------
@@ -112,23 +100,18 @@ def scores(
     ValueError
         If there are fewer than two classes.
     """
-    rows = total.reshape(-1, 1 + features + triangle(features))
-    counts = np.rint(rows[:, 0])
-    classes = np.flatnonzero(counts)
+    features = features_of(rows)
+    classes = np.flatnonzero(np.rint(rows[:, 0]))
     if len(classes) < 2:
         raise ValueError(
             f"points of {len(classes)} classes; a classifier needs at least two:"
             f" {SMALL_CLASSES_STAY}"
         )
-    counts = counts[classes]
-    rows = rows[classes]
-    means = rows[:, 1 : 1 + features] / counts[:, None]
-    scatter = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
-    squares: Floats = np.trace(scatter, axis1=1, axis2=2) / counts
+    counts, means, scatter = gaussians(rows[classes])
+    squares: Floats = np.trace(scatter, axis1=1, axis2=2) / counts + (means**2).sum(axis=1)
     squares = np.where(squares > 0, squares, 1)
     # Smaller variances may be numerical errors.
     floors = ROUNDING * squares + features * error * (1 + squares**0.5) ** 2 / counts
-    scatter -= counts[:, None, None] * means[:, :, None] * means[:, None]
     pooled: Floats = scatter.sum(axis=0) / counts.sum()
     if np.linalg.eigvalsh(pooled)[0] <= floors.max():
         pooled = at_least(pooled, floors.max())
@@ -144,26 +127,26 @@ def scores(
 
 
 def discriminant(
-    total: Floats, kind: str, curvature: float, error: float = 0.0
+    rows: Floats, kind: str, curvature: float, error: float = 0.0
 ) -> tuple[Classifier, int]:
     """The classifier from the `class_moments` of all clients together, in two dimensions, and the
     number of classes with the pooled covariance.
 
     Parameters
     ----------
-    total : array
+    rows : array (C, 6)
     kind : {"lda", "qda"}
     curvature : float < 0
         The curvature of the disc.
     error : float
-        Bound on the absolute error of the total's entries.
+        Bound on the absolute error of the entries.
 
     Raises
     ------
     ValueError
         As `scores`.
     """
-    classes, q, w, b, is_pooled = scores(total, FEATURES, kind, error)
+    classes, q, w, b, is_pooled = scores(rows, kind, error)
     root = np.sqrt(-curvature)  # tangent vectors of the disc are shorter by it
     normals = w * root
     name: Kind = "logistic"
@@ -193,7 +176,7 @@ class MomentsOfClasses(Half):
         classes = len(self.setting.class_names)
         bound = max(1.0, self.reach**2)
         if not self.is_private:
-            return Vectors(length(FEATURES, classes), bound)
+            return Vectors(classes * moments_length(FEATURES), bound)
         variances = moment_variances(FEATURES, classes, self.reach).ravel()
         return Vectors(variances.size, bound, variances=variances)
 
@@ -214,12 +197,12 @@ class DiscriminantClient(MomentsOfClasses, ClassSumsClient):
         tangents = tangents[leaves]
         classes = len(self.setting.class_names)
         if not self.is_private:
-            moments = class_moments(tangents, labels, classes, self.reach)
-            return Statistics({"sums": moments}, len(labels))
-        moments = class_moments(on_grid(tangents, self.reach), labels, classes)
+            rows = class_moments(shortened(tangents, self.reach), labels, classes)
+            return Statistics({"sums": rows.ravel()}, len(labels))
+        rows = class_moments(on_grid(tangents, self.reach), labels, classes)
         if self.keys.kind == "lda":
-            moments = pool_products(moments.reshape(classes, -1), FEATURES).ravel()
-        return Statistics({"sums": moments})
+            rows = pool_products(rows)
+        return Statistics({"sums": rows.ravel()})
 
 
 class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
@@ -238,11 +221,10 @@ class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
         """The classifier."""
         kind = self.keys.kind
         curvature = self.setting.points.curvature
-        moments = total.arrays["sums"]
+        rows = total.arrays["sums"].reshape(len(self.setting.class_names), -1)
         if self.is_private:
-            rows = moments.reshape(len(self.setting.class_names), -1)
-            moments = plausible_moments(rows, FEATURES, total.noise, self.reach, kind == "lda")
-        classifier, num_pooled = discriminant(moments, kind, curvature, total.error)
+            rows = plausible_moments(rows, total.noise, self.reach, kind == "lda")
+        classifier, num_pooled = discriminant(rows, kind, curvature, total.error)
         figures: dict[str, Any] = {"classifier": kind}
         if kind == "qda" and num_pooled:
             figures["classes_pooled"] = num_pooled

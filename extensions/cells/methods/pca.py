@@ -15,9 +15,9 @@ from pydantic import Field
 
 from curvfed.extensions.cells.expression import MAX_LOGARITHM, ClientCells, client_cells
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import POINTS, OneShot
+from curvfed.strategies.base.moments import class_moments, gaussians, moments_length
 from curvfed.strategies.base.one_shot import (
     Half,
     Model,
@@ -70,19 +70,14 @@ LEAST_VARIANCE = 1e-8
 """Bound on the rounding error in the variance of a constant gene or direction."""
 
 
-def length(genes: int) -> int:
-    """Length of a client's vector."""
-    return genes + triangle(genes)
-
-
 def moments(values: Floats) -> Floats:
-    """Sums of expression (n, g) and of its products (upper triangle): one vector (`length`,)."""
-    return np.concatenate([values.sum(axis=0), pack_symmetric(values.T @ values)])
+    """Sums of expression (n, g) and of its products (upper triangle): a row of moments without the
+    number of cells."""
+    row: Floats = class_moments(values, np.zeros(len(values), np.int64), 1)[0, 1:]
+    return row
 
 
-def reference(
-    total: Floats, cells: int, genes: int, components: int
-) -> tuple[dict[str, Floats], float]:
+def reference(total: Floats, cells: int, components: int) -> tuple[dict[str, Floats], float]:
     """Principal components of standardised expression, from the sum of all clients' moments.
 
     Returns
@@ -94,8 +89,8 @@ def reference(
     share : float
         The share of the variance that the components explain, over the genes that vary.
     """
-    mean = total[:genes] / cells
-    covariance = unpack_symmetric(total[genes:], genes) / cells - np.outer(mean, mean)
+    _, mean, scatter = gaussians(np.concatenate([[cells], total]))
+    covariance = scatter / cells
     variance = np.diagonal(covariance)
     deviation = np.sqrt(np.where(variance > LEAST_VARIANCE, variance, 1))
     correlation = covariance / np.outer(deviation, deviation)
@@ -128,7 +123,7 @@ class MomentsOfCells(Half):
 
     def vectors(self, clients: int) -> Vectors:
         """Vectors of real numbers."""
-        return Vectors(length(len(self.keys.names)), BOUND)
+        return Vectors(moments_length(len(self.keys.names)) - 1, BOUND)
 
 
 class PcaClient(MomentsOfCells, OneShotClient):
@@ -158,14 +153,12 @@ class PcaServer(MomentsOfCells, OneShotServer):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.num_genes = len(self.keys.names)  # refuses impossible names
+        _ = self.keys.names  # refuses impossible names
 
     def learn(self, total: Statistics) -> Model:
         """The reference."""
         moments_of_all = total.arrays["sums"]
-        arrays, share = reference(
-            moments_of_all, total.weight, self.num_genes, self.keys.components
-        )
+        arrays, share = reference(moments_of_all, total.weight, self.keys.components)
         count = len(arrays["variances"])
         if count < 2:
             raise DataError(

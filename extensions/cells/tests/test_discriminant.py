@@ -15,14 +15,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.extensions.cells.methods.discriminant import (
-    class_moments,
     discriminant,
-    length,
     scores,
 )
 from curvfed.geometry import poincare
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.run_tables import phase_table
+from curvfed.strategies.base.moments import class_moments
 from curvfed.strategies.hull.classifier import Classifier
 
 ORACLES = {
@@ -47,7 +46,7 @@ def test_equals_the_classifier_of_all_points(kind, classes, curvature):
     tangents = poincare.log0(torch.from_numpy(points), curvature).numpy()
     unit = tangents * np.sqrt(-curvature)
     parts = [class_moments(unit[client::3], labels[client::3], classes) for client in range(3)]
-    assert parts[0].shape == (length(2, classes),)
+    assert parts[0].shape == (classes, 6)
     classifier, _ = discriminant(sum(parts), kind, curvature)
     expected = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
     np.testing.assert_allclose(classifier.probabilities(points), expected, atol=1e-8)
@@ -60,7 +59,7 @@ def test_in_more_dimensions(kind):
     rng = np.random.default_rng(1)
     labels = np.repeat(np.arange(4), 40)
     tangents = rng.normal(0, 1, (4, 6))[labels] + rng.normal(0, 1, (160, 6))
-    _, q, w, b, _ = scores(class_moments(tangents, labels, 4), 6, kind)
+    _, q, w, b, _ = scores(class_moments(tangents, labels, 4), kind)
     logs = np.einsum("ni,jik,nk->nj", tangents, q, tangents) + tangents @ w.T + b
     shares = np.exp(logs - logs.max(axis=1, keepdims=True))
     expected = ORACLES[kind]().fit(tangents, labels).predict_proba(tangents)
@@ -129,7 +128,7 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
 def test_too_few_classes_for_a_classifier():
     tangents = np.arange(10.0).reshape(5, 2)
     with pytest.raises(ValueError, match="points of 1 classes"):
-        scores(class_moments(tangents, np.zeros(5, int), 3), 2, "lda")
+        scores(class_moments(tangents, np.zeros(5, int), 3), "lda")
 
 
 def points_with_rare_classes():
@@ -149,7 +148,7 @@ def points_with_rare_classes():
 
 def test_a_rare_class_has_the_covariance_of_all():
     tangents, labels = points_with_rare_classes()
-    _, q, w, b, is_pooled = scores(class_moments(tangents, labels, 5), 2, "qda")
+    _, q, w, b, is_pooled = scores(class_moments(tangents, labels, 5), "qda")
     shared = LinearDiscriminantAnalysis(solver="lsqr", store_covariance=True)
     shared.fit(tangents, labels)
     covariances = [np.cov(tangents[labels == label].T, bias=True) for label in range(3)]
@@ -187,8 +186,8 @@ def test_classes_on_parallel_lines_are_told_apart(kind):
 def test_a_variance_below_the_error_of_the_sum_is_none():
     tangents, labels = points_of(0, 2)
     total = class_moments(poincare.log0(torch.from_numpy(tangents), -1.0).numpy(), labels, 2)
-    assert not scores(total, 2, "qda", error=1e-8)[-1].any()
-    assert scores(total, 2, "qda", error=1e3)[-1].all()
+    assert not scores(total, "qda", error=1e-8)[-1].any()
+    assert scores(total, "qda", error=1e3)[-1].all()
 
 
 def test_a_run_with_a_rare_class_completes_and_warns(tmp_path):

@@ -93,7 +93,7 @@ def test_every_site_embeds_by_the_run(pca_run, capsys):
 def test_directions_without_variance_are_no_components():
     varying = np.random.default_rng(0).uniform(0, 5, (50, 3))
     values = np.column_stack([varying, varying[:, 0], np.full(50, 2.0)])
-    arrays, share = reference(moments(values), 50, 5, 30)
+    arrays, share = reference(moments(values), 50, 30)
     # one for each gene that varies
     np.testing.assert_allclose(arrays["variances"].sum(), 4, rtol=1e-12)
     assert arrays["axes"].shape == (5, 3)

@@ -8,9 +8,10 @@ from record_changes import CLASSES, check_bound, features_on_grid, largest_chang
 from tiers import examples
 
 from curvfed.extensions.cells.methods import discriminant
-from curvfed.strategies.base.calibration import (
+from curvfed.strategies.base.calibration import on_grid
+from curvfed.strategies.base.moments import (
+    class_moments,
     moment_variances,
-    on_grid,
     plausible_moments,
     pool_products,
 )
@@ -20,9 +21,8 @@ REACH = 4.0
 
 def moments(is_pooled):
     def sums(features, labels):
-        total = discriminant.class_moments(on_grid(features, REACH), labels, CLASSES)
-        rows = total.reshape(CLASSES, -1)
-        return (pool_products(rows, features.shape[1]) if is_pooled else rows).ravel()
+        rows = class_moments(on_grid(features, REACH), labels, CLASSES)
+        return (pool_products(rows) if is_pooled else rows).ravel()
 
     return sums, lambda size: moment_variances(size, CLASSES, REACH).ravel()
 
@@ -45,13 +45,13 @@ def test_some_record_changes_them_by_nearly_as_much(kind):
 @pytest.mark.parametrize("is_pooled", [False, True])
 def test_without_noise_moments_are_what_they_were(is_pooled):
     features, labels = features_on_grid(60, 2)
-    rows = discriminant.class_moments(features, labels, CLASSES).reshape(CLASSES, -1)
+    rows = class_moments(features, labels, CLASSES)
     kind = "lda" if is_pooled else "qda"
-    noisy = pool_products(rows, 2) if is_pooled else rows
-    plausible = plausible_moments(noisy, 2, 0.0, REACH, is_pooled)
+    noisy = pool_products(rows) if is_pooled else rows
+    plausible = plausible_moments(noisy, 0.0, REACH, is_pooled)
     for now, before in zip(
-        discriminant.scores(plausible.ravel(), 2, kind),
-        discriminant.scores(rows.ravel(), 2, kind),
+        discriminant.scores(plausible, kind),
+        discriminant.scores(rows, kind),
         strict=True,
     ):
         np.testing.assert_allclose(now, before, rtol=1e-9, atol=1e-9)

@@ -13,7 +13,6 @@ from curvfed.strategies.base.guard import Guard
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.methods.spherefed import (
     AffineForm,
-    AffineSums,
     Sums,
     check_trace,
     length,
@@ -29,10 +28,11 @@ def data(rng, num, size, classes, dtype=np.float32):
 
 
 def packed(features, labels, classes, batch=7):
-    sums = Sums.zeros(features.shape[1], classes)
+    total = Sums.of(features[:0], labels[:0], classes).pack()
     for begin in range(0, len(features), batch):
-        sums.add(features[begin : begin + batch], labels[begin : begin + batch])
-    return sums.pack()
+        batch_slice = slice(begin, begin + batch)
+        total += Sums.of(features[batch_slice], labels[batch_slice], classes).pack()
+    return total
 
 
 def calibrated(parts, size, classes, ridge):
@@ -74,9 +74,7 @@ def test_with_a_bias_it_is_the_least_squares_fit_of_pooled_features_and_a_one():
     form = AffineForm(None, RunKeys(), Guard(None))
     vectors = []
     for rows in (slice(0, 0), slice(0, 50), slice(50, 200)):
-        sums = AffineSums.zeros(6, 4)
-        sums.add(features[rows], labels[rows])
-        vectors.append(sums.pack())
+        vectors.append(form.summed(features[rows], labels[rows], 4))
         form.check(vectors[-1], len(labels[rows]), 6, 4)
     head = {"weight": np.zeros((4, 6), np.float64), "bias": np.zeros(4)}
     solved = form.classifier(sum(vectors), 200, head, 0.0)

@@ -40,12 +40,11 @@ def test_without_noise_the_classifier_is_that_of_plain_sums():
     """To the bit; the last class has no example."""
     features, labels = features_on_grid(60, 4)
     keys = spherefed.Keys(normalize=False, ridge=0.0)
-    total = spherefed.Sums.zeros(4, CLASSES)
-    total.add(features, labels)
+    total = spherefed.ClosedForm.summed(features, labels, CLASSES)
     head = {"weight": np.zeros((CLASSES, 4), np.float32)}
     plain = spherefed.ClosedForm(keys, RunKeys(), Guard(None))
     private = spherefed.ClosedForm(keys, RunKeys(), PRIVATE)
     np.testing.assert_array_equal(
-        private.private_classifier(total.pack(), head, 0.0)["weight"],
-        plain.classifier(total.pack(), 60, head, 0.0)["weight"],
+        private.private_classifier(total, head, 0.0)["weight"],
+        plain.classifier(total, 60, head, 0.0)["weight"],
     )
