@@ -68,8 +68,8 @@ def gaussians(rows: Floats) -> tuple[Floats, Floats, Floats]:
     moments = unpack_symmetric(rows, 1 + features_of(rows))
     numbers = np.rint(moments[..., 0, 0])
     means = moments[..., 0, 1:] / np.maximum(numbers, 1)[..., None]
-    squares = means[..., :, None] * means[..., None, :]
-    return numbers, means, moments[..., 1:, 1:] - numbers[..., None, None] * squares
+    products = numbers[..., None, None] * means[..., :, None] * means[..., None, :]
+    return numbers, means, moments[..., 1:, 1:] - products
 
 
 def check_products(products: Floats, noise: float = 0.0) -> None:
