@@ -336,7 +336,7 @@ def _waits(place: Place) -> Cells:
     from one_client import a_client, a_round
 
     from benchmarks.local_training import ON_GRAPHS, ON_IMAGES
-    from curvfed.strategies.base.learner import Learner
+    from curvfed.strategies.base.learner import Learner, run_epochs
     from curvfed.strategies.config.build_method import learner_class
     from curvfed.strategies.methods import METHODS
 
@@ -348,7 +348,7 @@ def _waits(place: Place) -> Cells:
         client, _ = a_client(settings)
         is_plain = learner_class(METHODS[method]).train is Learner.train
         epochs = client.config.local_epochs
-        train = partial(client.learner.run_epochs, epochs) if is_plain else a_round(settings)
+        train = partial(run_epochs, client.learner, epochs) if is_plain else a_round(settings)
         train()
         changed = "".join(f", {key} = {value}" for key, value in variant.items())
         yield [

@@ -25,7 +25,7 @@ from plain_loop import plain_steps
 from benchmarks.measure import Pair, Place, Row
 from curvfed.extensions.links.models import LinkModelSpec
 from curvfed.extensions.privacy.private_steps import PrivateSteps
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, run_epochs
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.build_method import learner_class
@@ -157,7 +157,7 @@ def _row(
             return a_round(settings), a_round(twin)
         ours, theirs = (a_client(keys)[0].learner for keys in (settings, twin))
         num = place.size(passes, 1)
-        return lambda: ours.run_epochs(num), lambda: theirs.run_epochs(num)
+        return lambda: run_epochs(ours, num), lambda: run_epochs(theirs, num)
 
     what = ("steps" if plain else "a round at the client") + " in bfloat16" * mixed
     goal = None if variant or mixed else GOALS.get(method)
@@ -178,7 +178,7 @@ def _private_row(images: Settings, network: str) -> Row:
         # with a given noise the accountant's package is not needed
         steps = PrivateSteps(rate, clip=1.0, noise=1.0)
         ours = Learner(replace(a_client(plain)[0].learner.local, private=steps))
-        return lambda: ours.run_epochs(1), lambda: theirs.run_epochs(1)
+        return lambda: run_epochs(ours, 1), lambda: run_epochs(theirs, 1)
 
     what = f"fedavg, dp.unit = record: steps of {network}, {images['dataset']}"
     return Row(what, "without privacy", make, 3.0, buys=PRIVATE_BUYS)
@@ -295,12 +295,12 @@ def networks(place: Place) -> list[Row]:
 def _against_loop(place: Place, network: str, method: str, mixed: bool) -> Pair:
     ours = _client(place, network, method, mixed)
     theirs = _client(place, network, "fedavg", mixed)
-    return lambda: ours.learner.run_epochs(1), plain_steps(theirs, mixed)
+    return lambda: run_epochs(ours.learner, 1), plain_steps(theirs, mixed)
 
 
 def _precisions(place: Place, network: str) -> Pair:
     ours, theirs = (_client(place, network, "fedavg", mixed) for mixed in (True, False))
-    return lambda: ours.learner.run_epochs(1), lambda: theirs.learner.run_epochs(1)
+    return lambda: run_epochs(ours.learner, 1), lambda: run_epochs(theirs.learner, 1)
 
 
 def _compiled(place: Place) -> Pair:
@@ -352,7 +352,7 @@ def side_by_side(place: Place, number: int) -> float:
 def _train(place: Place, line: Any) -> None:
     torch.set_num_threads(1)
     client = _client(place, place.size("resnet18", "cnn"), "fedavg", False)
-    client.learner.run_epochs(1)
+    run_epochs(client.learner, 1)
     line.wait()
-    client.learner.run_epochs(3)
+    run_epochs(client.learner, 3)
     line.wait()

@@ -21,6 +21,7 @@ from curvfed.client_app.data import class_names, has_small_class, statistics
 from curvfed.client_app.failures import note_failure
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_error
+from curvfed.strategies.base.abilities import StartsFromAll
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.holders import sums_by_name
@@ -83,9 +84,10 @@ def describe(client: Client) -> Description:
 def start_figures(client: Client) -> dict[str, float]:
     """Figures of the data from which a personal parameter starts; empty if statistics may not
     leave."""
-    if not client.shares_statistics:
+    learner = learner_class(client.method)
+    if not client.shares_statistics or not issubclass(learner, StartsFromAll):
         return {}
-    return learner_class(client.method).answer(client.data, client.config.own_keys)
+    return learner.answer(client.data, client.config.own_keys)
 
 
 def _statistics(client: Client) -> dict[str, Any]:
@@ -162,6 +164,11 @@ OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
 """The handlers of a run's phases, by the kind of its method."""
 
 
+def _starts_from_all(client: Client) -> bool:
+    learner = learner_class(client.method)
+    return issubclass(learner, StartsFromAll) and bool(learner.asked_for(client.config.own_keys))
+
+
 def _calibrates(client: Client, phase: str) -> bool:
     calibration = client.config.calibrator
     return calibration is not None and calibration.phase == phase
@@ -169,7 +176,7 @@ def _calibrates(client: Client, phase: str) -> bool:
 
 CONDITIONS: dict[str, Callable[[Client], bool]] = {
     HOLDERS: lambda client: sums_by_name(client.config),
-    START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
+    START: _starts_from_all,
     TRAIN: lambda client: client.config.num_rounds > 0,
     EVALUATE: lambda client: not client.is_private,
     MEASURE: lambda client: not client.is_private,

@@ -14,7 +14,8 @@ from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
 from curvfed.client_app.personal import TRAINED, ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.base.learner import Local
+from curvfed.strategies.base.abilities import StartsFromAll
+from curvfed.strategies.base.learner import Local, Tuned
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.statistics import Arrays, Leaving, named_state, rounded_names
@@ -314,7 +315,8 @@ class Client:
         with torch.no_grad():
             for name, value in self._fresh.items():
                 self.personal[name].copy_(value)
-        self.learner.start(self._ready_for and self._ready_for[0])
+        if isinstance(self.learner, StartsFromAll):
+            self.learner.start(self._ready_for[0].start if self._ready_for else ())
         self.optimizer.reset()
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, Array] | None = None) -> None:
@@ -360,13 +362,8 @@ class Client:
         _check_finite(self.personal, "the client's personal parameters", "local training")
         return trained
 
-    def fine_tune(self, round_number: int) -> float | None:
+    def fine_tune(self, round_number: int) -> Tuned:
         """Train a personal model from the received parameters, and store it.
-
-        Returns
-        -------
-        float or None
-            Its loss; None if it is not trained by steps.
 
         Raises
         ------
@@ -375,11 +372,11 @@ class Client:
         """
         self._stamp = None  # until a later message loads the state of a round
         self._seed(round_number, FINE_TUNING)
-        loss = self.learner.fine_tune() if self.task.num_examples else None
-        tuned = named_state(self.learner.tuned)
-        _check_finite(tuned, "parameters", "fine-tuning")
-        self.files.save_tuned(round_number, tuned)
-        return loss
+        tuned = self.learner.fine_tune() if self.task.num_examples else Tuned(self.model)
+        state = named_state(tuned.model)
+        _check_finite(state, "parameters", "fine-tuning")
+        self.files.save_tuned(round_number, state)
+        return tuned
 
     def _seed(self, round_number: int, stream: int) -> None:
         """Seed the random draws by the run's seed, the client, the round and the stream."""

@@ -106,14 +106,13 @@ def fine_tune(client: Client, request: Request) -> Contribution:
     started = time.perf_counter()
     received = prepare(client, request)
     before = client.task.scores(client.model)
-    loss = client.fine_tune(request.header.round)
-    tuned = client.learner.tuned
+    tuned = client.fine_tune(request.header.round)
     figures = {f"{name}{BEFORE}": value for name, value in before.items()}
-    figures |= client.task.scores(tuned)
-    if loss is not None:
-        figures["loss"] = loss
+    figures |= client.task.scores(tuned.model)
+    if tuned.loss is not None:
+        figures["loss"] = tuned.loss
     figures["seconds"] = time.perf_counter() - started
-    return Contribution({}, 0, figures, received=received, scored=tuned)
+    return Contribution({}, 0, figures, received=received, scored=tuned.model)
 
 
 def calibrate(client: Client, request: Request) -> Contribution:

@@ -12,12 +12,12 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from curvfed.server_app.facts import facts_for, remove_unlike
+from curvfed.strategies.base.abilities import StartsFromAll
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.config.build_method import (
     build_model,
     learner_class,
     model_spec,
-    server_class,
 )
 from curvfed.strategies.config.run_config import RunConfig, open_dataset, resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -276,7 +276,10 @@ def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
 
 def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
     """Ask the clients for figures from which a personal parameter starts, if the method has one."""
-    name = learner_class(config.row).asked_for(config.own_keys)
+    learner = learner_class(config.row)
+    if not issubclass(learner, StartsFromAll):
+        return federation
+    name = learner.asked_for(config.own_keys)
     if not name:
         return federation
     spec = model_spec(resolve_defaults(config, federation.facts.task), federation.facts)
@@ -290,7 +293,7 @@ def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federati
     answers = [
         replies[node].metrics if node in replies else {} for node in federation.nodes.values()
     ]
-    facts = server_class(config.row).start_facts(federation.facts, answers)
+    facts = replace(federation.facts, start=learner.start_figures(answers))
     return replace(federation, facts=facts)
 
 

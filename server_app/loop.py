@@ -21,6 +21,7 @@ from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.aggregation import Aggregation, AggregationError
 from curvfed.strategies.base.deviations import update_bound, update_lengths, within_bound
+from curvfed.strategies.base.further_state import resume
 from curvfed.strategies.base.statistics import HEAD, Arrays, not_finite
 from curvfed.strategies.config.build_method import (
     fixed_parameters,
@@ -112,12 +113,12 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
                 raise RoundError(f"round {number}: {error}", key="aggregation") from None
         if reason := not_finite(run.model.state()):
             raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
-    row = run.model.round_figures() | answer.row(run.federation)
+    row = run.model.round_figures | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks["figures"]:
         row = {**callback.figures(number, answer), **row}
     row["seconds"] = time.monotonic() - started
-    run.record(answer, row, run.model.weights())
+    run.record(answer, row, run.model.weights)
     completed = Round(number, clients, answer, row)
     for callback in callbacks["after_round"]:
         callback.after_round(completed)
@@ -178,7 +179,7 @@ def _resume(run: Run) -> int:
     run.note_data()
     run.model = _seeded(run)
     try:
-        run.model.resume(checkpoint.model)
+        resume(run.model, checkpoint.model)
     except AggregationError as error:
         raise ConfigError(f"resume = true: {error}", key="aggregation-state") from None
     run.fixed = checkpoint.fixed

@@ -17,7 +17,7 @@ from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
 from curvfed.server_app.sinks import Sinks
-from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
@@ -154,7 +154,7 @@ class Run:
 
     def extra_metrics(self) -> dict[str, Any]:
         """Figures of the aggregation for the summary, by name."""
-        return self.model.figures()
+        return dict(self.model.figures)
 
     def extra_settings(self) -> dict[str, Any]:
         """Choices that are not configuration keys, by name: the encoder."""
@@ -170,7 +170,7 @@ class Run:
     @property
     def whole_model(self) -> Arrays:
         """The shared and the fixed parameters, where all clients have the same."""
-        return self.model.global_model() | self.fixed
+        return global_model(self.model) | self.fixed
 
     @property
     def last_round(self) -> int:
@@ -324,7 +324,7 @@ class Run:
             "facts": asdict(self.federation.facts),
             "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
             "last_round": self.state.round,
-            "parameters": sorted(self.model.global_model() | self.fixed),
+            "parameters": sorted(global_model(self.model) | self.fixed),
         }
         arrays = Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
         self.directory.write_model(arrays.named(), metadata)

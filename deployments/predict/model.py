@@ -13,6 +13,9 @@ from curvfed.deployments.predict.trained_run import (
     node_here,
 )
 from curvfed.server_app.directory.run_directory import check_model_code
+from curvfed.strategies.base.abilities import RestoresModel, TunesNetwork
+from curvfed.strategies.base.aggregation import global_model
+from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.statistics import Arrays, named_state, select_prefix
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, learner_class, model_spec
@@ -57,7 +60,8 @@ def model_of(
     tuned = None if client is None else tuned_state(run, client, state_path)
     if tuned:
         arrays, stamp = tuned
-        model = learner.tuned_network(model, select_prefix(arrays, PARAMETER), run.config)
+        if issubclass(learner, TunesNetwork):
+            model = learner.tuned_network(model, select_prefix(arrays, PARAMETER), run.config)
         restore_state(arrays, named_state(model), None)
         return model.eval(), f"client {client}'s own, fine-tuned after round {stamp}"
     description = "global"
@@ -67,7 +71,7 @@ def model_of(
         sent = run.shared.sent_to(client) | run.fixed
         sent = {name: sent[name] for name in sent.keys() & tensors}
     else:
-        sent = run.shared.global_model() | run.fixed
+        sent = global_model(run.shared) | run.fixed
     names = method.personal_names(tensors, facts.own_ends)
     personal = {name: tensor for name, tensor in tensors.items() if name in names}
     if client is None or not learner.own_model:
@@ -81,7 +85,7 @@ def model_of(
     if client is not None and (personal or learner.own_model):
         arrays, stamp = personal_state(run, client, state_path)
         restore_state(arrays, personal, None)
-        model = learner.restored(model, select_prefix(arrays, PARAMETER))
+        model = _restored(learner, model, select_prefix(arrays, PARAMETER))
         if learner.own_model:
             description += f", after round {stamp}"
         else:
@@ -89,7 +93,7 @@ def model_of(
                 f"global, with the personal parameters of client {client} after round {stamp}"
             )
     elif client is not None and (rows := kept_rows(run, client, state_path)):
-        model = learner.restored(model, rows)
+        model = _restored(learner, model, rows)
         description = f"global, with the rows that client {client} keeps"
     elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
         raise missing_state(
@@ -106,6 +110,11 @@ def model_of(
         load_arrays(head, tensors)
         description = "global, with the calibrated classifier"
     return model.eval(), description
+
+
+def _restored(learner: type[Learner], model: nn.Module, state: Arrays) -> nn.Module:
+    """The model that a client scores, from its stored state."""
+    return learner.restored(model, state) if issubclass(learner, RestoresModel) else model
 
 
 def classifier_of(run: TrainedRun) -> Classifier:

@@ -48,7 +48,7 @@ def test_a_step_is_the_papers(disagreement):
     server.aggregate({number: Statistics(model, 1) for number, model in enumerate(models)})
     wanted, eta = by_paper(start, models)
     sent = server.sent_to(0)
-    assert server.round_figures() == {"extrapolation": pytest.approx(eta, rel=1e-5)}
+    assert server.round_figures == {"extrapolation": pytest.approx(eta, rel=1e-5)}
     assert eta > 1 if disagreement > 1 else eta >= 1
     np.testing.assert_allclose(
         np.concatenate([sent["first.weight"].ravel(), sent["first.bias"]]),
@@ -68,7 +68,7 @@ def test_without_disagreement_it_is_the_average():
     start, model = arrays(rng), arrays(rng)
     server = FedExp(start, Keys(epsilon=EPSILON))
     server.aggregate({0: Statistics(model, 3), 1: Statistics(model, 5)})
-    assert server.round_figures() == {"extrapolation": 1.0}
+    assert server.round_figures == {"extrapolation": 1.0}
     np.testing.assert_allclose(
         server.sent_to(0)["first.weight"], model["first.weight"], rtol=1e-6, atol=1e-6
     )

@@ -2,13 +2,12 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from curvfed.extensions.privacy.keys import Privacy
 from curvfed.geometry.arrays import Floats
-from curvfed.strategies.base.aggregation import Aggregation, Replies
+from curvfed.strategies.base.aggregation import Aggregation, Replies, global_model
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.checks import MessageError
 
@@ -44,6 +43,7 @@ class AdaptiveClip(Aggregation):
         self._clip = privacy.clip
         self.is_global = inner.is_global
         super().__init__({}, inner.keys, inner.run, inner.clients)
+        self._report()
 
     def begin(self, arrays: Arrays) -> None:
         """Nothing is sent yet."""
@@ -58,13 +58,13 @@ class AdaptiveClip(Aggregation):
             self._sent = sent | {CLIP: np.array([self._clip])}
         return self._sent
 
-    def summand(self) -> Arrays:
+    def expected_reply(self, partition: int) -> Arrays:
         """The parameters and `WITHIN`."""
-        return self._inner.summand() | {WITHIN: np.zeros(1)}
+        return self._inner.expected_reply(partition) | {WITHIN: np.zeros(1)}
 
     def global_model(self) -> Arrays:
         """That of the inner aggregation."""
-        return self._inner.global_model()
+        return global_model(self._inner)
 
     def aggregate(self, replies: Replies) -> None:
         """Aggregate the parameters, and move the clip."""
@@ -77,6 +77,7 @@ class AdaptiveClip(Aggregation):
         bounded_share = min(max(share, 0.0), 1.0)
         self._clip *= math.exp(-RATE * (bounded_share - self._quantile))
         self._inner_sent = {}
+        self._report()
 
     def state(self) -> Arrays:
         """The inner state and the clip."""
@@ -88,18 +89,13 @@ class AdaptiveClip(Aggregation):
         self._clip = float(inner.pop(CLIP)[0])
         self._inner.load(inner)
         self._inner_sent = {}
+        self._report()
 
-    def figures(self) -> dict[str, float]:
-        """Those of the inner aggregation."""
-        return self._inner.figures()
-
-    def round_figures(self) -> dict[str, Any]:
-        """With the clip of the next round."""
-        return self._inner.round_figures() | {"clip": self._clip}
-
-    def weights(self) -> dict[int, float]:
-        """Those of the inner aggregation."""
-        return self._inner.weights()
+    def _report(self) -> None:
+        """The inner aggregation's reports, and the clip of the next round."""
+        self.figures = self._inner.figures
+        self.round_figures = self._inner.round_figures | {"clip": self._clip}
+        self.weights = self._inner.weights
 
 
 def split_clip(arrays: Arrays) -> tuple[Arrays, float]:

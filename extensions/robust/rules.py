@@ -120,7 +120,7 @@ class _Weighted(RobustAggregation):
         np.divide(longest, lengths, out=factors, where=lengths > longest)
         bounded = products[np.ix_(is_finite, is_finite)] * np.outer(factors, factors)
         shares[is_finite] = factors * self.shares(bounded, weights[is_finite])
-        self._weights = dict(zip(updates, shares.tolist(), strict=True))
+        self.weights = dict(zip(updates, shares.tolist(), strict=True))
         running = {name: array for name, array in self._arrays.items() if is_buffer(name)}
         self._arrays = weighted_step(self._arrays, values, shares) | medians(
             running, values, weights

@@ -15,6 +15,7 @@ from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.federation import nodes_can_join
 from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
+from curvfed.strategies.base.further_state import whole_state
 from curvfed.strategies.base.statistics import HEAD, Statistics
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
@@ -95,7 +96,7 @@ class CheckpointCallback(Callback):
     def stored(self, completed: Round) -> None:
         """Store model and state; sinks receive only rounds that are stored."""
         run = self.run
-        arrays = checkpoints.Checkpoint(run.model.whole_state(), run.fixed, run.calibrated)
+        arrays = checkpoints.Checkpoint(whole_state(run.model), run.fixed, run.calibrated)
         store = run.directory.checkpoints
         checkpoints.save(store, run.state, arrays, self._identity, self._is_durable)
         if run.sinks.names:

@@ -194,7 +194,7 @@ class MaskedCohort(Cohort):
         run = self.run
         sent = run.model.sent_to(0)
         is_training = question.phase == TRAIN
-        like = run.model.summand() if is_training else question.sums
+        like = run.model.expected_reply(0) if is_training else question.sums
         guard = run.config.guard
         clip = guard.limit(sent)
         bound = question.bound or clip or run.config.secure.clip

@@ -7,12 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from curvfed.geometry.arrays import Array
-from curvfed.strategies.base.further_state import (
-    FURTHER,
-    further_attributes,
-    packed,
-    unpacked,
-)
+from curvfed.strategies.base.abilities import HasGlobalModel
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
@@ -153,6 +148,15 @@ class Aggregation(ABC):
         `curvfed.strategies.base.mean_only.needs_only_mean`.
     bound : float
         The key `update-bound` without a value.
+    figures : dict of str to float
+        Figures for the run's summary, by name.
+    round_figures : dict of str to value
+        Figures of the last round for its row in `rounds.csv`, by column. A new column is added to
+        the table; its name has letters, digits and . _ -. Columns that the run itself fills, such
+        as `loss`, are not overwritten.
+    weights : dict of int to float
+        The weight in the last round of each client, by partition, if the weights differ from the
+        shares of the examples.
 
     A subclass does not inherit `name`. It inherits `summed_clients` unless it has an `aggregate` of
     its own: then the value is "tried", or the class states another one.
@@ -208,17 +212,14 @@ class Aggregation(ABC):
         self.keys = keys
         self.run = RunKeys() if run is None else run
         self.clients = clients
+        self.figures: dict[str, float] = {}
+        self.round_figures: dict[str, Any] = {}
+        self.weights: dict[int, float] = {}
         self.begin(arrays)
 
     @abstractmethod
     def begin(self, arrays: Arrays) -> None:
         """Set up the state before the first round, with the initial shared parameters."""
-
-    @classmethod
-    def start_facts(cls, facts: Any, answers: Sequence[Mapping[str, float]]) -> Any:
-        """The facts for all clients, after their answers (`Learner.answer`); the answer of a client
-        that keeps it private, or did not reply, is empty."""
-        return facts
 
     @abstractmethod
     def sent_to(self, partition: int) -> Arrays:
@@ -226,23 +227,9 @@ class Aggregation(ABC):
         object."""
 
     def expected_reply(self, partition: int) -> Arrays:
-        """Arrays with the names, shapes and dtypes that this client's reply must have; by default
-        those sent to it."""
+        """Arrays with the names, shapes and dtypes of this client's reply, or, in a run with secure
+        sums, of any client's contribution to a sum; by default those sent to it."""
         return self.sent_to(partition)
-
-    def summand(self) -> Arrays:
-        """Arrays with the names, shapes and dtypes of a client's contribution to a secure sum; by
-        default those of a reply."""
-        return self.expected_reply(0)
-
-    def compared(self, arrays: Arrays) -> Arrays:
-        """The arrays of a reply that are compared in length with those of other clients; arrays
-        that are also sent count by their changes."""
-        return arrays
-
-    def global_model(self) -> Arrays:
-        """The shared parameters of the global model; without one, those of some client."""
-        return self.sent_to(0)
 
     @abstractmethod
     def aggregate(self, replies: Replies) -> None:
@@ -257,51 +244,19 @@ class Aggregation(ABC):
     @abstractmethod
     def state(self) -> Arrays:
         """Everything that the next round depends on, as named arrays; stored in checkpoints and in
-        `model.safetensors`. A checkpoint also has the attributes of a subclass that inherits it."""
+        `model.safetensors`. A checkpoint also has the attributes of a subclass that inherits it
+        (`curvfed.strategies.base.further_state`)."""
 
     @abstractmethod
     def load(self, state: Arrays) -> None:
         """Inverse of `state`."""
 
-    def whole_state(self) -> Arrays:
-        """`state`, and the attributes of a subclass that inherits `state`; for checkpoints."""
-        return self.state() | packed(further_attributes(self))
 
-    def resume(self, stored: Arrays) -> None:
-        """Inverse of `whole_state`.
-
-        Raises
-        ------
-        AggregationError
-            If an attribute could not be stored.
-        """
-        self.load({name: array for name, array in stored.items() if not name.startswith(FURTHER)})
-        attributes, missing = unpacked(stored)
-        if missing:
-            raise AggregationError(
-                f"{type(self).__name__} keeps {', '.join(missing)}, which its inherited state()"
-                " does not store; allowed are a state() and load() of its own, or attributes of"
-                " arrays, numbers, texts, and lists and dictionaries of these",
-                key="not-stored",
-            )
-        vars(self).update(attributes)
-
-    def figures(self) -> dict[str, float]:
-        """Figures for the summary, by name."""
-        return {}
-
-    def round_figures(self) -> dict[str, Any]:
-        """Figures of the last round for its row in `rounds.csv`, by column.
-
-        A new column is added to the table; its name has letters, digits and . _ -. Columns that the
-        run itself fills, such as `loss`, are not overwritten.
-        """
-        return {}
-
-    def weights(self) -> dict[int, float]:
-        """The weight in the last round of each client, by partition, if the weights differ from the
-        shares of the examples."""
-        return {}
+def global_model(aggregation: Aggregation) -> Arrays:
+    """The shared parameters of an aggregation's global model; without one, those of some client."""
+    if isinstance(aggregation, HasGlobalModel):
+        return aggregation.global_model()
+    return aggregation.sent_to(0)
 
 
 class Average(Aggregation):
@@ -324,7 +279,6 @@ class Average(Aggregation):
     def begin(self, arrays: Arrays) -> None:
         """Start from the initial parameters."""
         self._arrays = arrays
-        self._weights: dict[int, float] = {}
 
     def sent_to(self, partition: int) -> Arrays:
         """The average, the same for every client."""
@@ -337,10 +291,6 @@ class Average(Aggregation):
     def aggregate(self, replies: Replies) -> None:
         """Average the replies."""
         self._arrays = split_average(self._arrays, list(replies.values()))
-
-    def weights(self) -> dict[int, float]:
-        """The weights that a subclass has set in the last round."""
-        return self._weights
 
     def state(self) -> Arrays:
         """The average."""

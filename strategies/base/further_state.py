@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.geometry.arrays import Array
+from curvfed.strategies.base.aggregation import Aggregation, AggregationError
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.wire.store import DTYPES
 
@@ -20,6 +21,36 @@ _OUTLINE = f"{FURTHER}outline"
 _PLAIN = (bool, int, float, str, type(None))
 
 
+REPORTS = {"figures", "round_figures", "weights"}
+"""Attributes of an aggregation about its last round."""
+
+
+def whole_state(server: Aggregation) -> Arrays:
+    """The `state` of an aggregation, and its attributes if its class inherits `state`; for
+    checkpoints."""
+    return server.state() | packed(further_attributes(server))
+
+
+def resume(server: Aggregation, stored: Arrays) -> None:
+    """Inverse of `whole_state`.
+
+    Raises
+    ------
+    AggregationError
+        If an attribute could not be stored.
+    """
+    server.load({name: array for name, array in stored.items() if not name.startswith(FURTHER)})
+    attributes, missing = unpacked(stored)
+    if missing:
+        raise AggregationError(
+            f"{type(server).__name__} keeps {', '.join(missing)}, which its inherited state()"
+            " does not store; allowed are a state() and load() of its own, or attributes of"
+            " arrays, numbers, texts, and lists and dictionaries of these",
+            key="not-stored",
+        )
+    vars(server).update(attributes)
+
+
 def further_attributes(server: Any) -> dict[str, Any]:
     """The attributes that a subclass has beside those of the class with its `state`; empty if it
     has a `state` of its own."""
@@ -27,7 +58,7 @@ def further_attributes(server: Any) -> dict[str, Any]:
     owner = next(base for base in kind.__mro__ if "state" in vars(base))
     if owner is kind:
         return {}
-    known = _attributes_of(owner, server)
+    known = REPORTS.union(_attributes_of(owner, server))
     return {name: value for name, value in vars(server).items() if name not in known}
 
 

@@ -69,7 +69,7 @@ class Local:
     >>> optimizer = SGD(tensors, 0.1, 0.9, 0.0)
     >>> shared = ("weight",)
     >>> local = Local(keys, Table(), model, task, tensors, shared, tensors, optimizer)
-    >>> Learner(local).share().keys(), Learner(local).shared_and_trained
+    >>> Learner(local).share().keys(), local.shared_and_trained
     (dict_keys(['weight']), ['weight'])
     """
 
@@ -87,6 +87,26 @@ class Local:
     data: Any = None
     private: Steps | None = None
     leaving: Leaving = field(default_factory=Leaving)
+
+    @property
+    def shared_and_trained(self) -> list[str]:
+        """Names of the parameters that are both shared and trained, in the model's order."""
+        return [name for name in self.shared if name in self.trained]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A personal model, made by fine-tuning.
+
+    Attributes
+    ----------
+    model : Module
+    loss : float or None
+        The loss of the last pass; None if the model is not trained by steps.
+    """
+
+    model: nn.Module
+    loss: float | None = None
 
 
 class Learner:
@@ -128,7 +148,7 @@ class Learner:
     ...     epoch_factor = 2
     ...     def train(self):
     ...         passes = 2 if self.round == 1 else 1
-    ...         return self.run_epochs(self.local.config.local_epochs * passes)
+    ...         return run_epochs(self, self.local.config.local_epochs * passes)
     >>> TwoPasses.__mro__[1].__name__
     'Learner'
     """
@@ -145,22 +165,6 @@ class Learner:
     def __init__(self, local: Local) -> None:
         self.local = local
         self.keys = local.keys
-
-    @classmethod
-    def asked_for(cls, keys: Any) -> str:
-        """The name of the parameter with a start that depends on all clients' data: the server then
-        asks each client for its `answer`, if the model has the parameter; "" for none."""
-        return ""
-
-    @classmethod
-    def answer(cls, data: Any, keys: Any) -> dict[str, float]:
-        """Figures of the client's data, by name, that the parameter starts from; asked for once,
-        before the first round, and sent only if statistics may leave the client."""
-        return {}
-
-    def start(self, facts: Any) -> None:
-        """Set personal parameters of a new client beyond their seeded values; `facts` has those of
-        `Aggregation.start_facts`."""
 
     def local_state(self) -> dict[str, Tensor]:
         """Tensors, by name, that the client keeps between rounds in addition to the model's
@@ -191,24 +195,7 @@ class Learner:
         TrainingError
             If it diverges.
         """
-        return self.run_epochs(self.local.config.local_epochs)
-
-    def run_epochs(self, epochs: int) -> Trained:
-        """Passes over the client's examples by steps on `loss` and `gradient_terms`."""
-        local = self.local
-        steps = epochs * local.task.num_steps
-        settings: dict[str, Any] = {
-            "terms": self.gradient_terms(),
-            "clip_norm": local.config.clip_norm,
-            "loss": self.loss,
-        }
-        if local.private is not None:
-            # The client refuses a run with private steps if its examples are not independent.
-            examples = cast(IndependentExamples, local.task)
-            local.private.train(local.model, examples, local.optimizer, steps, **settings)
-            return Trained(math.nan, steps)
-        loss = train(local.model, local.task, local.optimizer, epochs, **settings)
-        return Trained(loss, steps)
+        return run_epochs(self, self.local.config.local_epochs)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of a batch, which a step decreases."""
@@ -222,23 +209,13 @@ class Learner:
         # are 0.
         if local.config.local_epochs * local.task.num_steps <= 1:
             return []
-        parameters = [local.trained[name] for name in self.shared_and_trained]
+        parameters = [local.trained[name] for name in local.shared_and_trained]
         coefficients = local.config.proximal_coefficients() + self.keys.proximal_coefficients()
         return [Proximal(parameters, coefficient) for coefficient in coefficients if coefficient]
 
-    @property
-    def shared_and_trained(self) -> list[str]:
-        """Names of the parameters that are both shared and trained, in the model's order."""
-        return [name for name in self.local.shared if name in self.local.trained]
-
-    def fine_tune(self) -> float | None:
-        """Make a personal model, `tuned`, from the parameters received; called only for a client
-        with examples.
-
-        Returns
-        -------
-        float or None
-            The loss of the last pass; None if the model is not trained by steps.
+    def fine_tune(self) -> Tuned:
+        """Make a personal model from the parameters received; called only for a client with
+        examples.
 
         Raises
         ------
@@ -256,18 +233,14 @@ class Learner:
         with training_only(parameters, chosen):
             optimizer = make_optimizer({name: parameters[name] for name in chosen}, config)
             optimizer.learning_rate = config.fine_tuning_rate
-            return train(
+            loss = train(
                 local.model,
                 local.task,
                 optimizer,
                 config.fine_tune_epochs,
                 clip_norm=config.clip_norm,
             )
-
-    @property
-    def tuned(self) -> nn.Module:
-        """The model after `fine_tune`; the shared model before it."""
-        return self.local.model
+        return Tuned(local.model, loss)
 
     def share(self) -> Arrays:
         """The arrays of the client's reply: by default the shared parameters, and nothing else."""
@@ -278,27 +251,23 @@ class Learner:
         """The model that the client's scores are computed with."""
         return self.local.model
 
-    @staticmethod
-    def restored(model: nn.Module, state: Arrays) -> nn.Module:
-        """The scored model, rebuilt from a model with the shared parameters and the stored
-        `local_state`.
 
-        Used for predictions after the run.
-
-        Raises
-        ------
-        KeyError
-            If a stored tensor is missing.
-        """
-        return model
-
-    @staticmethod
-    def tuned_network(model: nn.Module, state: Arrays, config: Any) -> nn.Module:
-        """The network of `tuned` that fits parameters stored as `state`, with any values.
-
-        `model` has the run's network, `config` its keys. Used for predictions after the run.
-        """
-        return model
+def run_epochs(learner: Learner, epochs: int) -> Trained:
+    """Passes over a client's examples by steps on the learner's `loss` and `gradient_terms`."""
+    local = learner.local
+    steps = epochs * local.task.num_steps
+    settings: dict[str, Any] = {
+        "terms": learner.gradient_terms(),
+        "clip_norm": local.config.clip_norm,
+        "loss": learner.loss,
+    }
+    if local.private is not None:
+        # The client refuses a run with private steps if its examples are not independent.
+        examples = cast(IndependentExamples, local.task)
+        local.private.train(local.model, examples, local.optimizer, steps, **settings)
+        return Trained(math.nan, steps)
+    loss = train(local.model, local.task, local.optimizer, epochs, **settings)
+    return Trained(loss, steps)
 
 
 def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:

@@ -61,11 +61,13 @@ class FedNovaServer(Average):
         weights = np.divide(
             shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active
         )
-        self._weights = dict(zip(replies, weights.tolist(), strict=True))
+        self.weights = dict(zip(replies, weights.tolist(), strict=True))
         self._arrays = weighted_step(self._arrays, list(replies.values()), weights)
 
-    def summand(self) -> Arrays:
-        """θ + dₖ by parameter name, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
+    def expected_reply(self, partition: int) -> Arrays:
+        """θₖ; in a secure sum θ + dₖ, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
+        if not self.run.secure_sum:
+            return self._arrays
         arrays = {name: array.astype(np.float64) for name, array in self._arrays.items()}
         return arrays | {LENGTH: np.zeros(1)}
 

@@ -3,14 +3,12 @@ ablations.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.keys import CHOSEN, Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method, Network
@@ -58,27 +56,6 @@ class Keys(Table):
         return () if self.curvature is None else ("curvature_init", "curvature_map")
 
 
-class CurvatureServer(Average):
-    """The average, and before it the mean and deviation of the clients' Ricci curvatures."""
-
-    name = "average"
-    summed_clients = "any"
-
-    @classmethod
-    def start_facts(cls, facts: Any, answers: Sequence[Mapping[str, float]]) -> Any:
-        """With mean and standard deviation, unless a client keeps its curvature private."""
-        values = [answer["ricci"] for answer in answers if np.isfinite(answer.get("ricci", np.nan))]
-        if len(values) < len(answers):
-            log.info(
-                "%d of %d clients keep their curvature private: all start at -1",
-                len(answers) - len(values),
-                len(answers),
-            )
-            return facts
-        mean = float(np.mean(values))
-        return replace(facts, ricci_mean=mean, ricci_std=float(np.std(values)))
-
-
 class CurvatureClient(Learner):
     """FedAvg's local work; k starts from the curvature of the client's graph."""
 
@@ -110,8 +87,21 @@ class CurvatureClient(Learner):
         kind = keys.curvature_init
         return {"ricci": mean_ricci(data, kind, keys.triangles, home() / "cache")}
 
+    @classmethod
+    def start_figures(cls, answers: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
+        """Mean and standard deviation of the curvatures; none if a client keeps its own private."""
+        values = [answer["ricci"] for answer in answers if np.isfinite(answer.get("ricci", np.nan))]
+        if len(values) < len(answers):
+            log.info(
+                "%d of %d clients keep their curvature private: all start at -1",
+                len(answers) - len(values),
+                len(answers),
+            )
+            return ()
+        return float(np.mean(values)), float(np.std(values))
+
     @torch.no_grad()
-    def start(self, facts: Any) -> None:
+    def start(self, figures: tuple[float, ...]) -> None:
         """Set k: with "literal" to the raw curvature, with "fit" by the curvature that fits the
         graph, otherwise to the standardised one."""
         from curvfed.tasks.graphs.ricci import (
@@ -133,9 +123,10 @@ class CurvatureClient(Learner):
         elif self.keys.curvature_init == "fit":
             fitted = fitted_curvature(local.data, home() / "cache")
             local.tensors["k"].fill_(start_of_fit(fitted, chosen))
-        elif facts.ricci_std > 0:
+        elif len(figures) == 2 and figures[1] > 0:
+            mean, deviation = figures
             curvature = self.answer(local.data, self.keys)["ricci"]
-            deviations = (curvature - facts.ricci_mean) / facts.ricci_std
+            deviations = (curvature - mean) / deviation
             deviations = min(max(deviations, -REACH), REACH)
             local.tensors["k"].fill_(deviations * chosen.deviation)
 
@@ -162,7 +153,6 @@ METHODS = {
         space="lorentz",
         personal=LORENTZ_PERSONAL,
         network=learned_curvature,
-        server=CurvatureServer,
         client=CurvatureClient,
         settings=SETTINGS,
         keys={"flatland": Keys},

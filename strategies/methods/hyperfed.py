@@ -3,7 +3,7 @@ its ablations."""
 
 import math
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -15,7 +15,6 @@ from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
 
 _STEPS = 250
 
@@ -120,13 +119,9 @@ class Consistent(Average):
 
     keys: Keys
 
-    def begin(self, arrays: Arrays) -> None:
-        """Start without figures."""
-        super().begin(arrays)
-        self._figures: dict[str, Any] = {}
-
     def aggregate(self, replies: Replies) -> None:
-        """Choose the weights, and add the weighted sum of the deviations."""
+        """Choose the weights, and add the weighted sum of the deviations. Reports the weights p,
+        their L1 distance from the shares p0, the ratio of norms, and the note."""
         total = sum(update.weight for update in replies.values())
         shares = {p: update.weight / total if total else 0.0 for p, update in replies.items()}
         active = [p for p, share in shares.items() if share]
@@ -144,15 +139,15 @@ class Consistent(Average):
             )
             ratio = norm_ratio(products, weights, prior)
             weights = self._step(weights, prior, ratio)
-        self._weights = shares | dict(zip(active, weights.tolist(), strict=True))
+        self.weights = shares | dict(zip(active, weights.tolist(), strict=True))
         if np.array_equal(weights, prior):
             super().aggregate(replies)
         else:
             self._arrays = weighted_step(
-                self._arrays, list(replies.values()), list(self._weights.values())
+                self._arrays, list(replies.values()), list(self.weights.values())
             )
-        self._figures = {
-            "weights": " ".join(f"{p}:{weight:.4g}" for p, weight in self._weights.items()),
+        self.round_figures = {
+            "weights": " ".join(f"{p}:{weight:.4g}" for p, weight in self.weights.items()),
             "weights_l1": float(np.abs(weights - prior).sum()),
             "norm_ratio": ratio,
             "aggregation_note": note,
@@ -167,10 +162,6 @@ class Consistent(Average):
         if direction == "average":
             return prior * ratio
         return weights / ratio
-
-    def round_figures(self) -> dict[str, Any]:
-        """The weights p, their L1 distance from the shares p0, the ratio of norms, and the note."""
-        return self._figures
 
 
 def consistent_weights(

@@ -15,7 +15,6 @@ METHODS = {
         space="lorentz",
         personal=("*",),
         network=flatland.learned_curvature,
-        server=flatland.CurvatureServer,
         client=flatland.CurvatureClient,
         keys={"flatland": flatland.Keys},
     ),

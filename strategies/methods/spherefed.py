@@ -12,7 +12,7 @@ from torch import Tensor
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.keys import Proximity, Rate, Table
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, Tuned
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.moments import (
     SLACK,
@@ -57,7 +57,7 @@ class SphereFedClient(Learner):
     keys: Keys
     hides_records = True
 
-    def fine_tune(self) -> float | None:
+    def fine_tune(self) -> Tuned:
         """Fine-tune as `Learner`, or in closed form (Eq. 7) from the client's sums."""
         if self.local.config.fine_tune != "closed-form":
             return super().fine_tune()
@@ -67,7 +67,7 @@ class SphereFedClient(Learner):
         sums = Sums.unpack(total, dim, classes)
         classifier = solve(sums.gram, sums.targets, self.keys.ridge * local.task.num_examples)
         load_arrays({f"{HEAD}weight": classifier.astype(np.float32)}, local.tensors)
-        return None
+        return Tuned(local.model)
 
 
 @dataclass(frozen=True, eq=False)

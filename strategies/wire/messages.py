@@ -97,10 +97,9 @@ class Facts:
         Whether the clients' feature spaces or classes differ. Then the first and last layers are
         personal, each client uses its own features and classes, `num_features` is 0 and
         `class_names` is empty.
-    ricci_mean, ricci_std : float
-        Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature. Both
-        are 0 if the method does not use it or a client keeps it private; then every curvature
-        starts at the constant.
+    start : tuple of float
+        Figures of all clients from which a personal parameter starts; empty if the method uses none
+        or a client keeps its own private.
     partitions : tuple of int
         The numbers of all clients, ascending; empty unless the learner has `lists_clients`.
     """
@@ -110,8 +109,7 @@ class Facts:
     class_names: tuple[str, ...]
     shape: str = ""
     own_ends: bool = False
-    ricci_mean: float = 0.0
-    ricci_std: float = 0.0
+    start: tuple[float, ...] = ()
     partitions: tuple[int, ...] = ()
 
 
@@ -261,6 +259,7 @@ T = TypeVar("T")
 _LISTS: Mapping[Any, tuple[type, str]] = {
     tuple[str, ...]: (str, "strings"),
     tuple[int, ...]: (int, "whole numbers"),
+    tuple[float, ...]: (float, "numbers"),
 }
 
 

@@ -14,7 +14,7 @@ from tiers import only
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, run_epochs
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs import lorentz_modules as lorentz_ops
@@ -90,13 +90,13 @@ def waits(monkeypatch):
 
             return call
 
-        client.learner.run_epochs(1)  # what is made at the first one stays
+        run_epochs(client.learner, 1)  # what is made at the first one stays
         with monkeypatch.context() as patch, Waiting(found):
             # as on a GPU; the CPU has it at hand
             patch.setattr(lorentz_ops, "_number", lambda scalar: scalar)
             for name in READS:
                 patch.setattr(Tensor, name, counting(name, getattr(Tensor, name)))
-            client.learner.run_epochs(1)
+            run_epochs(client.learner, 1)
         return found
 
     return of

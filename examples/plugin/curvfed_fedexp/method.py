@@ -1,8 +1,6 @@
 """FedExP (Jhunjhunwala, Wang and Joshi: "FedExP: Speeding up Federated Averaging via
 Extrapolation", ICLR 2023)."""
 
-from typing import Any
-
 import numpy as np
 from pydantic import Field
 
@@ -44,10 +42,10 @@ class FedExp(Average):
         """Start with equal iterates."""
         super().begin(arrays)
         self._previous = dict(arrays)
-        self._extrapolation = 1.0
+        self.round_figures = {"extrapolation": 1.0}
 
     def aggregate(self, replies: Replies) -> None:
-        """Average, and go on by η_g."""
+        """Average, and go on by η_g, which has a column of its own in `rounds.csv`."""
         start = self._arrays
         averaged = split_average(start, list(replies.values()))
         trained = [name for name in start if not is_buffer(name)]
@@ -57,12 +55,13 @@ class FedExp(Average):
             for update in replies.values()
             if update.weight
         )
-        self._extrapolation = max(
+        extrapolation = max(
             1.0, squares / (2 * (_square(start, averaged, trained) + self.keys.epsilon))
         )
+        self.round_figures = {"extrapolation": extrapolation}
         for name in trained:
             step = start[name].astype(np.float64) - averaged[name]
-            averaged[name] = (start[name] - self._extrapolation * step).astype(start[name].dtype)
+            averaged[name] = (start[name] - extrapolation * step).astype(start[name].dtype)
         self._previous, self._arrays = start, averaged
 
     def global_model(self) -> Arrays:
@@ -83,10 +82,6 @@ class FedExp(Average):
             {name: array for name, array in state.items() if not name.startswith(PREVIOUS)}
         )
         self._previous = {name: state[PREVIOUS + name] for name in self._arrays}
-
-    def round_figures(self) -> dict[str, Any]:
-        """η_g, in a column of its own of `rounds.csv`."""
-        return {"extrapolation": self._extrapolation}
 
 
 def _square(start: Arrays, end: Arrays, names: list[str]) -> float:

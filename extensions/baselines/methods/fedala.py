@@ -56,7 +56,7 @@ class FedAlaClient(OwnModel):
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        names = self.shared_and_trained
+        names = local.shared_and_trained
         layers = list(dict.fromkeys(name.rpartition(".")[0] for name in names))
         last = layers[-self.keys.layers :]
         self._names = [name for name in names if name.rpartition(".")[0] in last]

@@ -106,7 +106,8 @@ class FedDynClient(Learner):
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self._drift = {
-            name: torch.zeros_like(local.trained[name].detach()) for name in self.shared_and_trained
+            name: torch.zeros_like(local.trained[name].detach())
+            for name in local.shared_and_trained
         }
 
     def local_state(self) -> dict[str, Tensor]:

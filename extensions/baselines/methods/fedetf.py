@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from curvfed.extensions.baselines.methods.fedrod import log_class_counts
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.learner import Learner, Local, Tuned
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import HEAD
 from curvfed.strategies.base.training import Loss, make_optimizer, train, training_only
@@ -57,8 +57,9 @@ class FedEtfClient(Learner):
         """The cross-entropy as if all classes were equally frequent at the client."""
         return F.cross_entropy(model(batch.inputs) + self._log_counts, batch.labels)
 
-    def fine_tune(self) -> float | None:
-        """The loss of the last pass over the projection, or without one over the prototypes."""
+    def fine_tune(self) -> Tuned:
+        """The model, with the loss of the last pass over the projection, or without one over the
+        prototypes."""
         config = self.local.config
         parameters = dict(self.local.model.named_parameters())
         projection = [name for name in parameters if name.startswith(PROJECTION)]
@@ -68,7 +69,7 @@ class FedEtfClient(Learner):
                 with training_only(parameters, names):
                     chosen = {name: parameters[name] for name in names}
                     loss = self._tune(chosen, config.fine_tune_epochs)
-        return loss
+        return Tuned(self.local.model, loss)
 
     def _tune(
         self, parameters: Mapping[str, nn.Parameter], epochs: int, loss: Loss | None = None

@@ -4,7 +4,7 @@ is averaged."""
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, run_epochs
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.statistics import HEAD
 from curvfed.strategies.base.training import Trained, train, training_only
@@ -36,7 +36,7 @@ class FedRepClient(Learner):
                 clip_norm=config.clip_norm,
             )
         with training_only(local.trained, local.trained.keys() - head):
-            return self.run_epochs(config.local_epochs)
+            return run_epochs(self, config.local_epochs)
 
 
 METHODS = {

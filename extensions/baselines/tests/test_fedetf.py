@@ -60,7 +60,7 @@ def test_fine_tuning_after_a_round_changes_prototypes_and_projection_alone():
     trained = {name: p for name, p in net.named_parameters() if name != "head.weight"}
     client.local = replace(client.local, trained=trained)
     start = copy.deepcopy(net)
-    assert np.isfinite(client.fine_tune())
+    assert np.isfinite(client.fine_tune().loss)
     tuned = state(net)
     net.load_state_dict(start.state_dict())
     client._tune(trained, EPOCHS, client.loss)

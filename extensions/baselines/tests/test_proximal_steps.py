@@ -18,7 +18,7 @@ class Pulled(Learner):
     """FedAvg's local work with mu/2 ||w - w_t||^2, written out."""
 
     def gradient_terms(self):
-        shared = [self.local.trained[name] for name in self.shared_and_trained]
+        shared = [self.local.trained[name] for name in self.local.shared_and_trained]
         return [*super().gradient_terms(), Proximal(shared, MU / 2)]
 
 

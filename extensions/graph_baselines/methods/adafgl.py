@@ -15,7 +15,7 @@ from curvfed.extensions.graph_baselines.adaptive import (
     homophily_confidence,
 )
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
+from curvfed.strategies.base.learner import Learner, Local, Tuned, fresh_optimizer
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
@@ -71,7 +71,6 @@ class AdaFglClient(Learner):
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._tuned: AdaptiveNet | None = None
         nodes = self._batch().inputs.num_nodes
         if local.config.fine_tunes and nodes > MAX_NODES:
             raise ConfigError(
@@ -81,7 +80,7 @@ class AdaFglClient(Learner):
                 key="too-many-nodes",
             )
 
-    def fine_tune(self) -> float | None:
+    def fine_tune(self) -> Tuned:
         """Train the personal network on top of the received parameters."""
         local = self.local
         config = self.local.config
@@ -96,14 +95,14 @@ class AdaFglClient(Learner):
         confidence = homophily_confidence(inputs, rows, batch.labels, num_classes)
         with seeded(config.seed):  # a GPU's draws of this client go on
             network = AdaptiveNet(copy.deepcopy(local.model), spec, confidence)
-        self._tuned = network.to(inputs.features.matrix.device, inputs.features.matrix.dtype)
+        network.to(inputs.features.matrix.device, inputs.features.matrix.dtype)
 
         def loss(_: nn.Module, batch: Batch) -> Tensor:
             return network.loss(batch.inputs, batch.labels, rows)
 
         optimizer = fresh_optimizer(network, config)
         optimizer.learning_rate = config.fine_tuning_rate
-        return train(
+        last_loss = train(
             network,
             local.task,
             optimizer,
@@ -111,11 +110,7 @@ class AdaFglClient(Learner):
             clip_norm=config.clip_norm,
             loss=loss,
         )
-
-    @property
-    def tuned(self) -> nn.Module:
-        """The personal network; for a client without examples the shared model."""
-        return self._tuned or self.local.model
+        return Tuned(network, last_loss)
 
     @staticmethod
     def tuned_network(model: nn.Module, state: Arrays, config: Any) -> nn.Module:

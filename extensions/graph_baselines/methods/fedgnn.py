@@ -42,15 +42,16 @@ class FedGnnServer(Average):
     summed_clients = "own"
     keys: Keys
 
-    def figures(self) -> dict[str, float]:
-        """ε of one entry in one round, and of all entries in all rounds; empty without noise, where
-        ε is unbounded."""
+    def begin(self, arrays: Arrays) -> None:
+        """Report ε of one entry in one round, and of all entries in all rounds; without noise, ε is
+        unbounded."""
+        super().begin(arrays)
         if self.keys.noise == 0:
-            return {}
+            return
         epsilon = 2 * self.keys.clip / self.keys.noise
-        entries = sum(array.size for array in self.sent_to(0).values())
+        entries = sum(array.size for array in arrays.values())
         of_run = epsilon * entries * self.run.num_rounds
-        return {"epsilon_per_weight": epsilon, "epsilon_of_run": of_run}
+        self.figures = {"epsilon_per_weight": epsilon, "epsilon_of_run": of_run}
 
 
 class FedGnnClient(Learner):

@@ -77,7 +77,11 @@ class FedGtaServer(PersonalAverages):
     def begin(self, arrays: Arrays) -> None:
         """Start all clients from the initial parameters."""
         super().begin(arrays)
-        self._sources = 0.0
+        self._report(0.0)
+
+    def _report(self, sources: float) -> None:
+        """The mean number of models in a client's average, in the last round."""
+        self.figures = {"models_per_start": sources}
 
     def expected_reply(self, partition: int) -> Arrays:
         """The arrays that were sent to it, its moments (a row per order, a column per class) and
@@ -126,20 +130,16 @@ class FedGtaServer(PersonalAverages):
             [models[partition] for partition in trained],
             shares(alike, confidence, examples),
         )
-        self._sources = float(alike.sum(axis=1).mean())
+        self._report(float(alike.sum(axis=1).mean()))
 
     def state(self) -> Arrays:
         """The averages, and the mean number of models per average."""
-        return super().state() | {SOURCES: np.array(self._sources)}
+        return super().state() | {SOURCES: np.array(self.figures["models_per_start"])}
 
     def load(self, state: Arrays) -> None:
         """Continue from stored averages."""
         super().load({name: array for name, array in state.items() if name != SOURCES})
-        self._sources = float(state[SOURCES])
-
-    def figures(self) -> dict[str, float]:
-        """Mean number of models in a client's average, in the last round."""
-        return {"models_per_start": self._sources}
+        self._report(float(state[SOURCES]))
 
 
 def shares(alike: Booleans, confidence: Floats, examples: Floats) -> Floats:

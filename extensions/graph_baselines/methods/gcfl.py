@@ -162,6 +162,7 @@ class GcflServer(Aggregation):
         for number, model in enumerate(self._models):
             members = [reply for p, reply in replies.items() if self._cluster[p] == number]
             self._models[number] = split_average(model, members)
+        self._report()
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
         keys = self.keys
@@ -207,11 +208,12 @@ class GcflServer(Aggregation):
         self._cluster = {int(p): int(number) for p, number in state["members"]}
         self._round = int(state["rounds"])
         self._norms = float(state["norms"][0]), float(state["norms"][1])
+        self._report()
 
-    def figures(self) -> dict[str, float]:
+    def _report(self) -> None:
         """Number of clusters, and the least mean and largest update norm of the last round, to
         compare with ε1 and ε2."""
-        return {
+        self.figures = {
             "clusters": len(self._models),
             "mean_update_norm": self._norms[0],
             "largest_update_norm": self._norms[1],

@@ -189,7 +189,7 @@ def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():
     noisy.aggregate(replies)
     average.aggregate(replies)
     assert_near(noisy.sent_to(0), average.sent_to(0), 0)
-    assert noisy.figures() == {}
+    assert noisy.figures == {}
     assert noisy.is_global
 
 

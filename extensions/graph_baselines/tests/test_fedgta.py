@@ -212,7 +212,7 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
         start, [replace(update, arrays=parameters(update)) for update in replies.values()]
     )
     np.testing.assert_array_equal(server.sent_to(99)["w"], average["w"])
-    sources = server.figures()["models_per_start"]
+    sources = server.figures["models_per_start"]
     assert sources == {-1.0: 5, 1.0: 1}.get(threshold, sources)
     assert threshold in (-1.0, 1.0) or 1 < sources < 5
 
@@ -255,7 +255,7 @@ def test_who_does_not_reply_keeps_its_start_and_all_of_it_is_in_the_state():
     np.testing.assert_array_equal(server.sent_to(1)["w"], start)
     resumed = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
     resumed.load(load(save(server.state())))
-    assert resumed.figures() == server.figures()
+    assert resumed.figures == server.figures
     for partition in range(4):
         for name, array in server.sent_to(partition).items():
             np.testing.assert_array_equal(resumed.sent_to(partition)[name], array)

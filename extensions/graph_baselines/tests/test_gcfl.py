@@ -137,7 +137,7 @@ def replies_to(aggregation, updates, examples=None):
 
 def go(aggregation, updates, examples=None):
     aggregation.aggregate(replies_to(aggregation, updates, examples))
-    return aggregation.figures()["clusters"]
+    return aggregation.figures["clusters"]
 
 
 LEFT = np.array([-3.0, 0, 0])
@@ -199,7 +199,7 @@ def test_what_never_splits_is_the_average_to_the_bit(starts, data):
         average.aggregate(replies)
         for name, array in average.sent_to(0).items():
             assert aggregation.sent_to(0)[name].tobytes() == array.tobytes()
-    assert aggregation.figures()["clusters"] == 1
+    assert aggregation.figures["clusters"] == 1
 
 
 @given(triples, st.integers(1, 6), st.floats(0, 20), st.floats(0, 20))
@@ -254,8 +254,8 @@ def test_a_stored_state_goes_on_to_the_same_bits(window):
         replies = replies_to(undisturbed, round_updates)
         undisturbed.aggregate(replies)
         stored.aggregate(replies)
-    assert undisturbed.figures()["clusters"] > 2
-    assert stored.figures() == undisturbed.figures()
+    assert undisturbed.figures["clusters"] > 2
+    assert stored.figures == undisturbed.figures
     assert save(stored.state()) == save(undisturbed.state())
 
 

@@ -10,7 +10,7 @@ import curvfed
 import curvfed.server_app.app
 from curvfed.deployments.arguments import read_request
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, run_epochs
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
@@ -20,7 +20,7 @@ TREES = {"dataset": "trees", "num_supernodes": 2, "num_rounds": 2, "report": Fal
 
 class OnePassMore(Learner):
     def train(self):
-        return self.run_epochs(self.local.config.local_epochs * (2 if self.round == 1 else 1))
+        return run_epochs(self, self.local.config.local_epochs * (2 if self.round == 1 else 1))
 
 
 class TwoPasses(OnePassMore):

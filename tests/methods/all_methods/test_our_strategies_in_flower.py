@@ -131,7 +131,7 @@ def test_consistent_aggregation_is_our_own_loops(tmp_path):
     assert_equal(final, {name: found.model[name] for name in final})
     assert len(final) > 3
     last = [row for row in found.clients if row["round"] == str(ROUNDS) and row["phase"] == "train"]
-    assert chosen.aggregation.weights() == {
+    assert chosen.aggregation.weights == {
         int(row["partition"]): float(row["weight"]) for row in last
     }
     losses = [float(row["loss"]) for row in last]

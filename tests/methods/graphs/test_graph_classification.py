@@ -131,14 +131,13 @@ def test_where_data_sets_differ_only_layers_are_shared(
     )
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 0
-    assert found.described["facts"] | {"ricci_mean": 0, "ricci_std": 0} == {
+    assert found.described["facts"] | {"start": []} == {
         "task": "graphs",
         "num_features": 0,
         "class_names": [],
         "shape": "",
         "own_ends": True,
-        "ricci_mean": 0,
-        "ricci_std": 0,
+        "start": [],
         "partitions": [],
     }
     assert on_the_wire(recorder) == [layers] * 12

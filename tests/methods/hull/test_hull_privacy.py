@@ -29,8 +29,7 @@ FACTS = (
     "class_names",
     "shape",
     "own_ends",
-    "ricci_mean",
-    "ricci_std",
+    "start",
     "partitions",
 )
 ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}

@@ -79,7 +79,7 @@ def test_weights_are_an_interior_point_solvers(num, radius, kind):
         else:
             scaled = rows
         bounds = np.maximum(prior - radius / num, 0), np.minimum(prior + radius / num, 1)
-        weights = np.array(list(server.weights().values()))
+        weights = np.array(list(server.weights.values()))
         np.testing.assert_allclose(weights, interior_point(scaled, *bounds), atol=2e-6, rtol=0)
         np.testing.assert_allclose(
             vector_of(server.sent_to(0)),
@@ -87,7 +87,7 @@ def test_weights_are_an_interior_point_solvers(num, radius, kind):
             rtol=0,
             atol=4 * EPS32 * np.abs(start).max(),
         )
-        figures = server.round_figures()
+        figures = server.round_figures
         expected = np.linalg.norm(weights @ rows) / np.linalg.norm(prior @ rows)
         assert figures["norm_ratio"] == pytest.approx(expected, rel=1e-5)
         assert figures["weights_l1"] == pytest.approx(np.abs(weights - prior).sum(), abs=1e-12)
@@ -110,7 +110,7 @@ def test_who_hardly_moved_keeps_his_share_and_attracts_nothing():
     for radius in (0.2, 1, 6, np.inf):
         for kind in ("raw", "unit"):
             server, rows = aggregated(start, deviations, examples, radius, kind)
-            weights = np.array(list(server.weights().values()))
+            weights = np.array(list(server.weights.values()))
             np.testing.assert_allclose(weights[[1, 4]], prior[[1, 4]], rtol=1e-12)
             reach = min(radius / 6, 1)
             bounds = np.maximum(prior - reach, 0)[moving], np.minimum(prior + reach, 1)[moving]
@@ -171,7 +171,7 @@ def test_the_papers_iteration_comes_near_from_above(seed):
     deviations = rng.standard_normal((num, 12)) + 0.5
     examples = rng.integers(1, 9, num)
     server, rows = aggregated(np.zeros(12), deviations, examples, num)
-    ours = np.linalg.norm(np.array(list(server.weights().values())) @ rows)
+    ours = np.linalg.norm(np.array(list(server.weights.values())) @ rows)
     theirs = np.linalg.norm(published(rows, examples / examples.sum(), 2000) @ rows)
     assert ours <= theirs * (1 + 1e-6)
     assert theirs <= ours * (1 + 1e-2)
@@ -195,8 +195,8 @@ def test_weights_are_admissible_and_applied(problem):
     deviations, examples, radius, kind = problem
     start = np.arange(deviations.shape[1], dtype=float)
     server, rows = aggregated(start, deviations, examples, radius, kind)
-    weights, total = np.array(list(server.weights().values())), sum(examples)
-    figures = server.round_figures()
+    weights, total = np.array(list(server.weights.values())), sum(examples)
+    figures = server.round_figures
     if not total:
         assert figures["aggregation_note"] == "averaged: no client has examples"
         np.testing.assert_array_equal(weights, 0)
@@ -224,14 +224,14 @@ def test_radius_zero_is_the_average_bit_for_bit(kind):
     assert list(server.sent_to(0)) == list(average.sent_to(0))
     for name, array in average.sent_to(0).items():
         np.testing.assert_array_equal(server.sent_to(0)[name], array)
-    assert server.round_figures() | {"weights": ""} == {
+    assert server.round_figures | {"weights": ""} == {
         "weights": "",
         "weights_l1": 0,
         "norm_ratio": 1,
         "aggregation_note": "",
     }
     still, _ = aggregated(start, 0 * deviations, examples, 0, kind)
-    assert still.round_figures()["aggregation_note"] == ""  # it was to be averaged
+    assert still.round_figures["aggregation_note"] == ""  # it was to be averaged
     near, _ = aggregated(start, deviations, examples, 1e-9, kind)
     np.testing.assert_allclose(vector_of(near.sent_to(0)), vector_of(average.sent_to(0)), atol=1e-6)
 
@@ -266,8 +266,8 @@ def test_where_nothing_is_to_be_chosen_the_round_is_averaged_and_says_so(
     for kind in ("raw", "unit"):
         server, _ = aggregated(start, np.array(deviations, float), examples, np.inf, kind)
         np.testing.assert_array_equal(vector_of(server.sent_to(0)), vector_of(average.sent_to(0)))
-        assert server.round_figures()["aggregation_note"] == note
-        assert server.round_figures()["weights_l1"] == 0
+        assert server.round_figures["aggregation_note"] == note
+        assert server.round_figures["weights_l1"] == 0
 
 
 @pytest.mark.parametrize("kind", ["unit", "raw"])
@@ -299,23 +299,23 @@ def test_duplicates_share_what_one_of_them_would_get():
     rows = rng.standard_normal((3, 20)) + 0.5
     alone, _ = aggregated(np.zeros(20), rows, [1, 1, 1], np.inf)
     twice, _ = aggregated(np.zeros(20), np.repeat(rows, 2, axis=0), [1] * 6, np.inf)
-    shared = np.array(list(twice.weights().values())).reshape(3, 2)
-    np.testing.assert_allclose(shared.sum(axis=1), list(alone.weights().values()), atol=1e-6)
+    shared = np.array(list(twice.weights.values())).reshape(3, 2)
+    np.testing.assert_allclose(shared.sum(axis=1), list(alone.weights.values()), atol=1e-6)
     np.testing.assert_allclose(shared[:, 0], shared[:, 1], atol=1e-6)
 
 
 def test_opposite_deviations_leave_the_model_where_it_is_and_the_round_says_so():
     row = np.array([1.0, -2, 3, 4])
     server, _ = aggregated(np.ones(4), np.stack([row, -3 * row]), [9, 1], np.inf)
-    np.testing.assert_allclose(list(server.weights().values()), [0.75, 0.25], atol=1e-6)
+    np.testing.assert_allclose(list(server.weights.values()), [0.75, 0.25], atol=1e-6)
     np.testing.assert_allclose(vector_of(server.sent_to(0)), 1, atol=1e-6)
-    figures = server.round_figures()
+    figures = server.round_figures
     assert figures["norm_ratio"] == pytest.approx(0, abs=1e-3)
     assert figures["aggregation_note"] == "the deviations cancel, the model stays"
     # so does the average of these
     stays, _ = aggregated(np.ones(4), np.stack([row, -row]), [1, 1], 0.2)
-    assert stays.round_figures()["norm_ratio"] is None
-    assert stays.round_figures()["aggregation_note"] == "the deviations cancel, the model stays"
+    assert stays.round_figures["norm_ratio"] is None
+    assert stays.round_figures["aggregation_note"] == "the deviations cancel, the model stays"
 
 
 def test_buffers_are_averaged_by_examples_and_have_no_say():
@@ -332,7 +332,7 @@ def test_buffers_are_averaged_by_examples_and_have_no_say():
         for p, update in replies_of(start, rows, [3, 1]).items()
     }
     server.aggregate(replies)
-    np.testing.assert_allclose(list(server.weights().values()), [0.8, 0.2], atol=1e-6)
+    np.testing.assert_allclose(list(server.weights.values()), [0.8, 0.2], atol=1e-6)
     np.testing.assert_array_equal(server.sent_to(0)["n.running_mean"], [6, 6])
     assert list(server.state()) == ["b.weight", "a.bias", "n.running_mean"]
 
@@ -341,7 +341,7 @@ def test_two_orthogonal_clients_share_evenly():
     """(.5, .5); the iteration as printed, without the toughest client in the virtual one, gives
     (.57, .43)."""
     server, rows = aggregated(np.zeros(3), np.eye(3)[:2], [2, 1], np.inf)
-    np.testing.assert_allclose(list(server.weights().values()), [0.5, 0.5], atol=1e-9)
+    np.testing.assert_allclose(list(server.weights.values()), [0.5, 0.5], atol=1e-9)
     np.testing.assert_allclose(published(rows, np.array([2 / 3, 1 / 3]), 1), [0.5, 0.5])
 
 
@@ -352,6 +352,6 @@ def test_a_client_without_loss_does_not_stop_the_others():
     deviations = rng.standard_normal((6, 200)) * 0.3 + 1
     deviations[0] = -1e-3 * rng.standard_normal(200)
     server, rows = aggregated(np.zeros(200), deviations, [10] * 6, np.inf)
-    assert server.round_figures()["norm_ratio"] > 0.9
+    assert server.round_figures["norm_ratio"] > 0.9
     alone = published(rows, np.full(6, 1 / 6), 500)
     assert alone[0] > 0.99  # what would be without the care

@@ -83,7 +83,7 @@ def test_equals_the_sums_written_out(clients, momentum, seed):
     server.aggregate(dict(enumerate(updates)))
     expected = written_out(start, updates, momentum)
     np.testing.assert_allclose(vector_of(server.sent_to(0)), expected, rtol=2 * EPS32, atol=1e-5)
-    weights = np.array(list(server.weights().values()))
+    weights = np.array(list(server.weights.values()))
     moves = np.array([vector_of(u.arrays) - start for u in updates])
     np.testing.assert_allclose(start + weights @ moves, expected, atol=1e-12 * max(abs(expected)))
 
@@ -117,7 +117,7 @@ def test_who_took_no_step_is_left_out():
     server.aggregate(with_idle)
     without.aggregate({p: with_idle[p] for p in (0, 3)})
     np.testing.assert_array_equal(vector_of(server.sent_to(0)), vector_of(without.sent_to(0)))
-    assert server.weights()[1] == server.weights()[2] == 0
+    assert server.weights[1] == server.weights[2] == 0
     idle = new_server(arrays_of([1, 2, 3]))
     idle.aggregate({p: with_idle[p] for p in (1, 2)})
     np.testing.assert_array_equal(vector_of(idle.sent_to(0)), [1, 2, 3])

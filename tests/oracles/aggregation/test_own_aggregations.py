@@ -11,7 +11,7 @@ import curvfed
 from curvfed.deployments.commands.check import parts_of
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
-from curvfed.strategies.base.further_state import packed, unpacked
+from curvfed.strategies.base.further_state import packed, unpacked, whole_state
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fedopt import FedOpt, Keys
@@ -149,7 +149,7 @@ def test_a_run_with_an_attribute_that_cannot_be_stored_is_not_resumed(server, at
 def test_fedopt_stores_nothing_beside_its_state():
     start = {"w": np.zeros(2, np.float32)}
     server = FedOpt(start, keys=Keys(optimizer="adam"))
-    assert server.whole_state().keys() == server.state().keys()
+    assert whole_state(server).keys() == server.state().keys()
 
 
 GENERATORS = [
