@@ -316,7 +316,7 @@ class Client:
             for name, value in self._fresh.items():
                 self.personal[name].copy_(value)
         if isinstance(self.learner, StartsFromAll):
-            self.learner.start(self._ready_for[0].start if self._ready_for else ())
+            self.learner.start(self._ready_for[0].figures if self._ready_for else ())
         self.optimizer.reset()
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, Array] | None = None) -> None:

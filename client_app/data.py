@@ -148,7 +148,7 @@ def check_fits(data: Data, facts: Facts) -> None:
 
 def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     """Figures about the data, by name."""
-    figures = data.statistics(bool(config["flatland.triangles"]))
+    figures = data.statistics()
     if _hides_classes(data, config):
         for name in ("class_counts", *TRIVIAL):
             figures.pop(name, None)

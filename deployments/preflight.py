@@ -153,7 +153,7 @@ def _scored(held: Sequence[Data]) -> list[str]:
     """The number of test examples that the scores of all clients will rest on, and a note if these
     are few."""
     kind = KINDS[held[0].task]
-    number = sum(kind.num_scored(data.statistics(triangles=False)) for data in held)
+    number = sum(kind.num_scored(data.statistics()) for data in held)
     lines = [f"personal scores: of {examples_text(number)}"]
     if 0 < number < FEW_TESTS:
         lines.append(f"{NOTE}{few_examples('personal score', number)}")

@@ -293,7 +293,7 @@ def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federati
     answers = [
         replies[node].metrics if node in replies else {} for node in federation.nodes.values()
     ]
-    facts = replace(federation.facts, start=learner.start_figures(answers))
+    facts = replace(federation.facts, figures=learner.start_figures(answers))
     return replace(federation, facts=facts)
 
 

@@ -74,7 +74,7 @@ STEPS: dict[str, Any] = {
 
 RUNS: dict[str, dict[str, Any]] = {
     "points, discriminant": {"method": "discriminant", "discriminant.kind": "lda"},
-    "points, hull": {"method": "hull", "hull.cell": 2.0},
+    "points, hull": {"method": "hull", "dp.cell": 2.0},
     "images, two rounds": {"method": "fedavg", "num-rounds": 2} | STEPS,
     "images, sum after a round": {"method": "spherefed", "num-rounds": 1} | STEPS,
 }

@@ -56,7 +56,7 @@ each sum 7 clients are needed and one may collude, so that the noise of all ten 
 variance that privacy needs. `spherefed` calibrates the features of the random network with which a
 run starts (`num-rounds = 0`), in 20 dimensions; three quarters of the images named train.
 `discriminant` is LDA of points in the disc. `hull` is without noise the sum of exact hulls, and with
-it the histogram of 256 cells for each class (`hull.cell = 0.5`). "Olsson × 10" is made: ten copies of each of its cells,
+it the histogram of 256 cells for each class (`dp.cell = 0.5`). "Olsson × 10" is made: ten copies of each of its cells,
 each moved by normal numbers of standard deviation .1 in the tangent space at the origin.
 pbmc68k_reduced has its 700 cells at the two coordinates of its UMAP, shifted and scaled into a disc
 of radius 3 around the origin.

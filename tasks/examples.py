@@ -128,7 +128,7 @@ class Examples(ABC):
     def describe(self) -> str:
         """The amount of data, in words."""
 
-    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """Figures about the examples, which a real node keeps to itself by default.
 
         Returns

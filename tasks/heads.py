@@ -47,8 +47,6 @@ class HeadSpec:
         Whether trained prototypes move along geodesics.
     learns_scale : bool
         Whether τ is a parameter that is trained while the weights are fixed.
-    by_means : bool
-        Whether a head with class means predicts by them.
 
     Raises
     ------
@@ -68,7 +66,6 @@ class HeadSpec:
     slope: float = 0.9
     geodesic: bool = False
     learns_scale: bool = False
-    by_means: bool = False
 
     def __post_init__(self) -> None:
         if self.start != "default" and self.dim == 1 and self.num_classes > 2:
@@ -106,19 +103,18 @@ class MeansHead(LinearHead):
     """A `LinearHead` with `means` (C, d), mean features of each class that are not trained; they
     are 0 for an unknown class, and before they are loaded.
 
-    With `by_means`, evaluation predicts the class of the nearest known mean, if there is one: its
-    logits are the negative squared distances.
+    Evaluation predicts the class of the nearest known mean, if there is one: its logits are the
+    negative squared distances.
     """
 
     def __init__(self, spec: HeadSpec) -> None:
         super().__init__(spec)
         self.means = nn.Parameter(torch.zeros(spec.num_classes, spec.dim), requires_grad=False)
-        self.by_means = spec.by_means
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
         logits = super().forward(features)
-        if self.training or not self.by_means:
+        if self.training:
             return logits
         is_known = self.means.any(1)
         distances = flat_distances(features, self.means).square()

@@ -214,7 +214,7 @@ class ClientCells(ClientPoints):
 
     values: Floats
 
-    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """The number of cells: "num_train", "num_test"."""
         return {"num_train": len(self.values), "num_test": 0}
 

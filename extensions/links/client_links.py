@@ -62,7 +62,7 @@ class ClientLinks(Examples):
             )
         return texts
 
-    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """The numbers of links, and the score of the most frequent tails; names of entities lack
         counts."""
         sizes = {

@@ -40,11 +40,16 @@ one for each cell."""
 class Cells(Half):
     """The form of a client's vector, known to both halves."""
 
+    @property
+    def cell(self) -> float:
+        """See `Privacy.cell`."""
+        cell: float = self.setting.guard.keys.cell
+        return cell
+
     @cached_property
     def side(self) -> int:
         """Number of cells along a side of the grid, which is a square around the origin."""
-        cell: float = self.keys.cell
-        return math.ceil(2 * REACH / cell)
+        return math.ceil(2 * REACH / self.cell)
 
     def vectors(self, clients: int) -> Vectors:
         """A count for each cell of each class."""
@@ -55,14 +60,14 @@ class Cells(Half):
         """The cells (n,) of tangent vectors (n, 2) at curvature -1."""
         norms = np.linalg.norm(tangents, axis=1, keepdims=True)
         short = tangents * np.minimum(1, REACH / np.maximum(norms, REACH))
-        places = np.floor((short + REACH) / self.keys.cell).astype(np.int64)
+        places = np.floor((short + REACH) / self.cell).astype(np.int64)
         places = np.minimum(places, self.side - 1)
         return places[:, 0] * self.side + places[:, 1]
 
     def centres(self, cells: Integers) -> Floats:
         """The centres (n, 2) of cells, in the disc."""
         places = np.stack(np.divmod(cells, self.side), axis=1)
-        tangents = (places + 0.5) * self.keys.cell - REACH
+        tangents = (places + 0.5) * self.cell - REACH
         unit = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
         return unit / np.sqrt(-self.setting.points.curvature)
 
@@ -109,7 +114,7 @@ class HistogramServer(Cells, NamedClassesServer):
             raise HullError(
                 f"cells above the noise, of more than {threshold:.0f} points, are of"
                 f" {len(present)} classes; a classifier needs at least two: take a larger"
-                " hull.cell or dp.epsilon, or more points",
+                " dp.cell or dp.epsilon, or more points",
                 key="only-noise",
             )
         numbers = counts[groups, cells]

@@ -29,6 +29,10 @@ class Privacy(Table):
     clip_quantile: Rate | None = Field(default=None, gt=0, lt=1)
     """with dp.unit = client: dp.clip is only the first, and then follows this quantile of the
     lengths of the updates, at 5% of the budget; auto: dp.clip stays"""
+    cell: Rate = Field(default=0.5, ge=0.05, le=4)
+    """side of a cell of the noisy histogram that replaces the hulls of the method hull, in the
+    tangent space at the origin at curvature -1. Larger cells stand out of the noise with fewer
+    points"""
     force: bool = False
     """allow dp.unit = client with fewer than 100 clients in a sum"""
 

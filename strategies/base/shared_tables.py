@@ -92,8 +92,6 @@ class Points(Table):
     hold_out: Literal["test", "validation"] = "test"
     """the points that score a run: test: the test points; validation: test-size of the training
     points, and the test points are left out, as when `curvfed compare` chooses configurations"""
-    lacking: int = Field(default=0, ge=0)
-    """number of simulated clients, drawn by the seed, without points of one class each"""
     num: int = Field(default=20_000, ge=2, le=100_000_000)
     """number of points of uniform before the margin is cleared"""
     sample_radius: float = Field(default=0.95, gt=0, lt=1)

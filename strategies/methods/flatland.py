@@ -39,8 +39,6 @@ class Keys(Table):
     """the squared radius K, for the curvature -1/K, as a function of the trained scalar k: sigmoid:
     sigmoid(k) + 0.5, as published; exp: exp(3 tanh 10k), from 1/20 to 20, which moves fast; or
     wide: exp(6 tanh 5k), from 1/403 to 403"""
-    triangles: bool = True
-    """count triangles in the Forman-Ricci curvature (the augmented form)"""
     gate: bool = True
     """nodes, and graphs with model=lorentz-gcn: mix a high-pass of the neighbourhood into every
     layer by a learned gate"""
@@ -85,7 +83,7 @@ class CurvatureClient(Learner):
                 f"the data are {data.task}, which have no Ricci curvature", key="not-a-graph"
             )
         kind = keys.curvature_init
-        return {"ricci": mean_ricci(data, kind, keys.triangles, home() / "cache")}
+        return {"ricci": mean_ricci(data, kind, home() / "cache")}
 
     @classmethod
     def start_figures(cls, answers: Sequence[Mapping[str, float]]) -> tuple[float, ...]:

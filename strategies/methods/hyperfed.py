@@ -14,9 +14,9 @@ from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.run_keys import RunKeys
 
-_STEPS = 250
+STEPS = 250
+"""Frank-Wolfe steps; a relative gap of about 1% is left."""
 
 
 class PrototypeKeys(Table):
@@ -48,10 +48,8 @@ class Keys(PrototypeKeys):
     at unit length, as in the authors' code, or raw, as in the paper, where the smallest deviations
     dominate"""
     solver: Literal["exact", "frank-wolfe"] = "exact"
-    """how consistent aggregation finds the point of least norm: exactly, or by a number of
-    Frank-Wolfe steps, as published"""
-    steps: int = Field(default=_STEPS, ge=1, le=1_000_000)
-    """number of Frank-Wolfe steps; a relative gap of about 1% is left after 250"""
+    """how consistent aggregation finds the point of least norm: exactly, or by 250
+    Frank-Wolfe steps, which leave a relative gap of about 1%, as published"""
     radius: Rate = Field(default=0.2, ge=0)
     """maximum distance of a client's weight from its share of the examples, times the number of
     clients K: 0 is averaging, K or more is unbounded as in the paper"""
@@ -65,12 +63,6 @@ class Keys(PrototypeKeys):
     length: Literal["consistent", "average"] = "consistent"
     """for controls: length of the server's step: that of consistent aggregation or the average's,
     which is usually longer"""
-
-    def conflict(self, run: RunKeys) -> tuple[str, str]:
-        """Only Frank-Wolfe has a number of steps."""
-        if self.solver == "exact" and self.steps != _STEPS:
-            return "hyperfed.steps hyperfed.solver", "hyperfed.solver = frank-wolfe"
-        return "", ""
 
 
 class SharedKeys(Keys):
@@ -132,7 +124,7 @@ class Consistent(Average):
         if active and self.keys.radius > 0:
             products = gram(self._arrays, [replies[p].arrays for p in active])
             keys = self.keys
-            steps = keys.steps if keys.solver == "frank-wolfe" else 0
+            steps = STEPS if keys.solver == "frank-wolfe" else 0
             is_unit = keys.deviations == "unit"
             weights, note = consistent_weights(
                 products, prior, keys.radius, is_unit, steps, keys.still

@@ -97,7 +97,7 @@ class Facts:
         Whether the clients' feature spaces or classes differ. Then the first and last layers are
         personal, each client uses its own features and classes, `num_features` is 0 and
         `class_names` is empty.
-    start : tuple of float
+    figures : tuple of float
         Figures of all clients from which a personal parameter starts; empty if the method uses none
         or a client keeps its own private.
     partitions : tuple of int
@@ -109,7 +109,7 @@ class Facts:
     class_names: tuple[str, ...]
     shape: str = ""
     own_ends: bool = False
-    start: tuple[float, ...] = ()
+    figures: tuple[float, ...] = ()
     partitions: tuple[int, ...] = ()
 
 

@@ -261,23 +261,19 @@ GRAPHS_AT_A_TIME = 100
 log = logging.getLogger("curvfed")
 
 
-def mean_ricci(
-    graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path | None = None
-) -> float:
+def mean_ricci(graph: ClientGraph, kind: str, cache_dir: Path | None = None) -> float:
     """Mean Ricci curvature over the edges; 0 without edges.
 
     Parameters
     ----------
     kind : str
-        "ollivier", else Forman's curvature.
-    triangles : bool
-        Whether Forman's curvature counts triangles.
+        "ollivier", else Forman's curvature with triangles.
     cache_dir : Path, optional
         Folder that stores Ollivier's curvature by the digest of the data: it takes seconds, and a
         real node starts a process per message.
     """
     if kind != "ollivier":
-        return graph.forman if triangles else graph.forman_plain
+        return graph.forman
     if cache_dir is None:
         path = None
     else:

@@ -29,7 +29,7 @@ class ImageModelSpec:
     embedding_dim : int
         Width of a linear layer between net and head; 0: without this layer.
     num_classes : int
-    head, fixed, start, normalize, scale, curvature, slope, geodesic, learns_scale, by_means
+    head, fixed, start, normalize, scale, curvature, slope, geodesic, learns_scale
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
     """
 
@@ -47,7 +47,6 @@ class ImageModelSpec:
     slope: float = 0.9
     geodesic: bool = False
     learns_scale: bool = False
-    by_means: bool = False
 
     min_parameters: ClassVar[int] = 0
 
@@ -145,7 +144,6 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
         slope=spec.slope,
         geodesic=spec.geodesic,
         learns_scale=spec.learns_scale,
-        by_means=spec.by_means,
     )
 
 

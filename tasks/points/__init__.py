@@ -69,7 +69,7 @@ class ClientPoints:
         """The amount of data, in words."""
         return f"{len(self.labels)} points in the disc"
 
-    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+    def statistics(self) -> dict[str, Any]:
         """Figures about the points, which a real node keeps to itself by default.
 
         Returns

@@ -225,7 +225,7 @@ def _owners(
     raw, test = _pooled(spec, stamps, split)
     owners = np.full(len(test), -1)
     owners[~test] = partition_points(
-        raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking
+        raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed
     )
     return owners, membership_digest(owners)
 

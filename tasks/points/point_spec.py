@@ -15,12 +15,11 @@ from curvfed.tasks.images import label_partition
 from curvfed.tasks.sources import CURVATURES
 
 STRATIFIED_STREAM = 13
-LACKING_STREAM = 14
-"""Random streams of the seed."""
+"""A random stream of the seed."""
 
 
 def partition_points(
-    labels: Integers, num_clients: int, partition: str, alpha: float, seed: int, lacking: int = 0
+    labels: Integers, num_clients: int, partition: str, alpha: float, seed: int
 ) -> Integers:
     """The client of each point.
 
@@ -33,23 +32,13 @@ def partition_points(
     alpha : float
         Concentration of "dirichlet", above 0 and finite.
     seed : int, at least 0
-    lacking : int
-        Number of clients that lose all points of a class; clients and classes are random. The other
-        clients share these points evenly.
 
     Returns
     -------
     (n,), int64
         Clients without points are possible.
-
-    Raises
-    ------
-    DataError
-        If `lacking` clients cannot lose a class while each class still has a client.
     """
-    owners = PARTITIONS[partition](labels, num_clients, alpha, seed)
-    rng = np.random.default_rng([seed, LACKING_STREAM])
-    return _with_lacking(owners, labels, num_clients, lacking, rng)
+    return PARTITIONS[partition](labels, num_clients, alpha, seed)
 
 
 def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
@@ -81,42 +70,13 @@ PARTITIONS: dict[str, Callable[[Integers, int, float, int], Integers]] = {
 }
 
 
-def _with_lacking(
-    owners: Integers, labels: Integers, num_clients: int, lacking: int, rng: np.random.Generator
-) -> Integers:
-    owners = owners.copy()
-    may_hold = np.ones((num_clients, labels.max(initial=0) + 1), dtype=np.bool_)
-    done = 0
-    for client in rng.permutation(num_clients):
-        if done == lacking:
-            break
-        classes = np.unique(labels[owners == client])
-        # Another client must be able to take the class.
-        choice = classes[may_hold[:, classes].sum(axis=0) > 1]
-        if not len(choice):
-            continue
-        lost = rng.choice(choice)
-        may_hold[client, lost] = False
-        moved = rng.permutation(np.flatnonzero((owners == client) & (labels == lost)))
-        takers = rng.permutation(np.flatnonzero(may_hold[:, lost]))
-        owners[moved] = takers[np.arange(len(moved)) % len(takers)]
-        done += 1
-    if done < lacking:
-        raise DataError(
-            f"points.lacking is {lacking}; only {done} of {num_clients} clients can lose one of"
-            " their classes while another client holds it",
-            key="lacking",
-        )
-    return owners
-
-
 @dataclass(frozen=True)
 class PointSpec(Spec):
     """The settings of points.
 
     Attributes
     ----------
-    partition, alpha, lacking
+    partition, alpha
         The partition of training points (`curvfed.tasks.points.point_spec.partition_points`).
     seed : int
         For everything that is drawn; at least 0.
@@ -147,7 +107,6 @@ class PointSpec(Spec):
     hold_out: str = "test"
     curvature: float = -1.0
     classes: str = ""
-    lacking: int = 0
     num_points: int = 20_000
     sample_radius: float = 0.95
     margin: float = 0.1

@@ -15,8 +15,12 @@ class Keys(Table):
     """lambda times the number of examples, added to the diagonal of the features' second moments,
     and with dp.unit times their trace, as private sums do not say the number; 0: AFL, without a
     ridge in its result; above 0: Fed3R (its authors add .01 over all examples)"""
-    normalize: bool = False
-    """scale features to unit length"""
+
+
+class FrozenForm(ClosedForm):
+    """The closed form on features of their own lengths."""
+
+    normalizes = False
 
 
 def network(keys: Keys) -> Network:
@@ -28,8 +32,7 @@ def network(keys: Keys) -> Network:
     all examples. Sums of V_k and U_k give the same, need no γ, and can be secure; Fed3R's and
     SphereFed's clients send them.
     """
-    options = {"normalize": keys.normalize}
-    return Network(head="sphere", options=options, calibration=ClosedForm)
+    return Network(head="sphere", options={"normalize": False}, calibration=FrozenForm)
 
 
 METHODS = {

@@ -38,8 +38,10 @@ class Keys(Table):
     """number of virtual features drawn for each class"""
     learning_rate: Rate = Field(default=0.01, gt=0)
     """learning rate of SGD on the virtual features"""
-    epochs: int = Field(default=10, ge=1, le=10_000)
-    """passes over the virtual features"""
+
+
+EPOCHS = 10
+"""Passes over the virtual features."""
 
 
 def sample(rows: Floats, per_class: int, seed: int) -> tuple[NDArray[np.float32], Integers]:
@@ -190,7 +192,7 @@ class VirtualFeatures(Calibration):
     def _retrained(self, rows: Floats, head: Arrays) -> Arrays:
         keys = self.keys
         features, labels = sample(rows, keys.per_class, self.run.seed)
-        steps = (keys.learning_rate, keys.epochs, self.run.batch_size, self.run.seed)
+        steps = (keys.learning_rate, EPOCHS, self.run.batch_size, self.run.seed)
         weight, bias = retrain(head["weight"], head["bias"], features, labels, *steps)
         return {"weight": weight, "bias": bias}
 

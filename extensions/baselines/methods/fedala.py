@@ -17,8 +17,12 @@ from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.base.training import Trained, check_finite, training_only
 
+SPREAD = 0.1
+"""Standard deviation of the last losses below which the first search for weights ends, as in the
+authors' code; later rounds make one pass."""
+
 PASSES = 10
-"""Number of last losses; their spread ends the first search for the weights."""
+"""Number of these losses."""
 
 MAX_PASSES = 100
 """Maximum number of passes of that search; unlimited in the authors' code."""
@@ -33,9 +37,6 @@ class Keys(Table):
     """eta, the learning rate of the weights"""
     sample: Rate = Field(default=0.8, gt=0, le=1)
     """share of the client's batches, drawn in each round, that the weights learn on"""
-    spread: Rate = Field(default=0.1, gt=0)
-    """standard deviation of the last ten losses below which the first search ends; later rounds
-    make one pass"""
 
 
 class FedAlaClient(OwnModel):
@@ -110,7 +111,7 @@ class FedAlaClient(OwnModel):
                     self._mix(own_model, gaps)
                 losses.append(loss.item())
                 check_finite(losses[-1:], number, passes)
-                if len(losses) > PASSES and np.std(losses[-PASSES:]) < self.keys.spread:
+                if len(losses) > PASSES and np.std(losses[-PASSES:]) < SPREAD:
                     break
         self._stage.fill_(2)
 

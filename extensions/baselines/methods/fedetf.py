@@ -19,9 +19,8 @@ class Keys(Table):
     """Keys of FedETF."""
 
     temperature: Rate = Field(default=1.0, gt=0)
-    """beta, which multiplies the cosines of features and prototypes, at the start"""
-    learn_temperature: bool = True
-    """train and average beta with the other parameters"""
+    """beta, which multiplies the cosines of features and prototypes, at the start; it is trained
+    and averaged with the other parameters"""
     alternations: int = Field(default=1, ge=1, le=1_000)
     """times that fine-tuning trains first a client's prototypes and then its projection,
     fine-tune-epochs each; the authors' code has 20 of 3 epochs"""
@@ -92,7 +91,7 @@ def network(keys: Keys) -> Network:
     options = {
         "start": "uniform",
         "scale": keys.temperature,
-        "learns_scale": keys.learn_temperature,
+        "learns_scale": True,
     }
     return Network(head="sphere", head_from="server", options=options)
 

@@ -31,15 +31,17 @@ class Keys(Table):
 
     prototypes: int = Field(default=5, ge=1, le=1000)
     """prototypes of each class"""
-    steps: int = Field(default=30, ge=0, le=100_000)
-    """steps of the server on the prototypes in a round; 0: they stay random"""
-    rate: Rate = Field(default=0.1, gt=0)
-    """learning rate of plain SGD on the prototypes"""
-    temperature: Rate = Field(default=0.05, gt=0)
-    """tau, which divides the cosines of features and prototypes"""
     contrast: Rate = Field(default=1 / 64, ge=0)
     """weight of the contrastive term; the authors' code divides its mean over a batch once more by
     the batch size, which is 64"""
+
+
+STEPS = 30
+RATE = 0.1
+"""Steps of the server on the prototypes in a round, and the learning rate of their plain SGD."""
+
+TEMPERATURE = 0.05
+"""tau, which divides the cosines of features and prototypes."""
 
 
 class FedHProServer(Average):
@@ -86,11 +88,11 @@ class FedHProServer(Average):
         self._arrays = totals
         prototypes = torch.tensor(self._prototypes, requires_grad=True)
         head = [torch.from_numpy(totals[f"head.{name}"]) for name in ("weight", "bias")]
-        for _ in range(self.keys.steps if is_known.any() else 0):
+        for _ in range(STEPS if is_known.any() else 0):
             apart = mismatch(prototypes, head[0], head[1], torch.from_numpy(sums))
             (slope,) = torch.autograd.grad(apart[is_known].sum(), prototypes)
             with torch.no_grad():
-                prototypes -= self.keys.rate * slope
+                prototypes -= RATE * slope
         self._prototypes = prototypes.detach().numpy()
         self._sent = self.state()
 
@@ -166,9 +168,7 @@ class FedHProClient(Learner):
         features: Tensor = model.features(batch.inputs)  # type: ignore[operator]
         logits = model.head(features)  # type: ignore[operator]
         loss = F.cross_entropy(logits, batch.labels)
-        apart = contrast(
-            features, batch.labels, self._prototypes, self.keys.temperature, self._margin
-        )
+        apart = contrast(features, batch.labels, self._prototypes, TEMPERATURE, self._margin)
         return (
             loss + self.keys.contrast * apart + alignment(features, batch.labels, self._prototypes)
         )

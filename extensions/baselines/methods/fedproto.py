@@ -1,8 +1,6 @@
 """FedProto (Tan et al., AAAI 2022): clients share the mean features of each class, and no
 parameters."""
 
-from typing import Literal
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -32,8 +30,6 @@ class Keys(Table):
 
     weight: Rate = Field(default=1.0, ge=0)
     """lambda, weight of the squared distance of features from their prototypes"""
-    predicts: Literal["prototypes", "classifier"] = "prototypes"
-    """predictor of a client: the nearest prototype, or its own classifier"""
 
 
 class FedProtoServer(Average):
@@ -123,11 +119,6 @@ class FedProtoClient(Learner):
         }
 
 
-def network(keys: Keys) -> Network:
-    """A linear classifier that also holds the prototypes."""
-    return Network(head="means", options={"by_means": keys.predicts == "prototypes"})
-
-
 PERSONAL = ("body.*", "head.weight", "head.bias")
 
 METHODS = {
@@ -135,7 +126,7 @@ METHODS = {
         "own networks, drawn to shared means of each class's features (Tan et al., 2022)",
         space="flat",
         personal=PERSONAL,
-        network=network,
+        network=Network(head="means"),
         tasks=IMAGES,
         settings={"images": PLAIN_MEAN | {"fine_tune_epochs": 0}},
         keys={"fedproto": Keys},

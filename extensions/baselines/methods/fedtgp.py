@@ -7,19 +7,17 @@ from pydantic import Field
 from torch import Tensor
 
 from curvfed.extensions.baselines.methods import fedproto
-from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, PERSONAL, SUMS, network
+from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, PERSONAL, SUMS
 from curvfed.geometry.arrays import Floats, Integers
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.keys import Rate
-from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
 
 
 class Keys(fedproto.Keys):
     """Keys of FedTGP."""
 
-    margin: Rate = Field(default=100.0, ge=0)
-    """tau, the largest margin between a client's mean and the other prototypes"""
     epochs: int = Field(default=100, ge=1, le=100_000)
     """passes of the server over the clients' means in a round; the authors: 1000"""
     rate: Rate = Field(default=0.01, gt=0)
@@ -27,6 +25,10 @@ class Keys(fedproto.Keys):
     batch_size: int = Field(default=10, ge=1, le=100_000)
     """clients' means in a step of the server"""
 
+
+MARGIN = 100.0
+"""tau, the largest margin between a client's mean and the other prototypes, as in the authors'
+code."""
 
 GENERATOR = "generator/"
 """Prefix of the names in the state of the arrays that the server trains."""
@@ -73,7 +75,7 @@ class FedTgpServer(fedproto.FedProtoServer):
             return
         means = np.concatenate([means for means, _ in pairs])
         labels = np.concatenate([labels for _, labels in pairs])
-        margin = min(largest_gap(means, labels), self.keys.margin)
+        margin = min(largest_gap(means, labels), MARGIN)
         points = torch.from_numpy(means.astype(np.float32))
         targets = torch.from_numpy(labels)
         draws = torch.Generator().manual_seed(self.run.seed + self._round)
@@ -146,7 +148,7 @@ METHODS = {
         "fedproto whose server trains the prototypes to be apart (Zhang et al., 2024)",
         space="flat",
         personal=PERSONAL,
-        network=network,
+        network=Network(head="means"),
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"fedtgp": Keys},

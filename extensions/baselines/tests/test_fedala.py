@@ -14,6 +14,8 @@ from tiny_learning import (
     state,
 )
 
+from curvfed.extensions.baselines.methods import fedala
+
 RATE = 0.3
 EPOCHS = 2
 ETA = 2.0
@@ -45,9 +47,10 @@ def learn(own_model, received, weights, names, task, passes):
 
 
 @pytest.mark.parametrize(("layers", "names"), [(1, HEAD), (9, ("body.0.weight", *HEAD))])
-def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
+def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names, monkeypatch):
     """The first round starts from what is received, whatever the start of the client; the first
     search for the weights ends after eleven passes, and each later round has one."""
+    monkeypatch.setattr(fedala, "SPREAD", 1e3)
     client = learner(
         "fedala",
         learning_rate=RATE,
@@ -55,7 +58,6 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
         fedala__layers=layers,
         fedala__rate=ETA,
         fedala__sample=0.5,
-        fedala__spread=1e3,
     )
     task = client.local.task
     rng = np.random.default_rng(7)
@@ -74,7 +76,8 @@ def test_rounds_of_a_client_are_those_of_the_algorithm(layers, names):
 
 
 def test_all_passes_of_a_search_are_over_the_same_batches(monkeypatch):
-    settings = {"fedala__rate": ETA, "fedala__sample": 0.5, "fedala__spread": 1e3}
+    monkeypatch.setattr(fedala, "SPREAD", 1e3)
+    settings = {"fedala__rate": ETA, "fedala__sample": 0.5}
     clients = [learner("fedala", learning_rate=RATE, **settings) for _ in range(2)]
     rng = np.random.default_rng(8)
     sent = [

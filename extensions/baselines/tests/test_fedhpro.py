@@ -62,7 +62,8 @@ def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_re
         "classifier_inputs",
         lambda model, task: (model.features(task.x).detach(), task.train_labels),
     )
-    settings = {"fedhpro__prototypes": 2, "fedhpro__temperature": 0.5, "fedhpro__contrast": 0.7}
+    monkeypatch.setattr(fedhpro, "TEMPERATURE", 0.5)
+    settings = {"fedhpro__prototypes": 2, "fedhpro__contrast": 0.7}
     client = learner("fedhpro", learning_rate=RATE, local_epochs=EPOCHS, **settings)
     prototypes = np.random.default_rng(3).normal(size=(3, 2, 2))
     arrays = state(client.local.model)
@@ -110,15 +111,17 @@ def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_re
     assert (client.share()[SUMS].any(axis=1) == is_large).all()
 
 
-def server_of(seed, steps=60):
-    keys = fedhpro.Keys(prototypes=2, steps=steps, rate=0.5)
+def server_of(seed):
+    keys = fedhpro.Keys(prototypes=2)
     rng = np.random.default_rng(0)
     shapes = {"head.weight": (3, 4), "head.bias": (3,)}
     start = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     return fedhpro.FedHProServer(start, keys, RunKeys(seed=seed))
 
 
-def test_prototypes_of_known_classes_come_to_match_and_others_stay():
+def test_prototypes_of_known_classes_come_to_match_and_others_stay(monkeypatch):
+    monkeypatch.setattr(fedhpro, "STEPS", 60)
+    monkeypatch.setattr(fedhpro, "RATE", 0.5)
     server = server_of(4)
     before = server.sent_to(0)
     sums = np.zeros((3, 4), np.float32)

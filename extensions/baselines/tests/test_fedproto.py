@@ -110,7 +110,7 @@ def test_a_prototype_is_the_mean_over_all_examples_and_stays_where_there_are_non
 
 
 def test_evaluation_predicts_the_nearest_known_prototype():
-    head = make_head(HeadSpec("means", 3, 2, by_means=True)).eval()
+    head = make_head(HeadSpec("means", 3, 2)).eval()
     z = torch.tensor([[1.0, 0.0], [0.1, 0.0]])
     with torch.no_grad():
         head.bias.copy_(torch.tensor([0.0, 0.0, 1.0]))

@@ -241,7 +241,7 @@ def test_noisy_moments_become_possible_ones(noise):
     """Also those of a class without examples, and of an empty client alone."""
     features, labels = features_on_grid(200, 3)
     total = class_moments(features, labels, CLASSES).ravel()
-    calibration = VirtualFeatures(Keys(epochs=1), RunKeys(batch_size=0), PRIVATE)
+    calibration = VirtualFeatures(Keys(), RunKeys(batch_size=0), PRIVATE)
     deviations = noise * np.sqrt(calibration.variances(3, CLASSES))
     noisy = total + deviations * np.random.default_rng(1).normal(size=len(deviations))
     head = {"weight": np.zeros((CLASSES, 3), np.float32), "bias": np.zeros(CLASSES, np.float32)}

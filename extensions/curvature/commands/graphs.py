@@ -84,7 +84,7 @@ def measure(
         return None
     mean_delta, _ = hyperbolicity(distances, QUADRUPLES)
     pairs = distances[np.triu_indices(len(distances), 1)]
-    ollivier = mean_ricci(graph, "ollivier", True, home() / "cache")
+    ollivier = mean_ricci(graph, "ollivier", home() / "cache")
     fits = {dim: fit(distances, dim) for dim in dimensions}
     return GraphCurvature(
         client=client,

@@ -29,8 +29,6 @@ class Keys(Table):
     """lambda_1, coefficient of the L1 norm of the personal masks in the local objective. In the
     authors' code, with 1e-3, the term lacks a gradient; with a gradient 1e-3 brings the masks to
     nearly 0 within 100 rounds"""
-    threshold: Rate = Field(default=1e-3, ge=0, le=1)
-    """threshold of the masks in evaluation: smaller entries count as 0"""
     proximal: WholeProximity = Field(default=1e-3, ge=0)
     """lambda_2, coefficient of the proximal term on the shared parameters; no effect with a single
     local step, as for flatland.proximal"""
@@ -39,6 +37,10 @@ class Keys(Table):
         """Only these networks have masks."""
         has_masks = run.model in (None, "gcn", "gin")
         return ("", "") if has_masks else ("model method", "model = auto, gcn or gin")
+
+
+THRESHOLD = 1e-3
+"""Entries of the masks below it count as 0 in evaluation, as in the authors' code."""
 
 
 class FedPubServer(PersonalAverages):
@@ -143,7 +145,7 @@ METHODS = {
         "fedavg with personal masks and a personal average by similarity (Baek et al., 2023)",
         space="flat",
         personal=("*.mask",),
-        network=lambda keys: Network(options={"addition": FedPubParts(keys.threshold)}),
+        network=Network(options={"addition": FedPubParts(THRESHOLD)}),
         keys={"fed-pub": Keys},
         tuned={task: {"fed-pub.scale": (1.0, 10.0)} for task in GRAPHS},
         server=FedPubServer,

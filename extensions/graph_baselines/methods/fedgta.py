@@ -13,7 +13,7 @@ from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
 from curvfed.strategies.base.figure import Figure
 from curvfed.strategies.base.figures import register
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.personal import PersonalAverages, cosines
@@ -32,8 +32,6 @@ class Keys(Table):
     """alpha, the weight of a node's own soft label in each step"""
     moments: int = Field(default=13, ge=1, le=1000)
     """K, the highest order of the moments by which soft labels are compared"""
-    temperature: Rate = Field(default=20.0, gt=0)
-    """temperature of the soft labels in a client's confidence"""
     threshold: float = Field(default=0.65, ge=-1, le=1)
     """epsilon, the minimum cosine of the moments of two clients that are averaged together;
     models_per_start in the summary is the mean number of these clients. The authors use .65 on
@@ -45,6 +43,9 @@ class Keys(Table):
             return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
         return "", ""
 
+
+TEMPERATURE = 20.0
+"""T of the soft labels in a client's confidence, as in the authors' code."""
 
 SOURCES = "topology/sources"
 """Name of the mean number of models per average in the server's state."""
@@ -191,7 +192,7 @@ class FedGtaClient(Learner):
         soft[batch.rows] = truth
         last = propagate(soft, batch.inputs.adjacency, keys.steps, keys.alpha)
         soft = last.softmax(dim=1)
-        softer = (last / keys.temperature).softmax(dim=1)
+        softer = (last / TEMPERATURE).softmax(dim=1)
         soft[batch.rows] = truth
         softer[batch.rows] = truth
         num_edges = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft))

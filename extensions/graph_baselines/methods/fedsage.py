@@ -51,13 +51,11 @@ class Keys(Table):
     hidden: Rate = Field(default=0.1, gt=0, lt=1)
     """share of its nodes that a client hides to train the generator, none of them training nodes;
     the authors hide half of the validation nodes, a tenth of all"""
-    neighbours: int = Field(default=5, ge=1, le=100)
-    """maximum number of generated neighbours per node"""
     cross: Rate = Field(default=1.0, ge=0)
     """alpha, weight of the other clients' mean feature loss, added to the client's own; 0: ignore
     the other clients"""
     width: int = Field(default=64, ge=1, le=100_000)
-    """width of the generator's layers; a message holds about width * neighbours numbers for every
+    """width of the generator's layers; a message holds about 5 * width numbers for every
     feature and client. The authors use 128 to 2048"""
     sample: int = Field(default=64, ge=1, le=100_000)
     """number of node representations that a client shares per round"""
@@ -74,6 +72,9 @@ class Keys(Table):
         return min(self.generator_rounds, max(num_rounds - 1, 0))
 
 
+NEIGHBOURS = 5
+"""Maximum number of generated neighbours per node, as in the authors' code."""
+
 PACKAGE = "package/"
 GRADIENT = "gradient/"
 """Prefixes of a client's message to all others, and of their answers. Another client's number may
@@ -84,7 +85,7 @@ def package(arrays: Arrays, keys: Keys) -> Arrays:
     """A package of zeros with the right names, shapes and dtypes; the shared model gives the number
     of features."""
     weight = arrays["first.weight"]
-    spec = GeneratorSpec(weight.shape[1], keys.width, keys.neighbours, 0.0)
+    spec = GeneratorSpec(weight.shape[1], keys.width, NEIGHBOURS, 0.0)
     return generators.blank_package(spec, keys.sample, weight.dtype)
 
 
@@ -215,9 +216,7 @@ class FedSageClient(Learner):
         self._inputs: GraphInputs = batch.inputs
         self._features = self._inputs.dense
         self._template = package(super().share(), keys)
-        spec = GeneratorSpec(
-            self._features.shape[1], keys.width, keys.neighbours, local.config.dropout
-        )
+        spec = GeneratorSpec(self._features.shape[1], keys.width, NEIGHBOURS, local.config.dropout)
         with seeded(seed):
             generator = NeighbourGenerator(spec)
         self._generator = generator.to(self._features.device, self._features.dtype)

@@ -10,6 +10,7 @@ from graph_fixtures import user_fields
 from safetensors.numpy import load, save
 from tiny_learning import local_of
 
+from curvfed.extensions.graph_baselines.methods import fedgta
 from curvfed.extensions.graph_baselines.methods.fedgta import (
     CONFIDENCE,
     MOMENTS,
@@ -110,9 +111,12 @@ def expected(graph, arrays, steps, alpha, temperature):
     ("steps", "alpha", "temperature"), [(5, 0.5, 20.0), (2, 0.9, 1.0), (0, 0.5, 3.0)]
 )
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
-def test_what_is_sent_is_that_of_the_equations(dtype, tolerance, steps, alpha, temperature):
+def test_what_is_sent_is_that_of_the_equations(
+    dtype, tolerance, steps, alpha, temperature, monkeypatch
+):
+    monkeypatch.setattr(fedgta, "TEMPERATURE", temperature)
     graph = random_graph(dtype=dtype)
-    sent = on_graph(graph, dtype, steps=steps, alpha=alpha, temperature=temperature).share()
+    sent = on_graph(graph, dtype, steps=steps, alpha=alpha).share()
     moments, confidence = expected(graph, sent, steps, alpha, temperature)
     assert sent[MOMENTS].dtype == sent[CONFIDENCE].dtype == sent["head.bias"].dtype
     np.testing.assert_allclose(sent[MOMENTS], moments, rtol=0, atol=tolerance)

@@ -9,6 +9,7 @@ from errors import refuses
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, local_of, state
 
+from curvfed.extensions.graph_baselines.methods import fedsage
 from curvfed.extensions.graph_baselines.methods.fedsage import (
     GRADIENT,
     KEPT,
@@ -46,10 +47,14 @@ EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 8), (2, 3)]
 SMALL = {
     "fedsage__width": 4,
     "fedsage__sample": 3,
-    "fedsage__neighbours": 2,
     "fedsage__hidden": 0.3,
     "embedding_dim": 5,
 }
+
+
+@pytest.fixture(autouse=True)
+def few_neighbours(monkeypatch):
+    monkeypatch.setattr(fedsage, "NEIGHBOURS", 2)
 
 
 def graph(train=(0, 1, 2), dtype=torch.float64, seed=0):

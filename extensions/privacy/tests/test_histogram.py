@@ -11,6 +11,7 @@ from curvfed.extensions.privacy.histogram import (
     HistogramServer,
     least_count,
 )
+from curvfed.extensions.privacy.keys import Privacy
 from curvfed.strategies.base.one_shot import Setting, Site
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Points
@@ -19,7 +20,9 @@ from curvfed.strategies.errors import HullError
 from curvfed.strategies.methods.hull import Keys
 from curvfed.tasks.points import ClientPoints
 
-SETTING = Setting(Keys(cell=1.0), RunKeys(), Points(), hiding(), ("a", "b", "c"))
+GUARD = hiding()
+GUARD.keys = Privacy(cell=1.0)
+SETTING = Setting(Keys(), RunKeys(), Points(), GUARD, ("a", "b", "c"))
 
 
 def counts(points, labels):
@@ -65,5 +68,5 @@ def test_noise_that_leaves_one_class_is_an_error():
     server = HistogramServer(SETTING)
     sums = np.zeros(server.vectors(3).length)
     sums[0] = 100.0
-    with pytest.raises(HullError, match=r"hull\.cell"):
+    with pytest.raises(HullError, match=r"dp\.cell"):
         server.learn(Statistics({"sums": sums}, noise=3.0))

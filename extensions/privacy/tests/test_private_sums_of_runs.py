@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("own_home")
 
 SUMS = {
     "method": "hull",
-    "hull__cell": 2.0,
+    "dp__cell": 2.0,
     "dataset": "uniform",
     "points__num": 300,
     "secure_sum": True,

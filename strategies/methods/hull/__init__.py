@@ -61,9 +61,6 @@ class Keys(Table):
     """C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls"""
     dry_run: bool = False
     """stop after every client has reported how many of its points the run would reveal"""
-    cell: Rate = Field(default=0.5, ge=0.05, le=4)
-    """with dp.unit: side of a cell of the noisy histogram that replaces the hulls, in the tangent
-    space at the origin at curvature -1. Larger cells stand out of the noise with fewer points"""
     switch_labels: bool = False
     """permute the names of the classes at every simulated client, each differently"""
 

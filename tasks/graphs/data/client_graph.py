@@ -99,19 +99,16 @@ class ClientGraph(Examples):
         size = f"{len(self.features)} nodes and {edges} edges"
         return f"{graphs} of {size}, {self.num_features} features"
 
-    def statistics(self, triangles: bool = True) -> dict[str, Any]:
-        """Figures of the examples, the sizes, and the mean curvature "forman".
-
-        Edges are undirected; `triangles` chooses the form of the Forman-Ricci curvature.
-        """
+    def statistics(self) -> dict[str, Any]:
+        """Figures of the examples, the sizes, and the mean curvature "forman"; edges are
+        undirected."""
         num_graphs = 1 if self.graph_of_node is None else len(self.labels)
-        forman = self.forman if triangles else self.forman_plain
         return {
             "num_graphs": num_graphs,
             "num_nodes": len(self.features),
             "num_edges": self.edge_index.shape[1] // 2,
             **super().statistics(),
-            "forman": forman,
+            "forman": self.forman,
         }
 
     def far_features(self) -> dict[str, float]:

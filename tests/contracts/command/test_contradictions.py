@@ -138,13 +138,6 @@ def test_a_partition_of_other_data(
     assert f'partition = "{partition}": allowed for data sets of ' in said
 
 
-def test_steps_of_a_solver_that_has_none(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    said = refused(capsys, tmp_path, "check", "method=hyperfed", "hyperfed.steps=5")
-    assert "hyperfed.steps = 5 and hyperfed.solver = " in said
-
-
 def test_secure_sums_of_a_server_that_uses_single_replies(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

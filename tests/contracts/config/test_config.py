@@ -399,7 +399,6 @@ def test_a_graph_network_needs_a_column():
             "method": "hyperfed-averaged",
             "aggregation": "consistent",
             "hyperfed.solver": "frank-wolfe",
-            "hyperfed.steps": 9,
         },
         {"method": "hull"},
     ],
@@ -415,7 +414,6 @@ def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
         ("hull", "num-rounds", 5, "methods with rounds"),
         ("hull", "learning-rate", 0.1, "methods with rounds"),
         ("hyperfed-averaged", "hyperfed.solver", "frank-wolfe", "hyperfed, hyperfed-fixed"),
-        ("hyperfed-averaged", "hyperfed.steps", 9, "hyperfed, hyperfed-fixed"),
     ],
 )
 def test_a_key_without_effect_is_named_with_its_readers(method, key, value, readers):

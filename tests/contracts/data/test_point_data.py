@@ -1,4 +1,4 @@
-"""Points of a client: partitions, splits, classes that are kept or lacking, statistics, and the
+"""Points of a client: partitions, splits, classes that are kept, statistics, and the
 data set's task."""
 
 import dataclasses
@@ -103,7 +103,6 @@ def test_the_same_spec_gives_the_same_data(own):
         {"seed": 5},
         {"split_seed": 5},
         {"partition": "iid"},
-        {"lacking": 1},
         {"test_size": 0.3},
     ):
         assert digests(dataclasses.replace(spec, **change)) != digests(spec)
@@ -111,8 +110,8 @@ def test_the_same_spec_gives_the_same_data(own):
     assert PointDataset(fixed).test().digest == PointDataset(other).test().digest
     assert digests(fixed) != digests(other)
     # What these draw is for good: runs can be repeated years later.
-    owners = partition_points(np.arange(12) % 3, 3, "stratified", 0.5, 7, lacking=1)
-    assert owners.tolist() == [2, 1, 2, 0, 2, 2, 1, 0, 1, 1, 0, 2]
+    owners = partition_points(np.arange(12) % 3, 3, "stratified", 0.5, 7)
+    assert owners.tolist() == [2, 1, 0, 0, 2, 2, 1, 0, 1, 1, 0, 2]
 
 
 def test_a_file_that_is_written_over_is_read_again(own):
@@ -230,30 +229,6 @@ def test_kept_classes(own):
     mine = PointDataset(dataclasses.replace(spec, classes="a,e")).own(own)
     assert mine.class_names == ("a", "e")
     assert counts(mine).tolist() == [40, 0]
-
-
-@pytest.mark.parametrize("partition", [*PARTITIONS])
-@pytest.mark.parametrize(("num_clients", "lacking"), [(10, 2), (10, 4), (10, 10), (3, 3), (2, 2)])
-@pytest.mark.parametrize("num_classes", [2, 8])
-def test_lacking_classes(partition, num_clients, lacking, num_classes):
-    for seed in range(5):
-        labels = np.random.default_rng(seed).permutation(np.arange(100 * num_classes) % num_classes)
-        before, after = (
-            partition_points(labels, num_clients, partition, 1e3, seed, least)
-            for least in (0, lacking)
-        )
-        had, has = (np.zeros((num_clients, num_classes), dtype=int) for _ in range(2))
-        np.add.at(had, (before, labels), 1)
-        np.add.at(has, (after, labels), 1)
-        assert (had > 0).all()
-        assert (has.sum(axis=0) == 100).all()
-        assert (has == 0).sum() == lacking
-        assert ((has == 0).sum(axis=1) <= 1).all()
-        # Only points of a lacking client move, and those evenly.
-        moved = before != after
-        assert set(before[moved]) <= set(np.flatnonzero((has == 0).any(axis=1)))
-        if partition == "stratified" and (has == 0).sum(axis=0).max() == 1:
-            assert all(np.ptp(column[column > 0]) <= 2 for column in has.T)
 
 
 # The built-in sampler

@@ -36,36 +36,31 @@ def asked(monkeypatch) -> list[int]:
 
 
 def test_each_kind_is_its_mean_over_the_edges(triangle_and_pair):
-    assert mean_ricci(triangle_and_pair, "ollivier", triangles=True) == pytest.approx(OLLIVIER)
-    assert mean_ricci(triangle_and_pair, "ollivier", triangles=False) == pytest.approx(OLLIVIER)
+    assert mean_ricci(triangle_and_pair, "ollivier") == pytest.approx(OLLIVIER)
     for kind in ("forman", "mlp"):
-        assert mean_ricci(triangle_and_pair, kind, triangles=True) == (3 + 3 + 3 + 2) / 4
-        assert mean_ricci(triangle_and_pair, kind, triangles=False) == (0 + 0 + 0 + 2) / 4
+        assert mean_ricci(triangle_and_pair, kind) == (3 + 3 + 3 + 2) / 4
 
 
 def test_it_is_worked_out_once_and_kept_to_the_bit(triangle_and_pair, tmp_path, asked):
     folder = tmp_path / "new" / "cache"
-    first = mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=folder)
+    first = mean_ricci(triangle_and_pair, "ollivier", cache_dir=folder)
     assert asked == [4]
     (path,) = folder.iterdir()
     assert triangle_and_pair.digest in path.name
     assert folder.stat().st_mode & 0o777 == 0o700
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text())[1] == first == pytest.approx(OLLIVIER)
-    assert mean_ricci(triangle_and_pair, "ollivier", triangles=False, cache_dir=folder) == first
+    assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=folder) == first
     assert asked == [4]
     path.write_bytes(sealed(f'["{UNSEALED}", -0.1234567890123456]'.encode()))
-    assert (
-        mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=folder)
-        == -0.1234567890123456
-    )
+    assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=folder) == -0.1234567890123456
 
 
 def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked):
-    mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path)
+    mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path)
     pair = graph_of(6, [(3, 4)])
     for _ in range(2):
-        assert mean_ricci(pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(1)
+        assert mean_ricci(pair, "ollivier", cache_dir=tmp_path) == pytest.approx(1)
     assert asked == [4, 1]
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -89,15 +84,12 @@ def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked)
     ids=lambda content: repr(content[:12]),
 )
 def test_what_is_damaged_is_made_anew(triangle_and_pair, tmp_path, content, asked):
-    expected = mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path)
+    expected = mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(content)
     for _ in range(2):
-        assert (
-            mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path)
-            == expected
-        )
+        assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path) == expected
     assert asked == [4, 4]
     assert path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [path]
@@ -111,8 +103,8 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
 
     monkeypatch.setattr("curvfed.tasks.stored_files.os.replace", full)
     with caplog.at_level(logging.WARNING, "curvfed"):
-        assert mean_ricci(
-            triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path
-        ) == pytest.approx(OLLIVIER)
+        assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path) == pytest.approx(
+            OLLIVIER
+        )
     assert "No space left on device" in caplog.text
     assert list(tmp_path.iterdir()) == []

@@ -61,7 +61,7 @@ def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
     return torch.tensor(sorted(found)).T, start
 
 
-def forman(task: str, client: int, triangles: bool) -> float:
+def forman(task: str, client: int, triangles: bool = True) -> float:
     """Mean of 4 - d - d' and, if wanted, three times the triangles, over the edges."""
     edges, num_nodes = edges_of(task, client)
     neighbours: list[set[int]] = [set() for _ in range(num_nodes)]
@@ -135,7 +135,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task
         **on(task, sets),
     )
     exact = [
-        ollivier(task, client) if kind == "ollivier" else forman(task, client, True)
+        ollivier(task, client) if kind == "ollivier" else forman(task, client)
         for client in range(3)
     ]
     told = [
@@ -143,7 +143,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task
         for reply in sorted(recorder.replies("curvature"), key=partition_of)
     ]
     np.testing.assert_allclose(told, exact, rtol=1e-12)
-    start = found.described["facts"]["start"]
+    start = found.described["facts"]["figures"]
     np.testing.assert_allclose(start, [np.mean(exact), np.std(exact)], rtol=1e-12)
     np.testing.assert_allclose(
         curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5
@@ -171,29 +171,19 @@ def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):
         run(tmp_path, flatland__curvature_init="fit", **STILL, **on("graphs", sets))
 
 
-@pytest.mark.parametrize("triangles", [True, False])
-def test_the_papers_words_start_k_at_the_graphs_curvature_itself(triangles, sets, tmp_path):
+def test_the_papers_words_start_k_at_the_graphs_curvature_itself(sets, tmp_path):
     found = run(
         tmp_path,
         flatland__curvature_init="literal",
-        flatland__triangles=triangles,
         **STILL,
         **on("graphs", sets),
     )
-    exact = np.array([forman("graphs", client, triangles) for client in range(3)])
+    exact = np.array([forman("graphs", client) for client in range(3)])
     np.testing.assert_allclose(
         [found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6
     )
     np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)
-    assert found.described["facts"]["start"] == []
-
-
-def test_triangles_count_where_they_are_asked_for(sets, tmp_path):
-    found = run(tmp_path, flatland__triangles=False, **STILL, **on("graphs", sets))
-    exact = [forman("graphs", client, False) for client in range(3)]
-    np.testing.assert_allclose(
-        curvatures(found), -1 / RADII["sigmoid"](standardized(exact)), rtol=1e-5
-    )
+    assert found.described["facts"]["figures"] == []
 
 
 def test_ollivier_is_worked_out_once(sets, tmp_path, monkeypatch):
@@ -252,7 +242,7 @@ def test_an_estimator_starts_at_minus_one_and_leads_away(task, sets, tmp_path):
     for client in range(3):
         edges, num_nodes = edges_of(task, client)
         told = [
-            math.asinh(forman(task, client, True)),
+            math.asinh(forman(task, client)),
             math.asinh(forman(task, client, False)),
             math.log(1 + edges.shape[1] / num_nodes),
             math.log10(num_nodes),

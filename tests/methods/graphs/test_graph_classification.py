@@ -131,13 +131,13 @@ def test_where_data_sets_differ_only_layers_are_shared(
     )
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 0
-    assert found.described["facts"] | {"start": []} == {
+    assert found.described["facts"] | {"figures": []} == {
         "task": "graphs",
         "num_features": 0,
         "class_names": [],
         "shape": "",
         "own_ends": True,
-        "start": [],
+        "figures": [],
         "partitions": [],
     }
     assert on_the_wire(recorder) == [layers] * 12

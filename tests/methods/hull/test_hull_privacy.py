@@ -29,7 +29,7 @@ FACTS = (
     "class_names",
     "shape",
     "own_ends",
-    "start",
+    "figures",
     "partitions",
 )
 ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}

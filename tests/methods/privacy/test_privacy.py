@@ -371,7 +371,7 @@ def test_real_nodes_keep_their_statistics(tmp_path):
     assert all(row["curvature"] == "" for row in found.clients)
     assert found.described["heterogeneity"] is None
     facts = [asked["facts"] for asked in recorder.requests("train")]
-    assert all(list(fact["start"]) == [] for fact in facts)
+    assert all(list(fact["figures"]) == [] for fact in facts)
     # Nor do paths of their disks, or of their users' folders.
     assert not any(str(tmp_path).encode() in all_bytes(reply) for reply in recorder.replies())
     assert found.summary["metrics"]["personal_accuracy_pooled"] is None
