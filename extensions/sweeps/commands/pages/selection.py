@@ -35,7 +35,6 @@ DATA_KEYS = (
     "points.sample-radius",
     "points.reference",
     "points.margin",
-    "points.lacking",
 )
 """Keys that set the data and the number of clients: configurations that differ in one are not
 ranked against each other."""
