@@ -135,7 +135,7 @@ def test_without_the_rule_for_those_who_hardly_moved_the_shortest_counts_too(rad
     server, rows = aggregated(np.zeros(30), deviations, examples, radius, still=0.0)
     reach = min(radius / 5, 1)
     expected = interior_point(rows, np.maximum(prior - reach, 0), np.minimum(prior + reach, 1))
-    weights = np.array(list(server.weights().values()))
+    weights = np.array(list(server.weights.values()))
     np.testing.assert_allclose(weights, expected, atol=2e-6, rtol=0)
 
 
@@ -143,9 +143,9 @@ def test_without_the_rule_for_those_who_hardly_moved_the_shortest_counts_too(rad
 def test_as_published_an_update_of_zero_gets_all_the_weight(solver):
     deviations = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0]])
     server, _ = aggregated(np.ones(4), deviations, np.ones(3), 3, still=0.0, solver=solver)
-    assert server.weights()[6] == pytest.approx(1, abs=0.02)
+    assert server.weights[6] == pytest.approx(1, abs=0.02)
     still, _ = aggregated(np.ones(4), deviations, np.ones(3), 3, solver=solver)
-    assert still.weights()[6] == pytest.approx(1 / 3)
+    assert still.weights[6] == pytest.approx(1 / 3)
 
 
 def published(rows, prior, rounds):
