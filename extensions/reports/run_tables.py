@@ -1,4 +1,4 @@
-"""The tables of the page of a run: its result, clients, phases and dropped replies."""
+"""The tables of the page of a run: its scores, result, clients, phases and dropped replies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from curvfed.server_app.directory import is_number, mean_interval, wilson
 from curvfed.server_app.directory.run_files import RunFiles, numbers
 from curvfed.server_app.report import charts
-from curvfed.server_app.report.page import Cell, Table, duration, number, percent, size
+from curvfed.server_app.report.page import Cell, Table, number, percent
 from curvfed.strategies.base.figure import DETAIL
 from curvfed.strategies.base.figures import (
     BEST,
@@ -43,6 +43,33 @@ SIZES = {
     "forman": "Forman–Ricci",
 }
 """Figures that a client reports about its data, with the heads of the columns."""
+
+
+def size(count: Any) -> str:
+    """Bytes, in units of 1000."""
+    if not is_number(count):
+        return "–"
+    unit, *larger = "B", "kB", "MB", "GB", "TB"
+    while larger and abs(count) >= 999.95:
+        count = count / 1000
+        unit = larger.pop(0)
+    if unit == "B":
+        return f"{count:.0f} {unit}"
+    return f"{count:.1f} {unit}"
+
+
+def duration(seconds: Any) -> str:
+    """Seconds with a sensible number of digits; from a minute on, minutes and hours."""
+    if not is_number(seconds):
+        return "–"
+    if seconds < 60:
+        if seconds < 0.1:
+            return f"{seconds:.4f} s"
+        return f"{seconds:.2f} s"
+    minutes, remainder = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {remainder:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def headline(run: RunFiles) -> Table:
