@@ -18,6 +18,7 @@ from curvfed.tasks.errors import DataError
 EVERYWHERE = "must be installed wherever server and clients run"
 
 SHIPPED = (
+    "adapt",
     "baselines",
     "cells",
     "cluster",
@@ -31,6 +32,7 @@ SHIPPED = (
     "reports",
     "robust",
     "sweeps",
+    "workers",
 )
 """The extensions of the whole package."""
 

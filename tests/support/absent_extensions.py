@@ -11,7 +11,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.plugins import SHIPPED, additions, extension_files
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = {"simulate", "run", "check", "predict", "adapt", "methods", "datasets", "presets"}
+COMMANDS = {"simulate", "run", "check", "predict", "methods", "datasets", "presets"}
 """The commands of the core."""
 
 

@@ -52,7 +52,11 @@ for setting in sys.argv[3:] + lost_keys[:1]:
         refusals[setting] = str(error)
 one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True)
 assert len(one_shot.predict("uniform"))
-programs = {"export": lambda: run.export(folder + "/model.pt2"), "classifier": one_shot.model}
+programs = {
+    "adapt": lambda: run.adapt("trees", folder + "/joined", 2),
+    "export": lambda: run.export(folder + "/model.pt2"),
+    "classifier": one_shot.model,
+}
 for name in programs.keys() - set(additions("programs")):
     try:
         programs[name]()
@@ -64,6 +68,11 @@ if "dp" not in additions("guards"):
         policy.check_run(parse({}), owns_data=False)
     except ConfigError as error:
         refusals["max-epsilon=3"] = str(error)
+if not additions("simulators"):
+    try:
+        curvfed.simulate("flatland", workers=2, **keys)
+    except ConfigError as error:
+        refusals["workers=2"] = str(error)
 commands = get_command(app).list_commands(None)
 card = run.path / "model-card.md"
 if card.exists():
@@ -153,8 +162,8 @@ def test_the_rest_runs(deleted, tmp_path):
     assert {"simulate", "run", "predict", "check"} <= set(commands)
     assert ("robust.share=changed" in lost_keys) == ("robust" in deleted)
     assert ("dp.unit=changed" in lost_keys) == ("privacy" in deleted)
-    over_budget = ["max-epsilon=3"] * ("privacy" in deleted)
-    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs"), *over_budget}
+    others = ["max-epsilon=3"] * ("privacy" in deleted) + ["workers=2"] * ("workers" in deleted)
+    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs"), *others}
     for setting, refusal in refusals.items():
         key, _, value = setting.partition("=")
         assert value not in methods

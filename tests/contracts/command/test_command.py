@@ -60,7 +60,7 @@ for words in [*helps(get_command(app), []), ["--version"], ["methods"], ["datase
 def test_help_and_lists_import_neither_torch_nor_flower():
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("simulate", "run", "check", "predict", "adapt", *additions("commands")):
+    for name in ("simulate", "run", "check", "predict", *additions("commands")):
         assert f"curvfed {name}" in done.stdout
 
 

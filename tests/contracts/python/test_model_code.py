@@ -1,4 +1,4 @@
-"""A run predicts, adapts and resumes with the code of its model alone, not with another
+"""A run predicts and resumes with the code of its model alone, not with another
 under the same name."""
 
 from functools import partial
@@ -90,7 +90,6 @@ def test_a_class_defined_again_is_refused(tmp_path):
     for use in (
         lambda: first.predict("digits", client=0),
         lambda: first.model(client=0),
-        lambda: first.adapt("digits", tmp_path / "joined"),
     ):
         with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
             use()

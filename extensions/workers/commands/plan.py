@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from curvfed.deployments.cores import read_cores
-from curvfed.deployments.gpus import gpus_in_turn, gpus_of, workers_of
+from curvfed.extensions.workers.commands.gpus import gpus_in_turn, gpus_of, workers_of
 from curvfed.strategies.config.device import forked_answer
 from curvfed.strategies.config.run_config import RunConfig
 
@@ -93,7 +93,7 @@ def _obstacle(config: RunConfig, uses_gpu: bool) -> str:
         return f"threads = {config.threads} gives a client several cores"
     if set(threading.enumerate()) - {threading.main_thread()}:
         return "this program has other threads, which may hold locks, such as those of a notebook"
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if torch.cuda.is_initialized():
         return "this program already uses the GPU"
     if uses_gpu and not forked_answer(torch.cuda.is_available):
         return "this program already uses the GPU"

@@ -13,11 +13,12 @@ from app_runs import run
 from command_runs import command_run
 from equal_runs import figures as figures_of
 
-from curvfed.deployments import worker_plan, workers
 from curvfed.deployments.cores import Cores
 from curvfed.deployments.processes import Parcel, is_alive, wait_until
-from curvfed.deployments.worker_plan import plan_workers
-from curvfed.deployments.workers import WorkerGrid
+from curvfed.extensions.workers.commands import grid as workers
+from curvfed.extensions.workers.commands import plan as worker_plan
+from curvfed.extensions.workers.commands.grid import WorkerGrid
+from curvfed.extensions.workers.commands.plan import plan_workers
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.exchange import FederationError
 

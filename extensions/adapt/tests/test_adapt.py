@@ -7,11 +7,13 @@ from graph_fixtures import write_user_graph
 
 import curvfed
 from curvfed.client_app.client import Client
-from curvfed.deployments.adapt import adapt
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import PredictError, TrainedRun, predict
 from curvfed.deployments.predict.model import personal_state
+from curvfed.extensions.adapt.commands import adapt as adapting
+from curvfed.extensions.adapt.commands.adapt import adapt
+from curvfed.strategies.errors import ConfigError
 
 SETTINGS = {"method": "flatland", "num_rounds": 8, "embedding_dim": 16}
 
@@ -87,3 +89,14 @@ def test_a_file_of_which_every_part_was_there_is_refused_however_it_is_spelt(
             PredictError, match=r"every part of .*graph\.pt took part in this run; give the file"
         ):
             adapt(whole, data, tmp_path / "joined")
+
+
+def test_another_code_of_the_model_is_refused(tmp_path, monkeypatch):
+    def refuse(path, model):
+        raise ConfigError("its code is another", key="model-code")
+
+    made = run(tmp_path, nodes=simulated_nodes(3)[:2], **SETTINGS | {"num_rounds": 1})
+    monkeypatch.setattr(adapting, "check_model_code", refuse)
+    with pytest.raises(ConfigError, match="its code is another"):
+        adapt(TrainedRun.read(made.path), "trees", tmp_path / "joined", 2)
+    assert not (tmp_path / "joined").exists()

@@ -27,10 +27,11 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.client_app.failures import Failure, receive_failures
-from curvfed.deployments.gpus import gpus_in_turn, workers_of
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
 from curvfed.deployments.processes import SIGNALS, Line, Parcel, Worker, follow
-from curvfed.deployments.worker_plan import plan_workers
+from curvfed.deployments.simulation import Simulator
+from curvfed.extensions.workers.commands.gpus import gpus_in_turn, workers_of
+from curvfed.extensions.workers.commands.plan import gpu_plan, plan_workers
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log, log_to_stdout
 from curvfed.strategies.wire.exchange import FederationError
@@ -261,3 +262,6 @@ def run_in_workers(
     return run_in_grid(
         config, lambda run_config: WorkerGrid(app, run_config, node_configs, number, gpus)
     )
+
+
+WORKERS = Simulator(run_simulation, gpu_plan)

@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 import torch
-from app_runs import CLIENTS, SMALL
+from app_runs import CLIENTS, SMALL, run
 from equal_runs import figures as figures_of
+from stand_in_gpu import standing_in
 
 from curvfed.client_app.client import Client
-from curvfed.deployments import gpus as module
-from curvfed.deployments import worker_plan
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.cores import Cores
-from curvfed.deployments.gpus import gpus_in_turn, visible_gpus, workers_of
+from curvfed.deployments.gpus import visible_gpus
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.worker_plan import WorkerPlan, plan_workers
-from curvfed.deployments.workers import run_simulation
+from curvfed.extensions.workers.commands import gpus as module
+from curvfed.extensions.workers.commands import plan as worker_plan
+from curvfed.extensions.workers.commands.gpus import gpus_in_turn, workers_of
+from curvfed.extensions.workers.commands.grid import run_simulation
+from curvfed.extensions.workers.commands.plan import WorkerPlan, plan_workers
 from curvfed.strategies.config import device as device_module
 from curvfed.strategies.config.device import forked_answer, has_gpu, pick_device
 from curvfed.strategies.config.parse import parse
@@ -218,3 +220,12 @@ def test_a_fork_that_fails_answers_no():
     assert forked_answer(lambda: True)
     assert not forked_answer(lambda: False)
     assert not forked_answer(fail)
+
+
+def test_workers_on_two_gpus_have_the_bits_of_one_process(tmp_path):
+    with standing_in():
+        paths = [
+            run(tmp_path / "one", method="flatland").path,
+            run(tmp_path / "two", method="flatland", workers=2, gpus=("5", "7")).path,
+        ]
+    assert figures_of(paths[1]) == figures_of(paths[0])
