@@ -25,6 +25,7 @@ SHIPPED = (
     "curvature",
     "encoders",
     "exports",
+    "flower_strategies",
     "formats",
     "graph_baselines",
     "links",

@@ -62,6 +62,10 @@ for name in programs.keys() - set(additions("programs")):
         programs[name]()
     except DataError as error:
         refusals[name] = str(error)
+try:
+    from curvfed.flower import strategy
+except DataError as error:
+    refusals["flower"] = str(error)
 if "dp" not in additions("guards"):
     policy = Policy.model_validate({"privacy": {"max-epsilon": 3.0}})
     try:
@@ -163,7 +167,8 @@ def test_the_rest_runs(deleted, tmp_path):
     assert ("robust.share=changed" in lost_keys) == ("robust" in deleted)
     assert ("dp.unit=changed" in lost_keys) == ("privacy" in deleted)
     others = ["max-epsilon=3"] * ("privacy" in deleted) + ["workers=2"] * ("workers" in deleted)
-    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs"), *others}
+    others += [*lost_of("programs"), *lost_of("faces")]
+    assert refusals.keys() == {*refused, *lost_keys[:1], *others}
     for setting, refusal in refusals.items():
         key, _, value = setting.partition("=")
         assert value not in methods
