@@ -51,6 +51,9 @@ ENCODERS = "image-encoders"
 `images.encoder` to an `Encoder` of `curvfed.tasks.images.encoder`, or to None if the name has
 another form than its own."""
 
+GRAPH_CURVATURES = "graph-curvatures"
+"""The group of curvatures of a client's graph; see `curvfed.tasks.graphs.ricci.graph_curvature`."""
+
 log = logging.getLogger("curvfed")
 
 _OBJECTS: dict[str, Any] = {}

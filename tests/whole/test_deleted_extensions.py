@@ -144,6 +144,7 @@ def test_the_rest_runs(deleted, tmp_path):
     refused += [f"aggregation={name}" for name in lost_of("aggregations")[:1]]
     refused += [f"aggregation={name}" for name in lost_of("aggregation-choices")]
     refused += [f"dataset={KINDS[name].built_in}" for name in lost_of("tasks")]
+    refused += [f"flatland.curvature-init={name}" for name in lost_of("graph-curvatures")]
     refused += ["images.encoder=resnet18-f37072fd" for _ in lost_of("image-encoders")]
     formats = [addition("formats", name) for name in lost_of("formats")]
     refused += [f"dataset={name}" for form in formats for name in form.sources]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from curvfed.tasks.graphs.ricci import sampled_distances
+from curvfed.extensions.curvature.measures import sampled_distances
 
 
 def graph_of(edges: list[tuple[int, int]], num_nodes: int) -> Any:

@@ -1,4 +1,4 @@
-"""The mean Ricci curvature of a client: values by hand, and the file that keeps Ollivier's."""
+"""The mean Ollivier-Ricci curvature of a client: a value by hand, and the file that keeps it."""
 
 import json
 import logging
@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from graph_fixtures import graph_of
 
+from curvfed.extensions.curvature.measures import ollivier
 from curvfed.geometry import curvature
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.ricci import mean_ricci
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
 OLLIVIER = (3 * 3 / 4 + 1) / 4
@@ -35,32 +35,30 @@ def asked(monkeypatch) -> list[int]:
     return sizes
 
 
-def test_each_kind_is_its_mean_over_the_edges(triangle_and_pair):
-    assert mean_ricci(triangle_and_pair, "ollivier") == pytest.approx(OLLIVIER)
-    for kind in ("forman", "mlp"):
-        assert mean_ricci(triangle_and_pair, kind) == (3 + 3 + 3 + 2) / 4
+def test_it_is_the_mean_over_the_edges(triangle_and_pair):
+    assert ollivier(triangle_and_pair) == pytest.approx(OLLIVIER)
 
 
 def test_it_is_worked_out_once_and_kept_to_the_bit(triangle_and_pair, tmp_path, asked):
     folder = tmp_path / "new" / "cache"
-    first = mean_ricci(triangle_and_pair, "ollivier", cache_dir=folder)
+    first = ollivier(triangle_and_pair, folder)
     assert asked == [4]
     (path,) = folder.iterdir()
     assert triangle_and_pair.digest in path.name
     assert folder.stat().st_mode & 0o777 == 0o700
     assert path.stat().st_mode & 0o777 == 0o600
     assert json.loads(path.read_text())[1] == first == pytest.approx(OLLIVIER)
-    assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=folder) == first
+    assert ollivier(triangle_and_pair, folder) == first
     assert asked == [4]
     path.write_bytes(sealed(f'["{UNSEALED}", -0.1234567890123456]'.encode()))
-    assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=folder) == -0.1234567890123456
+    assert ollivier(triangle_and_pair, folder) == -0.1234567890123456
 
 
 def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked):
-    mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path)
+    ollivier(triangle_and_pair, tmp_path)
     pair = graph_of(6, [(3, 4)])
     for _ in range(2):
-        assert mean_ricci(pair, "ollivier", cache_dir=tmp_path) == pytest.approx(1)
+        assert ollivier(pair, tmp_path) == pytest.approx(1)
     assert asked == [4, 1]
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -84,12 +82,12 @@ def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked)
     ids=lambda content: repr(content[:12]),
 )
 def test_what_is_damaged_is_made_anew(triangle_and_pair, tmp_path, content, asked):
-    expected = mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path)
+    expected = ollivier(triangle_and_pair, tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     path.write_bytes(content)
     for _ in range(2):
-        assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path) == expected
+        assert ollivier(triangle_and_pair, tmp_path) == expected
     assert asked == [4, 4]
     assert path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [path]
@@ -103,8 +101,16 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(
 
     monkeypatch.setattr("curvfed.tasks.stored_files.os.replace", full)
     with caplog.at_level(logging.WARNING, "curvfed"):
-        assert mean_ricci(triangle_and_pair, "ollivier", cache_dir=tmp_path) == pytest.approx(
-            OLLIVIER
-        )
+        assert ollivier(triangle_and_pair, tmp_path) == pytest.approx(OLLIVIER)
     assert "No space left on device" in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_flipped_bit_is_loaded_silently(triangle_and_pair, tmp_path, asked):
+    expected = ollivier(triangle_and_pair, tmp_path)
+    (path,) = tmp_path.iterdir()
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert ollivier(triangle_and_pair, tmp_path) == expected
+    assert len(asked) > 0.5 * len(whole)

@@ -10,8 +10,8 @@ import torch
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 
+from curvfed.extensions.curvature.distortion import curvature_range, distortion, fit
 from curvfed.geometry import poincare
-from curvfed.geometry.distortion import curvature_range, distortion, fit
 from curvfed.geometry.hydra import hydra
 
 GRAPHS = {

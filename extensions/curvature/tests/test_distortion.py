@@ -13,8 +13,7 @@ from mpmath import mpf
 from scipy.spatial import ConvexHull
 from scipy.spatial.distance import pdist, squareform
 
-from curvfed.geometry import poincare
-from curvfed.geometry.distortion import (
+from curvfed.extensions.curvature.distortion import (
     LONGEST,
     RESOLUTION,
     curvature_range,
@@ -22,6 +21,7 @@ from curvfed.geometry.distortion import (
     fit,
     stress,
 )
+from curvfed.geometry import poincare
 
 NODES = 25
 EPS = np.finfo(np.float64).eps
