@@ -29,6 +29,7 @@ SHIPPED = (
     "formats",
     "graph_baselines",
     "links",
+    "node_batches",
     "privacy",
     "reports",
     "robust",
@@ -50,6 +51,11 @@ ENCODERS = "image-encoders"
 """The group of frozen networks for images; each object is a function from the value of
 `images.encoder` to an `Encoder` of `curvfed.tasks.images.encoder`, or to None if the name has
 another form than its own."""
+
+GRAPH_TASKS = "graph-tasks"
+"""The group of training on parts of a graph: "selection", a function from a `ClientGraph` and a
+share to the mask of the nodes used in training; "cut", one from a graph and its `GraphSpec` to the
+cluster of each node; "clusters", the task of a graph with clusters."""
 
 GRAPH_CURVATURES = "graph-curvatures"
 """The group of curvatures of a client's graph; see `curvfed.tasks.graphs.ricci.graph_curvature`."""

@@ -14,12 +14,19 @@ from hypothesis import strategies as st
 from tiers import examples, only
 from torch import Tensor, nn
 
+from curvfed.extensions.node_batches.clusters import (
+    CLUSTERS_PER_BATCH,
+    ClusteredNodeTask,
+    NodeBatches,
+)
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask, client_task
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_task import NodeTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.data.clients import CLUSTERS_PER_BATCH, clustered
+from curvfed.tasks.graphs.data.clients import clustered
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.inputs import GraphInputs
@@ -167,8 +174,6 @@ def test_what_does_not_fit_is_the_least_linked():
         "accuracy",
         "",
     )
-    from curvfed.tasks.graphs.client_task import NodeBatches
-
     owner = torch.tensor([0] * 8 + [1] * 8 + [2] * 2)
     batches = NodeBatches(replace(whole, clusters=owner), CPU)
     for room, near in ((0, []), (1, [16]), (2, [16, 17]), (9, [16, 17])):
@@ -188,6 +193,14 @@ def test_a_batch_of_all_nodes_is_the_whole_graph():
     assert parts.clusters.bincount().tolist() == in_batches(whole, 20).clusters.bincount().tolist()
     assert len(parts.clusters.unique()) == 3 * CLUSTERS_PER_BATCH
     assert parts.bytes_on(CPU) == 0 < whole.bytes_on(CPU)
+
+
+def test_without_an_extension_batches_are_refused(monkeypatch):
+    monkeypatch.setattr(plugins, "additions", lambda kind: [])
+    with pytest.raises(
+        DataError, match="batch-size is 5, a client has 50 nodes; allowed here is 0"
+    ):
+        in_batches(graph(50, 1), 5)
 
 
 def test_a_share_of_the_nodes_is_left_out_of_training_alone():
