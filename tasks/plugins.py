@@ -29,6 +29,7 @@ SHIPPED = (
     "formats",
     "graph_baselines",
     "links",
+    "model_code",
     "node_batches",
     "privacy",
     "reports",
@@ -51,6 +52,11 @@ ENCODERS = "image-encoders"
 """The group of frozen networks for images; each object is a function from the value of
 `images.encoder` to an `Encoder` of `curvfed.tasks.images.encoder`, or to None if the name has
 another form than its own."""
+
+MODEL_CODE = "model-code"
+"""The group of what recognises the code of a model that is not curvfed's: "note", a function from
+its name to entries of `clients.json`, and "check", one from these, the run directory and the name,
+which refuses another code."""
 
 GRAPH_TASKS = "graph-tasks"
 """The group of training on parts of a graph: "selection", a function from a `ClientGraph` and a

@@ -3,12 +3,17 @@
 import dis
 import hashlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
+
+MODEL_CODE = "model_code"
+"""Entry of `clients.json`: the digest of the code."""
 
 SCALARS = (bool, int, float, str, bytes, type(None))
 """Types of constants that are part of the code."""
@@ -19,6 +24,43 @@ GENERATED = ("__doc__", "__module__", "__dict__", "__weakref__")
 HOLDERS = (property, staticmethod, classmethod, partial)
 HELD = ("fget", "fset", "__func__", "func")
 """Objects that hold functions, and the attributes with these."""
+
+
+def note(model: str | None) -> dict[str, str]:
+    """The digest for the run's `clients.json`; empty for a model of curvfed's.
+
+    Raises
+    ------
+    DataError
+        If the model cannot be imported.
+    """
+    digest = model_digest(model)
+    return {MODEL_CODE: digest} if digest else {}
+
+
+def check(stored: Mapping[str, Any], path: Path, model: str | None) -> None:
+    """Refuse a run's model if its code has changed since the run began.
+
+    Parameters
+    ----------
+    stored : mapping of str to value
+        The run's `clients.json`.
+    path : Path
+        The run directory.
+    model : str or None
+
+    Raises
+    ------
+    ConfigError
+    DataError
+        If the model cannot be imported.
+    """
+    if MODEL_CODE in stored and differs(stored[MODEL_CODE], model_digest(model)):
+        raise ConfigError(
+            f'the code of model = "{model}" is another than that of the run in {path}, whose'
+            " parameters belong to it; allowed is the same code",
+            key="changed-model",
+        )
 
 
 def model_digest(name: str | None) -> str:

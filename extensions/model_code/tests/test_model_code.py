@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 import curvfed
+from curvfed.extensions.model_code.code_digest import code_digest, differs, model_digest
 from curvfed.strategies.errors import ConfigError
-from curvfed.tasks.code_digest import code_digest, differs, model_digest
 
 CELL = '''
 import math, torch
