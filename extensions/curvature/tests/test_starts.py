@@ -15,6 +15,8 @@ from curvfed.extensions.curvature.distortion import fit
 from curvfed.extensions.curvature.measures import DIMENSIONS, NODES, sampled_distances
 from curvfed.server_app.run import RoundError
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
@@ -60,7 +62,7 @@ def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):
         run(tmp_path, flatland__curvature_init="fit", **STILL, **on("graphs", sets))
 
 
-def test_ollivier_is_worked_out_once(sets, tmp_path, monkeypatch):
+def test_ollivier_is_worked_out_once(own_home, sets, tmp_path, monkeypatch):
     """A client is asked for it before the first round and needs it again to start from, maybe in
     another process."""
     calls, whole = [], curvfed.geometry.curvature.ollivier_ricci

@@ -18,6 +18,8 @@ from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 CLIENTS, ROUNDS = 4, 3
 WHOLE = {"min_available_nodes": CLIENTS, "min_train_nodes": CLIENTS, "fraction_evaluate": 0.0}
 DIGITS = {

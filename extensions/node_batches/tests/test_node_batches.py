@@ -31,6 +31,8 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.inputs import GraphInputs
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 CPU = torch.device("cpu")
 WHOLE_GRAPH = ("fedgta", "adafgl", "fedsage+")
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from absent_extensions import skip_without
 from app_runs import (
     Fault,
     Recorder,
@@ -21,6 +22,7 @@ from app_runs import (
 from curvature_starts import (
     BOUNDS,
     RADII,
+    SETS,
     STILL,
     curvatures,
     edges_of,
@@ -35,6 +37,7 @@ from tiers import only
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
     """The folder of `write_sets`. Read only."""
+    skip_without(SETS[0])
     return write_sets(tmp_path_factory.mktemp("data-sets"))
 
 

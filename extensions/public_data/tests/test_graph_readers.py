@@ -8,7 +8,7 @@ import pytest
 import torch
 from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous
 
-from curvfed.tasks.graphs.data import SOURCES
+from curvfed.extensions.public_data.rows import NODES as SOURCES
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.dataset import GraphDataset

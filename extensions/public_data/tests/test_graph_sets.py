@@ -21,15 +21,16 @@ from graph_fixtures import (
 )
 from torch_geometric.data import Data, InMemoryDataset
 
+from curvfed.extensions.public_data.rows import GROUPS
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data import GROUPS, graph_dataset_names
 from curvfed.tasks.graphs.data.clients import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.tu_files import read_tu
 from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
+from curvfed.tasks.registry import graph_sets
 
 GRAPHS = 24
 CLIENTS = 5
@@ -75,7 +76,7 @@ def truth_of(client, graphs):
     ],
 )
 def test_sets_by_name(text, names):
-    assert graph_dataset_names(text) == names
+    assert graph_sets(text) == names
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_sets_by_name(text, names):
 def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
     monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
-    names = graph_dataset_names(dataset)
+    names = graph_sets(dataset)
     with pytest.raises(DataError) as error:
         GraphDataset(GraphSpec(dataset, tmp_path / "none"), tmp_path / "cache").client(
             names.index(name), len(names)
@@ -545,4 +546,4 @@ def test_more_clients_than_graphs_in_one_of_several(tmp_path):
 )
 def test_unfit_lists(text, facts):
     with refuses(*facts, f'"{text}"'):
-        graph_dataset_names(text)
+        graph_sets(text)

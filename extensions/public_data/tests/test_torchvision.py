@@ -7,11 +7,12 @@ from importlib.metadata import version
 import pytest
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.public_data.image_readers import read_named
+from curvfed.extensions.public_data.rows import IMAGE_SETS
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.images.dataset import read_named
 from curvfed.tasks.images.nets import resnet18
 
 REASON = "operator torchvision::nms does not exist"
@@ -30,7 +31,10 @@ def misfit(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("misfit")
 @pytest.mark.parametrize(
     "use",
-    [lambda folder: read_named("MNIST", folder), lambda folder: resnet18((3, 32, 32), "group")],
+    [
+        lambda folder: read_named(IMAGE_SETS["mnist"], folder),
+        lambda folder: resnet18((3, 32, 32), "group"),
+    ],
     ids=["a data set", "a network"],
 )
 def test_the_error_names_both_versions_and_what_to_do(tmp_path, use):

@@ -31,8 +31,8 @@ PointDataset(PointSpec("olsson", Path("absent"))).own(Path("points.csv"))
 PointDataset(PointSpec("uniform", Path("absent"), num_points=100)).client(0, 2)
 report("points", "torch pandas anndata sklearn scipy")
 
-from curvfed.tasks.graphs.data import graph_dataset_names
-graph_dataset_names("CHEM,BIO")
+from curvfed.tasks.registry import graph_sets
+graph_sets("CHEM,BIO")
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 import curvfed.tasks.graphs.graph_models

@@ -24,6 +24,8 @@ from tiers import only
 
 from curvfed.strategies.wire.codec import decode_arrays
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 SETS = "MUTAG,BZR,PROTEINS"
 SPACES = {  # graphs, features, classes, and of a fifth of the graphs those to train on
     "MUTAG": (24, 9, ["-1", "2", "10"], 5),
