@@ -15,7 +15,7 @@ from curvfed.deployments.arguments import NOTE, Request
 from curvfed.deployments.simulation import simulator
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.facts import check_clients, check_task
-from curvfed.server_app.sinks import check_sinks
+from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
@@ -69,7 +69,7 @@ def check_machine(request: Request) -> None:
     ConfigError
     """
     check_name(request.config)
-    check_sinks(request.config)
+    sinks_class().check(request.config)
     pick_device(request.config.device)
     simulator(request.config)
 

@@ -16,7 +16,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
-from curvfed.server_app.sinks import Sinks
+from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
@@ -136,7 +136,7 @@ class Run:
         self.directory = directory
         self.name = directory.name
         self.state = State()
-        self.sinks = Sinks(directory)
+        self.sinks = sinks_class()(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
         self.settings: dict[str, Any] = {}
         self.precision = EXACT

@@ -63,6 +63,11 @@ for name in programs.keys() - set(additions("programs")):
         programs[name]()
     except DataError as error:
         refusals[name] = str(error)
+if not additions("sinks"):
+    try:
+        curvfed.simulate("flatland", sinks="tensorboard", **keys)
+    except ConfigError as error:
+        refusals["sinks=tensorboard"] = str(error)
 try:
     from curvfed.flower import strategy
 except DataError as error:
@@ -171,6 +176,7 @@ def test_the_rest_runs(deleted, tmp_path):
     assert ("robust.share=changed" in lost_keys) == ("robust" in deleted)
     assert ("dp.unit=changed" in lost_keys) == ("privacy" in deleted)
     others = ["max-epsilon=3"] * ("privacy" in deleted) + ["workers=2"] * ("workers" in deleted)
+    others += ["sinks=tensorboard"] * ("reports" in deleted)
     others += [*lost_of("programs"), *lost_of("faces")]
     assert refusals.keys() == {*refused, *lost_keys[:1], *others}
     for setting, refusal in refusals.items():
