@@ -276,7 +276,7 @@ def test_normalisation_is_what_is_asked_for_and_biases_are_where_it_is_not(
 ) -> None:
     with torch.device("meta"):
         body, _ = NETS[name]((3, 32, 32), norm)
-    expected_norm = "none" if name == "cnn" else norm
+    expected_norm = "none" if name in ("cnn", "features") else norm
     for where, module in body.named_modules():
         if isinstance(module, nn.Conv2d) and not {"fc1", "fc2"} & set(where.split(".")):
             assert (module.bias is not None) == (expected_norm == "none"), where
