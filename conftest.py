@@ -12,6 +12,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+from absent_extensions import skip_without
 from graph_fixtures import write_minesweeper, write_planetoid
 from hypothesis import settings
 from paused_clock import PausedClock
@@ -187,6 +188,7 @@ def cora_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def minesweeper_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data folder with a small grid in the place and layout of Minesweeper. Read only."""
+    skip_without("minesweeper")
     root = tmp_path_factory.mktemp("data-minesweeper")
     write_minesweeper(root)
     return root

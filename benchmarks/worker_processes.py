@@ -14,11 +14,11 @@ from command_runs import command_run
 
 from benchmarks.measure import Pair, Place, Row
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
-from curvfed.deployments.workers import run_in_workers
+from curvfed.extensions.workers.commands.grid import run_in_workers
 from curvfed.strategies.config.parse import parse
 
 IMPORTED = (
-    "import curvfed.deployments.workers, curvfed.server_app.report.run_page, sys;"
+    "import curvfed.extensions.workers.commands.grid, curvfed.server_app.report.run_page, sys;"
     "print(flush=True); sys.stdin.read()"
 )
 """A program that imports what a run needs, and waits."""

@@ -233,9 +233,9 @@ def check_request(
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.client_app.resources import check_memory
     from curvfed.server_app.callbacks.choice import callback_classes
-    from curvfed.server_app.sinks import check_installed
+    from curvfed.server_app.sinks import sinks_class
 
-    check_installed(config.sinks)
+    sinks_class().check_installed(config.sinks)
     callback_classes(config)
     if config.min_replies > number:
         raise UsageError(

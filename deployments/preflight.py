@@ -12,9 +12,10 @@ from curvfed.client_app.data import Data, describe_parts, describe_size, load_da
 from curvfed.client_app.node import IN_MEMORY, Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
+from curvfed.deployments.simulation import simulator
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.facts import check_clients, check_task
-from curvfed.server_app.sinks import check_sinks
+from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
@@ -60,15 +61,17 @@ def preflight(request: Request) -> Request:
 
 
 def check_machine(request: Request) -> None:
-    """Refuse a name in use, a device that this machine lacks, and a sink that does not open.
+    """Refuse a name in use, a device or workers that this machine lacks, and a sink that does not
+    open.
 
     Raises
     ------
     ConfigError
     """
     check_name(request.config)
-    check_sinks(request.config)
+    sinks_class().check(request.config)
     pick_device(request.config.device)
+    simulator(request.config)
 
 
 def look_at_data(

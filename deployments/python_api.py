@@ -22,8 +22,8 @@ from curvfed.deployments.arguments import (
 )
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
 from curvfed.deployments.preflight import assign_data, check_machine, look_at_clients, preflight
+from curvfed.deployments.simulation import run_simulation
 from curvfed.deployments.stored_run import Run, turn
-from curvfed.deployments.workers import run_simulation
 from curvfed.server_app.directory.run_directory import named
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method

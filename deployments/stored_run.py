@@ -290,6 +290,8 @@ class Run:
         """Add a client to the finished run: its personal part is trained on its own data, the
         shared part is fixed.
 
+        The code is `adapt` of the group `curvfed.programs`.
+
         Parameters
         ----------
         data : str or path
@@ -311,11 +313,11 @@ class Run:
         Raises
         ------
         PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
-            If the method has nothing to adapt, or run, data and number do not fit together.
-            StoreError and TrainingError are RuntimeErrors, the others ValueErrors.
+            If the method has nothing to adapt, run, data and number do not fit together, or no
+            package has the code. StoreError and TrainingError are RuntimeErrors, the others
+            ValueErrors.
         """
-        from curvfed.deployments.adapt import adapt
-
+        adapt = plugins.addition("programs", "adapt")
         out = Path(out).expanduser()
         text = data if isinstance(data, str) else path_text(data)
         number, scores = adapt(self._trained, text, out, client)

@@ -19,7 +19,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
 from curvfed.server_app.run import Run
-from curvfed.server_app.sinks import check_sinks
+from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, defaults, flatten, plain
@@ -61,7 +61,7 @@ def serve(config: RunConfig, grid: Grid) -> Path:
         The error that ended the run; the summary is written.
     """
     try:
-        check_sinks(config)
+        sinks_class().check(config)
         callback_classes(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:

@@ -12,11 +12,11 @@ from curvfed.server_app.answer import Answer, personal_figures
 from curvfed.server_app.client_history import note_lost
 from curvfed.server_app.directory import append
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
-from curvfed.server_app.directory.run_directory import MODEL_CODE, RunDirectory
+from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
-from curvfed.server_app.sinks import Sinks
+from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import model_spec
@@ -34,7 +34,7 @@ from curvfed.strategies.wire.messages import (
     Header,
     Holders,
 )
-from curvfed.tasks.code_digest import model_digest
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import KeyedError
 
 WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HOLDERS, HULLS)
@@ -136,7 +136,7 @@ class Run:
         self.directory = directory
         self.name = directory.name
         self.state = State()
-        self.sinks = Sinks(directory)
+        self.sinks = sinks_class()(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
         self.settings: dict[str, Any] = {}
         self.precision = EXACT
@@ -310,9 +310,8 @@ class Run:
         """Begin to write into the run directory, after the last stored round."""
         self.directory.start_writing(stored_round, is_complete=stored_round >= self.last_round)
         record = self.federation.record()
-        digest = model_digest(self.config.model)
-        if digest:
-            record[MODEL_CODE] = digest
+        if "note" in plugins.additions(plugins.MODEL_CODE):
+            record |= plugins.addition(plugins.MODEL_CODE, "note")(self.config.model)
         self.directory.write_clients(record)
         self.sinks.start()
 

@@ -21,6 +21,7 @@ import torch
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.geometry.arrays import Floats
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.report import charts, style
@@ -99,7 +100,7 @@ def draw(folders: Sequence[Path], clients: Sequence[int], classes: Sequence[str]
         charts.name(axes, "", "", TrainedRun.read(folder).config.method)
         axes.set_xticks([])
         axes.set_yticks([])
-    charts.legend(figure, list(keys.values()))
+    legends.legend(figure, list(keys.values()))
     figure.savefig(to, dpi=style.DPI, facecolor="white")
 
 

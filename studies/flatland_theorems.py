@@ -28,6 +28,7 @@ from curvfed.deployments.arguments import read_request
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.extensions.curvature.commands.graphs import GraphCurvature, measure
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.geometry.arrays import Floats
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.graphs.inputs import GraphInputs
@@ -249,7 +250,7 @@ def first_theorem(data: Path, folder: Path) -> list[str]:
     left.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     charts.name(left, "mean Forman curvature R", "fitted curvature")
     charts.name(right, "|R_i − R_j|", "larger distortion at a common curvature (%)")
-    charts.legend(figure, keys)
+    legends.legend(figure, keys)
     style.save(figure, folder / "flatland-theorem-1")
     return rows
 
@@ -287,7 +288,7 @@ def second_theorem(data: Path, folder: Path) -> tuple[list[str], Mapping[str, An
     right.axhline(entropy, color=style.SOFT, linestyle=":")
     right.set_xticks(range(3), ["u", "time", "time and space"])
     charts.name(right, "", "information about the client (nats)")
-    charts.legend(figure, keys)
+    legends.legend(figure, keys)
     style.save(figure, folder / "flatland-theorem-2")
     settings = " ".join(f"{key.replace('_', '-')}={value}" for key, value in RUN.items())
     return rows, {

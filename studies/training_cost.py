@@ -27,11 +27,13 @@ import curvfed
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.server_app.report import charts, style
 from curvfed.strategies.base.statistics import Leaving
 from curvfed.strategies.methods import spherefed
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.models import ImageModelSpec, ImageNet
+from studies import marks
 
 NETWORKS = ("mobilenetv2", "resnet18", "convnet")
 CLASSES, SHAPE = 100, (3, 32, 32)
@@ -180,9 +182,9 @@ def draw(parts: Sequence[str], rows: Mapping[str, Sequence[float]], to: Path) ->
     figure, panels = style.panels(len(ratio_parts) + bool(methods), columns=3, height=2.4)
     for number, (part, axes) in enumerate(zip(ratio_parts, panels, strict=False)):
         heights = [row[number] for row in rows.values()]
-        charts.bar(axes, range(len(rows)), heights, 0.7, style.Look.of(0))
+        marks.bar(axes, range(len(rows)), heights, 0.7, style.Look.of(0))
         axes.axhline(1, color="black", linewidth=0.8)
-        charts.categories(axes, list(rows))
+        legends.categories(axes, list(rows))
         over = "SphereFed / FedAvg" if part in PARTS else "SphereFed / CCVR"
         charts.name(axes, "", over, part)
     keys = []
@@ -190,12 +192,12 @@ def draw(parts: Sequence[str], rows: Mapping[str, Sequence[float]], to: Path) ->
         look = style.Look.of(number + 1)
         heights = [row[len(PARTS) + 1 + number] for row in rows.values()]
         places = np.arange(len(rows)) + 0.27 * (number - 1)
-        charts.bar(panels[-1], places, heights, 0.25, look)
+        marks.bar(panels[-1], places, heights, 0.25, look)
         keys.append(charts.key(method, color=look.colour, marker="s", linestyle="none"))
     if methods:
-        charts.categories(panels[-1], list(rows))
+        legends.categories(panels[-1], list(rows))
         charts.name(panels[-1], "", "%", "accuracy")
-    charts.legend(figure, keys)
+    legends.legend(figure, keys)
     figure.savefig(to, dpi=style.DPI, facecolor="white")
 
 

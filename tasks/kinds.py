@@ -16,6 +16,9 @@ GUESSES = {"roc_auc": 0.5}
 FEATURES = "features"
 """The network of images that are features already."""
 
+IMAGE_NETWORKS = "image-networks"
+"""The group of further bodies of networks for images; see `curvfed.tasks.images.nets.NETS`."""
+
 UNKNOWN_HINT = "The label -1 means an unknown class: write 0 in its place if it is a class"
 """A hint where labels of graphs leave a single class."""
 
@@ -84,10 +87,7 @@ IMAGES = Kind(
         "cnn",
         "convnet",
         "resnet18",
-        "resnet18-7x7",
-        "vgg13",
-        "mobilenetv2",
-        "senet18",
+        *plugins.additions(IMAGE_NETWORKS),
         FEATURES,
     ),
     default_models={1: "cnn", 3: "convnet"},

@@ -18,19 +18,26 @@ from curvfed.tasks.errors import DataError
 EVERYWHERE = "must be installed wherever server and clients run"
 
 SHIPPED = (
+    "adapt",
     "baselines",
     "cells",
     "cluster",
     "curvature",
     "encoders",
     "exports",
+    "flower_strategies",
     "formats",
     "graph_baselines",
+    "image_networks",
     "links",
+    "model_code",
+    "node_batches",
     "privacy",
+    "public_data",
     "reports",
     "robust",
     "sweeps",
+    "workers",
 )
 """The extensions of the whole package."""
 
@@ -47,6 +54,19 @@ ENCODERS = "image-encoders"
 """The group of frozen networks for images; each object is a function from the value of
 `images.encoder` to an `Encoder` of `curvfed.tasks.images.encoder`, or to None if the name has
 another form than its own."""
+
+MODEL_CODE = "model-code"
+"""The group of what recognises the code of a model that is not curvfed's: "note", a function from
+its name to entries of `clients.json`, and "check", one from these, the run directory and the name,
+which refuses another code."""
+
+GRAPH_TASKS = "graph-tasks"
+"""The group of training on parts of a graph: "selection", a function from a `ClientGraph` and a
+share to the mask of the nodes used in training; "cut", one from a graph and its `GraphSpec` to the
+cluster of each node; "clusters", the task of a graph with clusters."""
+
+GRAPH_CURVATURES = "graph-curvatures"
+"""The group of curvatures of a client's graph; see `curvfed.tasks.graphs.ricci.graph_curvature`."""
 
 log = logging.getLogger("curvfed")
 

@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
@@ -85,6 +87,15 @@ class PublicData:
         A name of `curvfed.tasks.kinds.KINDS`.
     built_in : str
         Why a data set needs no files, in words.
+    read : str
+        The place, "package.module:name", of the reader: (source, folder) -> raw data.
+    find : str
+        The place of a function in place of the search for `files`: (source, data folder) ->
+        `Located`, or None if the files are absent.
+    members : tuple of str
+        Of a group: the names of its data sets, which a run may name together.
+    is_listed : bool
+        Whether lists of all data sets have this one.
     """
 
     title: str
@@ -96,6 +107,10 @@ class PublicData:
     origin: str = ""
     task: str = field(kw_only=True)
     built_in: str = "built in"
+    read: str = ""
+    find: str = ""
+    members: tuple[str, ...] = ()
+    is_listed: bool = True
 
     @property
     def channels(self) -> int:
@@ -112,6 +127,17 @@ class PublicData:
             if all((folder / name).is_file() for name in self.files):
                 return folder
         return None
+
+    def locate(self, data_dir: Path) -> Located[Any] | None:
+        """The files and their reader, or None if they are absent."""
+        if self.find:
+            located: Located[Any] | None = plugins.imported(self.find)(self, data_dir)
+            return located
+        folder = self.folder(data_dir)
+        if folder is None:
+            return None
+        files = tuple(folder / name for name in self.files)
+        return Located(files, partial(plugins.imported(self.read), self, folder))
 
     def command(self, data_dir: Path) -> str:
         """The shell command that downloads the files."""
@@ -255,3 +281,38 @@ def _python(code: str, *arguments: str, seconds: float) -> None:
     if process.returncode:
         lines = process.stderr.strip().splitlines()
         raise OSError(lines[-1] if lines else f"exit code {process.returncode}")
+
+
+_FETCH = (
+    "import hashlib, pathlib, sys, urllib.request as web; "
+    "folder = pathlib.Path({{root}}, '{folder}'); folder.mkdir(parents=True, exist_ok=True); "
+    "files = {{{{name: web.urlopen('{url}/' + file, timeout=60).read()"
+    " for name, file in {names}}}}}; "
+    "sums = dict({sums}); wrong = [name for name in sums"
+    " if hashlib.sha256(files[name]).hexdigest() != sums[name]]; "
+    "wrong and sys.exit('not the published ' + wrong[0]); "
+    "[(folder / name).write_bytes(data) for name, data in files.items()]"
+)
+
+
+def files_at(
+    title: str,
+    folder: str,
+    url: str,
+    names: Mapping[str, str],
+    sha256: Sequence[str] = (),
+    *,
+    task: str,
+) -> PublicData:
+    """A data set with its files at an address.
+
+    Parameters
+    ----------
+    names : mapping of str to str
+        The names of the files here, with those at the address.
+    sha256 : sequence of str
+        The checksum of each file; () for data that change.
+    """
+    sums = list(zip(names, sha256))
+    code = _FETCH.format(folder=folder, url=url, names=list(names.items()), sums=sums)
+    return PublicData(title, (folder,), tuple(names), code, origin=url, task=task)

@@ -17,33 +17,27 @@ from curvfed.tasks.formats import (
     Decision,
     decide,
 )
-from curvfed.tasks.graphs.data import (
-    GROUPS,
-    LISTED,
-    NAMES,
-    ORIGIN,
-    graph_dataset_names,
-    is_path,
-    tu_collection_set,
-)
-from curvfed.tasks.graphs.data import SOURCES as NODES
+from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.kinds import ADDED, KINDS
 from curvfed.tasks.public_data import PublicData, explain_reading, find_path
-from curvfed.tasks.sources import (
-    ALIASES,
-    IMAGE_SOURCES,
-    POINT_SOURCES,
-)
+from curvfed.tasks.sources import GENERATED as BUILT_IN_DATA
+from curvfed.tasks.sources import STORED
 
-OTHERS: dict[str, PublicData] = {**IMAGE_SOURCES, **POINT_SOURCES}
+_ROWS: dict[str, PublicData] = {}
+for _, _rows in plugins.usable("public-data", dict):
+    _ROWS |= _rows
 for _adding in (*FORMATS, *ADDED.values()):
-    OTHERS |= _adding.sources
+    _ROWS |= _adding.sources
 
-SOURCES = NODES | {name.lower(): tu_collection_set(name) for name in NAMES} | OTHERS
-"""The public and generated data sets, by name in small letters."""
+NAMED = BUILT_IN_DATA | _ROWS
+"""The public and generated data sets, and groups of them, by name. Extensions and other packages
+add them by the group `curvfed.public-data`, as dicts, or with a format or a kind of data."""
 
-BUILT_IN = (*NODES, *GROUPS, *NAMES, *OTHERS, *ALIASES)
-"""The names of curvfed's data sets."""
+SOURCES = {name.lower(): row for name, row in NAMED.items() if not row.members}
+"""The data sets by name in small letters."""
+
+_SETS = {name.lower(): row for name, row in NAMED.items() if row.task == "graphs"}
+"""The sets of graphs, and groups of them, by name in small letters."""
 
 GENERATED = {kind.built_in for kind in KINDS.values()}
 for _kind in ADDED.values():
@@ -53,13 +47,12 @@ for _kind in ADDED.values():
 OWN = "own"
 """The `dataset` of a run on each node's own data."""
 
-plugins.leave_out("datasets", BUILT_IN)
+plugins.leave_out("datasets", NAMED)
 
 
 def source_of(dataset: str) -> PublicData | None:
     """The public data set of a name, in any case, or None."""
-    name = dataset.lower()
-    return SOURCES.get(ALIASES.get(name, name))
+    return SOURCES.get(dataset.lower())
 
 
 def is_file_name(dataset: str) -> bool:
@@ -124,7 +117,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
     source = source_of(dataset)
     if source is not None:
         return (source.task,)
-    if graph_dataset_names(dataset) is not None:
+    if graph_sets(dataset) is not None:
         return ("graphs",)
     data_set = data_set_of_package(dataset)
     if data_set is not None:
@@ -136,7 +129,7 @@ def tasks_of(dataset: str, data_dir: Path = Path()) -> tuple[str, ...]:
         )
     name = dataset.lower()
     plugin_names = tuple(plugins.registered("datasets"))
-    names = (*BUILT_IN, *plugin_names)
+    names = (*NAMED, *plugin_names)
     hint = f". Write ./{dataset} for the folder {dataset}" if Path(dataset).is_dir() else ""
     similar = did_you_mean(name, names, "`curvfed datasets`")
     advice = f"; {BY_PATH[name]}" if name in BY_PATH else similar
@@ -155,6 +148,62 @@ def partitioned_kind(task: str, dataset: str, data_dir: Path) -> str:
     if not made_of or not dataset or task in tasks_of(dataset, data_dir):
         return task
     return made_of[0]
+
+
+def graph_sets(text: str) -> tuple[str, ...] | None:
+    """The sets of graphs that a run-config's `dataset` names, in their publisher's spelling.
+
+    Parameters
+    ----------
+    text : str
+        A data set, a group of them, or a list of both, separated by commas, in any case; or the
+        path (with a separator in it) of a folder in the layout of the TU collection.
+
+    Returns
+    -------
+    tuple of str, or None
+        In the order of `text`; only the path if `text` is a path; None if `text` names no set of
+        graphs.
+
+    Raises
+    ------
+    DataError
+        If a list names a data set twice, or something else than sets of graphs; names the item and
+        the nearest data set.
+    """
+    if text.lower().endswith(STORED):
+        return None
+    if is_path(text):
+        return (text,)
+    items = [item.strip() for item in text.split(",")]
+    rows = [_SETS[item.lower()] for item in items if item.lower() in _SETS]
+    if not rows:
+        return None
+    for item in items:
+        if item.lower() not in _SETS:
+            problem = _unknown_item(item, [row.title for row in rows])
+            raise DataError(f'dataset is "{text}": {problem}', key="unknown-data-set")
+    names = [name for row in rows for name in row.members or (row.title,)]
+    doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if doubled:
+        raise DataError(
+            f'dataset is "{text}": it names {", ".join(doubled)} twice; each may be named once',
+            key="doubled-data-set",
+        )
+    return tuple(names)
+
+
+def _unknown_item(item: str, recognised: list[str]) -> str:
+    """The fault of `item` in a list of sets of graphs with the `recognised` names."""
+    if not item:
+        return "an item of the list is empty; single commas separate the names"
+    if item.lower() in SOURCES:
+        return (
+            f'"{item}" is for the classification of nodes, {", ".join(recognised)} for that of'
+            " graphs; a run has one task"
+        )
+    titles = [row.title for row in _SETS.values() if " " not in row.title]
+    return f'no set of graphs is called "{item}"{did_you_mean(item, titles, "`curvfed datasets`")}'
 
 
 def data_set_of_package(name: str) -> plugins.DataSet | None:
@@ -184,9 +233,9 @@ def num_sets(dataset: str) -> int:
     Raises
     ------
     DataError
-        See `curvfed.tasks.graphs.data.graph_dataset_names`.
+        See `graph_sets`.
     """
-    return len(graph_dataset_names(dataset) or [""])
+    return len(graph_sets(dataset) or [""])
 
 
 def has_users(dataset: str, data_dir: Path) -> bool:
@@ -206,18 +255,15 @@ def path_text(path: os.PathLike[str]) -> str:
 
 def is_named(dataset: str) -> bool:
     """Whether a run-config's `dataset` holds only names of data sets, and no path."""
-    names = {name.lower() for name in (*BUILT_IN, OWN, *plugins.registered("datasets"))}
+    names = {name.lower() for name in (*NAMED, OWN, *plugins.registered("datasets"))}
     return all(name.strip().lower() in names for name in dataset.split(","))
 
 
 def catalogue() -> list[tuple[str, str, str]]:
     """The name, task and origin of each named data set, then the allowed kinds of paths."""
-    rows = [(name, source.task, source.origin) for name, source in NODES.items()]
-    for name in ("CHEM", "BIO", "SN"):
-        rows.append((name, "graphs", f"{ORIGIN}: {', '.join(GROUPS[name])}"))
-    rows.append(("BIO-CHEM-SN", "graphs", f"{ORIGIN}: the sets of BIO, CHEM and SN"))
-    rows.append(("of the TU collection, one or several", "graphs", f"{ORIGIN}: {LISTED}"))
-    rows += [(name, source.task, source.origin) for name, source in OTHERS.items()]
+    listed = [(name, row) for name, row in NAMED.items() if row.is_listed]
+    listed.sort(key=lambda pair: list(KINDS).index(pair[1].task))
+    rows = [(name, row.task, row.origin) for name, row in listed]
     for name, (entry, *_) in plugins.registered("datasets").items():
         rows.append((name, "see its package", f"{entry.value}, of another package"))
     rows += [

@@ -73,7 +73,7 @@ def check(
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
-    from curvfed.deployments.worker_plan import gpu_plan
+    from curvfed.deployments.simulation import simulation_plan
     from curvfed.server_app.secure import check_secure_sums
 
     check_machine(request)
@@ -86,7 +86,7 @@ def check(
         lines += filter(None, [request.resolved.guard.cost(size)])
     if unread := unread_keys(request.config):
         lines.append(f"{NOTE}{unread}")
-    lines += gpu_plan(request.config, request.num_supernodes)
+    lines += simulation_plan(request.config, request.num_supernodes)
     for line in lines:
         console.print(line, soft_wrap=True)
 

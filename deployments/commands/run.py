@@ -58,7 +58,7 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.inprocess import simulated_nodes
     from curvfed.deployments.preflight import preflight
-    from curvfed.deployments.workers import run_simulation
+    from curvfed.deployments.simulation import run_simulation
     from curvfed.server_app.app import reason
     from curvfed.server_app.directory.run_files import RunFiles
 

@@ -29,7 +29,7 @@ from curvfed.strategies.hull.classifier import cost_words
 from curvfed.tasks import kinds
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import POINT_ENDINGS, decide
-from curvfed.tasks.graphs.data import graph_dataset_names, is_path
+from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.raw import ATOMS
 from curvfed.tasks.graphs.data.user_file import read_user_file
@@ -40,7 +40,8 @@ from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import READERS, read_points
 from curvfed.tasks.record_split import RecordSplit
-from curvfed.tasks.sources import CURVATURES, POINT_SOURCES, STORED
+from curvfed.tasks.registry import graph_sets, source_of
+from curvfed.tasks.sources import STORED, PointSource
 
 CLASSIFIERS = {
     "poincare": "SVM in the disc",
@@ -65,9 +66,8 @@ def point_examples(
     has_partition = any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded for the comparison.
     places = []
-    name = run.config.dataset.lower()
-    if name in CURVATURES:
-        source = POINT_SOURCES[name]
+    source = source_of(run.config.dataset)
+    if isinstance(source, PointSource):
         file = Path(source.folders[0], source.files[0])
         places = [file, run.config.data_path / file]
     if isinstance(data, RawPoints):
@@ -268,10 +268,7 @@ def _own_graph(run: TrainedRun, node: Node, task: str, split: RecordSplit | None
 def _has_scaled(run: TrainedRun) -> bool:
     """Whether the run's graphs have attributes, which a run scales; of absent files it is
     assumed."""
-    if (
-        not kinds.KINDS[run.facts.task].has_spaces
-        or graph_dataset_names(run.config.dataset) is None
-    ):
+    if not kinds.KINDS[run.facts.task].has_spaces or graph_sets(run.config.dataset) is None:
         return False
     dataset = GraphDataset.of_run(run.config)
     try:
@@ -300,7 +297,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
             )
         return run.part_of(client)
     # The columns of a public data set are its own; those of folders are counted from 0.
-    public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
+    public = graph_sets(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(STORED) and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
         raise RequestError(

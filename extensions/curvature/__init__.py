@@ -1,1 +1,2 @@
-"""The curvature of the clients' graphs, and the gain to expect from the shape of links."""
+"""The curvature of the clients' graphs, by Ollivier and by their distances, and the gain to expect
+from the shape of links."""

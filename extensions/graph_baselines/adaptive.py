@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.extensions.graph_baselines.label_propagation import propagate
 from curvfed.tasks.draws import permutation
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.model_spec import dropout, start_all
-from curvfed.tasks.graphs.sparse import propagate
 
 LABEL_STEPS = 10
 LABEL_SHARE = 0.5

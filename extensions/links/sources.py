@@ -2,8 +2,7 @@
 
 from functools import partial
 
-from curvfed.tasks.public_data import PublicData
-from curvfed.tasks.sources import files_at
+from curvfed.tasks.public_data import PublicData, files_at
 
 SPLITS = ("train.txt", "valid.txt", "test.txt")
 """The files of a knowledge graph with its own split: head, relation and tail in each line."""

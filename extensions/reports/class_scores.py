@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from curvfed.extensions.reports import shapes
 from curvfed.geometry.arrays import Booleans, Floats, Indices
 from curvfed.server_app.directory import wilson
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, style
+from curvfed.server_app.report import style
 from curvfed.server_app.report.page import Picture, printable
 
 if TYPE_CHECKING:  # which needs torch
@@ -141,7 +142,7 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
     totals = np.zeros(len(names))
     for (true, _), count in counts.items():
         totals[true] += count
-    classes = charts.largest(totals, charts.MOST_CELLS).tolist()
+    classes = shapes.largest(totals, shapes.MOST_CELLS).tolist()
     table = np.array(
         [[counts[true, predicted] for predicted in classes] for true in classes], np.float64
     )
@@ -151,7 +152,7 @@ def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture
     shade = "in percent" if len(classes) <= MOST_NUMBERED else "deeper the more"
     caption = (
         f"Of the test {examples} of a class, a row, the share predicted as each class, {shade}:"
-        f" blue rightly, orange wrongly. {charts.left_out(classes, len(names), 'classes')}"
+        f" blue rightly, orange wrongly. {shapes.left_out(classes, len(names), 'classes')}"
     )
     return Picture(axes.figure, "Which classes are taken for which", caption.strip())
 
@@ -162,7 +163,7 @@ def _draw_confusion(axes: Any, shares: Floats, classes: list[str]) -> None:
     # Roots make small shares visible, all the more where no numbers tell them.
     shade = np.sqrt(shares) if numbered else np.cbrt(shares)
     signs = np.where(np.eye(len(classes), dtype=bool), -1, 1)
-    charts.cells(
+    shapes.cells(
         axes, np.where(shares > 0, signs * shade, np.nan), (classes, classes), aspect="equal"
     )
     axes.set(xlabel="predicted class", ylabel="true class")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from curvfed.extensions.reports import shapes
 from curvfed.server_app.directory.run_files import RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Picture
@@ -17,7 +18,7 @@ def classes(run: RunFiles) -> Picture | None:
         [[counts.get(name, 0) for counts in by_client.values()] for name in run.class_names],
         dtype=np.float64,
     )
-    rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
+    rows, columns = (shapes.largest(counts.sum(axis=axis), shapes.MOST_CELLS) for axis in (1, 0))
     shown = counts[np.ix_(rows, columns)]
     height = min(max(0.22 * len(rows), 0.6), 4.0)
     axes = style.page_axes(0.9 + height)
@@ -26,11 +27,11 @@ def classes(run: RunFiles) -> Picture | None:
         [run.class_names[row] for row in rows],
     )
     shares = shown / max(shown.max(), 1)
-    charts.cells(axes, np.where(shown > 0, -np.sqrt(shares), np.nan), names, max_names=20)
+    shapes.cells(axes, np.where(shown > 0, -np.sqrt(shares), np.nan), names, max_names=20)
     axes.set(xlabel="client", ylabel="class")
     caption = (
         f"The colour deepens with the square root of the number of {run.examples}, up to"
-        f" {shown.max():,.0f}. {charts.left_out(columns, counts.shape[1], 'clients')}"
+        f" {shown.max():,.0f}. {shapes.left_out(columns, counts.shape[1], 'clients')}"
     )
     return Picture(axes.figure, "Classes of the clients", caption.strip())
 
@@ -52,7 +53,7 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
         )
         charts.page_legend(axes)
     else:
-        charts.page_legend(axes, charts.moved(axes, x, first, last))
+        charts.page_legend(axes, shapes.moved(axes, x, first, last))
         for place, height, client in zip(x, last, clients, strict=True):
             axes.annotate(
                 client,
@@ -62,7 +63,7 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
                 fontsize=8,
                 color=style.INK,
             )
-    axes.set(xlabel=f"{charts.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
+    axes.set(xlabel=f"{shapes.FORMAN} of the client's graph", ylabel=charts.CURVATURE)
     axes.margins(0.08)
     caption = (
         "A dot is a client: further left its graph branches more, further down its space is more"

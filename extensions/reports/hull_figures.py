@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.extensions.reports import shapes
 from curvfed.extensions.reports.class_scores import confusion_of, count_pairs
 from curvfed.geometry.arrays import Floats
 from curvfed.geometry.hull import from_klein, to_klein
@@ -74,7 +75,7 @@ class Disc:
 
     def __post_init__(self) -> None:
         """Draw the rim, and set the view."""
-        charts.unit_circle(self.axes, self.centre, self.half)
+        shapes.unit_circle(self.axes, self.centre, self.half)
 
     @cached_property
     def of_group(self) -> list[int]:
@@ -87,7 +88,7 @@ class Disc:
     @cached_property
     def colours(self) -> list[str]:
         """The colours of the classes, and of groups without a name."""
-        return list(style.hues(max(len(self.file.class_names), 1 + max(self.of_group))))
+        return list(shapes.hues(max(len(self.file.class_names), 1 + max(self.of_group))))
 
     def points(self, marked: bool = False) -> int:
         """Draw training points in the colours of their classes, as dots or with markers; returns
@@ -105,7 +106,7 @@ class Disc:
                 }
                 self.axes.scatter(*of_class.T, s=7, linewidth=0, rasterized=True, **look)
             else:
-                charts.dots(
+                shapes.dots(
                     self.axes, of_class, colour, 2.2 if len(sample) > MANY else 3.0, alpha=0.4
                 )
         return len(sample)
@@ -122,7 +123,7 @@ class Disc:
                 if hull_label == label
             ]
             lines = [outline(corners, self.pixel) for corners in true]
-            charts.stroke(self.axes, lines, edgecolor=self.colours[label], **dashed)
+            shapes.stroke(self.axes, lines, edgecolor=self.colours[label], **dashed)
         is_dense = len(self.file.points) > MANY
         for group in self.file.groups:
             colour = self.colours[self.of_group[group]]
@@ -131,10 +132,10 @@ class Disc:
             ]
             lines = [outline(corners, self.pixel) for corners in corner_sets]
             width = self.bold * (0.7 if is_dense else 1.0)
-            charts.stroke(
+            shapes.stroke(
                 self.axes, lines, to_rgba(colour, 0.12), edgecolor=colour, linewidth=width
             )
-            charts.dots(self.axes, np.concatenate(corner_sets), colour, 1.6 if is_dense else 2.6)
+            shapes.dots(self.axes, np.concatenate(corner_sets), colour, 1.6 if is_dense else 2.6)
 
     def geodesics(self) -> int:
         """Draw the classifier's decisions with a diamond at each reference point; returns how many.
@@ -151,7 +152,7 @@ class Disc:
             if normal.any():
                 lines = [perpendicular(reference, normal, self.pixel)]
                 width = self.bold * (1.8 if single else 1.1)
-                charts.stroke(self.axes, lines, edgecolor=shade, linewidth=width)
+                shapes.stroke(self.axes, lines, edgecolor=shade, linewidth=width)
             edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8}
             self.axes.plot(*reference, "D", color=shade, markersize=5, **edge)
         return len(decisions)
@@ -162,7 +163,7 @@ class Disc:
         points = scaled(self.file, self.file.test.points[missed][:MOST_DOTS])
         cross = np.array([[[-1, -1], [1, 1]], [[-1, 1], [1, -1]]])
         reach = 2.2 * self.pixel * cross
-        charts.stroke(
+        shapes.stroke(
             self.axes,
             (points[:, None, None] + reach).reshape(-1, 2, 2),
             edgecolor=style.INK,
@@ -287,7 +288,7 @@ def disc(run: RunFiles) -> Picture | None:
         )
         for colour, name in groups[:MOST_KEYS]
     ]
-    charts.class_legend(disc.axes, keys)
+    shapes.class_legend(disc.axes, keys)
     wrong = int(np.sum(file.test.labels != file.predicted))
     sentences = {
         "Filled are the hulls that the server decoded.": len(file.hulls),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from curvfed.extensions.reports import class_scores
+from curvfed.extensions.reports import class_scores, shapes
 from curvfed.geometry import poincare
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.directory.array_files import GlobalTest
@@ -208,13 +208,13 @@ def features(run: RunFiles) -> Picture | None:
         return None
     dot_labels = test.labels[view.finite]
     names = class_scores.class_labels(run.class_names, int(dot_labels.max()) + 1)
-    is_few = len(names) <= len(style.HUES)
-    colours = style.hues(len(names))
+    is_few = len(names) <= len(shapes.HUES)
+    colours = shapes.hues(len(names))
     axes = style.page_axes(5.2)
     for layer in range(_LAYERS):
         for number in np.unique(dot_labels):
             points = view.points[dot_labels == number][layer::_LAYERS]
-            charts.dots(
+            shapes.dots(
                 axes, points, colours[number], 2.6 if len(dot_labels) > 800 else 3.6, clip_on=False
             )
     axes.update_datalim(view.points)
@@ -248,9 +248,9 @@ def features(run: RunFiles) -> Picture | None:
             "markersize": 10,
         }
         keys.append(charts.key("prototype", marker="*", **hollow))
-    charts.class_legend(axes, keys)
+    shapes.class_legend(axes, keys)
     if view.disc:
-        charts.unit_circle(axes)
+        shapes.unit_circle(axes)
     else:
         axes.set_aspect("equal", "datalim")
         axes.margins(0.04)
@@ -271,7 +271,7 @@ def weights(run: RunFiles) -> Picture | None:
         return None
     shown = scored[charts.evenly(len(scored))]
     ratios = (weight * np.nansum(examples, axis=1, keepdims=True) / examples)[shown].T
-    clients = charts.largest(np.nansum(examples, axis=0), charts.MOST_CELLS)
+    clients = shapes.largest(np.nansum(examples, axis=0), shapes.MOST_CELLS)
     clients = clients[np.isfinite(ratios[clients]).any(axis=1)]
     low = float(np.nanmin(ratios[clients]))
     high = float(np.nanmax(ratios[clients]))
@@ -282,7 +282,7 @@ def weights(run: RunFiles) -> Picture | None:
         [f"{number:.0f}" for number in rounds[shown]],
         [str(run.partitions[number]) for number in clients],
     )
-    image = charts.cells(axes, (ratios[clients] - 1) / limit, names, max_names=15)
+    image = shapes.cells(axes, (ratios[clients] - 1) / limit, names, max_names=15)
     axes.set(xlabel="round", ylabel="client")
     bar = axes.figure.colorbar(
         image, ax=axes, location="top", shrink=0.5, anchor=(0, 0), aspect=30, ticks=[-1, 0, 1]
@@ -295,7 +295,7 @@ def weights(run: RunFiles) -> Picture | None:
     bar.outline.set_visible(False)
     notes = Counter(note for note in run.rounds.get("aggregation_note", ()) if note)
     sentences = [f"In {count} rounds {note}." for note, count in notes.items()]
-    left_out = charts.left_out(clients, np.isfinite(weight).any(axis=0).sum(), "clients")
+    left_out = shapes.left_out(clients, np.isfinite(weight).any(axis=0).sum(), "clients")
     caption = "Weight in the aggregation over the share of the data: blue less, orange more."
     return Picture(
         axes.figure, "Weights of the clients", " ".join([caption, left_out, *sentences]).strip()

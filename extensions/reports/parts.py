@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from curvfed.extensions.reports import class_scores, data_figures
+from curvfed.extensions.reports import class_scores, data_figures, run_tables
 from curvfed.extensions.reports.class_tables import class_tables, worst_clients
+from curvfed.extensions.reports.run_settings import commands, configuration
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.page import Table
 from curvfed.server_app.report.parts import CURVES, Draw, Parts
@@ -14,18 +15,30 @@ from curvfed.strategies.wire.messages import FINE_TUNE
 
 def add(run: RunFiles, parts: Parts) -> Parts:
     """The parts of a page with those of this extension."""
-    tables = _tables(run, parts.tables)
+    parts = replace(
+        parts,
+        tables=[*_tables(run), *parts.tables],
+        headline=run_tables.headline(run),
+        commands=commands(run),
+        configuration=configuration(run) if run.config else None,
+    )
     if run.added:  # the pictures of its extension
-        return replace(parts, tables=tables)
+        return parts
     pictures = [draw for draw in parts.pictures if draw not in CURVES]
     main = _main(run, parts.main)
-    return replace(parts, pictures=[*_pictures(run), *pictures], tables=tables, main=main)
+    return replace(parts, pictures=[*_pictures(run), *pictures], main=main)
 
 
-def _tables(run: RunFiles, tables: Sequence[Table]) -> list[Table]:
-    """Tables of classes and of the worst clients, before the table of all clients."""
-    place = next(place for place, table in enumerate(tables) if table.title == "Clients")
-    return [*tables[:place], *class_tables(run), worst_clients(run), *tables[place:]]
+def _tables(run: RunFiles) -> list[Table]:
+    """The tables of the run, its classes and clients."""
+    return [
+        *run_tables.result_tables(run),
+        *class_tables(run),
+        worst_clients(run),
+        run_tables.client_table(run),
+        run_tables.phase_table(run),
+        run_tables.dropped_table(run),
+    ]
 
 
 def _main(run: RunFiles, main: Sequence[Draw]) -> Sequence[Draw]:

@@ -21,7 +21,7 @@ from curvfed.strategies.config.parse import SEALED_HEADING, parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import Store, file_parts
-from curvfed.tasks.code_digest import differs, model_digest
+from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
@@ -53,9 +53,6 @@ method's own `resumable` keys."""
 CONFUSION = "confusion.csv"
 
 CARD = "model-card.md"
-
-MODEL_CODE = "model_code"
-"""Entry of `clients.json`: the digest of the code of a model that is not curvfed's."""
 
 
 class RunDirectory:
@@ -330,7 +327,8 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
 
 
 def check_model_code(path: Path, model: str | None) -> None:
-    """Refuse a run's model if its code has changed since the run began.
+    """Refuse a run's model if its code has changed since the run began, by `check` of the group
+    `curvfed.model-code`.
 
     Raises
     ------
@@ -342,12 +340,8 @@ def check_model_code(path: Path, model: str | None) -> None:
         stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # a run that has not begun, or a damaged one
         return
-    if MODEL_CODE in stored and differs(stored[MODEL_CODE], model_digest(model)):
-        raise ConfigError(
-            f'the code of model = "{model}" is another than that of the run in {path}, whose'
-            " parameters belong to it; allowed is the same code",
-            key="changed-model",
-        )
+    if "check" in plugins.additions(plugins.MODEL_CODE):
+        plugins.addition(plugins.MODEL_CODE, "check")(stored, path, model)
 
 
 def _plain(value: Any) -> Any:

@@ -1,5 +1,5 @@
-"""The builder of pages, of one run and of many: their numbers as readers see them, their tables as
-HTML, Markdown and LaTeX, their pictures, and the templates that put them together."""
+"""The builder of pages, of one run and of many: their numbers as readers see them, their tables and
+pictures, and the templates that put them together."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,6 @@ from markupsafe import Markup, escape
 
 from curvfed.server_app.directory import is_number
 from curvfed.server_app.report import style
-from curvfed.strategies.methods import METHODS
 
 
 def percent(fraction: Any) -> str:
@@ -21,33 +20,6 @@ def percent(fraction: Any) -> str:
     if is_number(fraction):
         return f"{100 * fraction:.1f}%"
     return "–"
-
-
-def size(count: Any) -> str:
-    """Bytes, in units of 1000."""
-    if not is_number(count):
-        return "–"
-    unit, *larger = "B", "kB", "MB", "GB", "TB"
-    while larger and abs(count) >= 999.95:
-        count = count / 1000
-        unit = larger.pop(0)
-    if unit == "B":
-        return f"{count:.0f} {unit}"
-    return f"{count:.1f} {unit}"
-
-
-def duration(seconds: Any) -> str:
-    """Seconds with a sensible number of digits; from a minute on, minutes and hours."""
-    if not is_number(seconds):
-        return "–"
-    if seconds < 60:
-        if seconds < 0.1:
-            return f"{seconds:.4f} s"
-        return f"{seconds:.2f} s"
-    minutes, remainder = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {remainder:02d} s"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def number(value: Any, digits: int = 4) -> str:
@@ -95,14 +67,14 @@ def whole_parts(text: str) -> Markup:
     return html + escape(text[end:])
 
 
-def render(template: str, **context: Any) -> str:
-    """Render a template of the folder `templates`, by Jinja2, which escapes in HTML everything that
-    is not marked as HTML: much of it comes from other machines.
+def render(template: str, package: str = "curvfed.server_app.report", **context: Any) -> str:
+    """Render a template of the folder `templates` of a package, by Jinja2, which escapes in HTML
+    everything that is not marked as HTML: much of it comes from other machines.
 
     The templates' names end in `.md` because they go to the SuperLink, and Flower's bundle takes
     no `.html`.
     """
-    return _environment().get_template(template).render(context)
+    return _environment(package).get_template(template).render(context)
 
 
 def _is_html(template: str | None) -> bool:
@@ -110,9 +82,9 @@ def _is_html(template: str | None) -> bool:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     environment = Environment(
-        loader=PackageLoader("curvfed.server_app.report"),
+        loader=PackageLoader(package),
         autoescape=_is_html,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -121,31 +93,6 @@ def _environment() -> Environment:
     environment.filters["amount"] = amount
     environment.filters["whole_parts"] = whole_parts
     return environment
-
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash ",
-        "&": r"\&",
-        "%": r"\%",
-        "_": r"\_",
-        "#": r"\#",
-        "$": r"\$",
-        "{": r"\{",
-        "}": r"\}",
-        "±": r"$\pm$",
-        "−": "$-$",
-        "↑": r"$\uparrow$",
-        "↓": r"$\downarrow$",
-        "α": r"$\alpha$",
-        "ε": r"$\varepsilon$",
-        "<": "$<$",
-        ">": "$>$",
-        "^": r"\^{}",
-        "~": r"\textasciitilde{}",
-        "é": r"\'e",
-    }
-)
 
 
 class Cell(NamedTuple):
@@ -220,16 +167,6 @@ class Table:
     def html(self) -> Markup:
         """In the style of the pages, with its title above and its legend below."""
         return Markup(render("table.html.md", table=self.shown))
-
-    @property
-    def markdown(self) -> str:
-        """In GitHub's Markdown."""
-        return render("table.md", table=self.shown, methods=METHODS)
-
-    @property
-    def latex(self) -> str:
-        """A `table` with the rules of booktabs."""
-        return render("table.tex.md", table=self.shown, tex=lambda text: text.translate(_LATEX))
 
 
 @dataclass(frozen=True)
@@ -310,9 +247,3 @@ class Page:
 def html_page(page: Page) -> str:
     """Write the page as one HTML file that needs nothing else."""
     return render("page.html.md", page=page, colours=style.VARIABLES)
-
-
-def markdown_page(page: Page, folder: Path) -> str:
-    """Write the page as Markdown for a file in this folder, below which its pictures are saved."""
-    places = [picture.files[0].relative_to(folder).as_posix() for picture in page.pictures]
-    return render("page.md", page=page, places=places).rstrip() + "\n"

@@ -1,13 +1,13 @@
-"""The parts of a run's page: pictures and tables of the core, and those that extensions and other
-packages add, by the group `curvfed.report`."""
+"""The parts of a run's page: the curves of the core, and the pictures and tables that extensions
+and other packages add, by the group `curvfed.report`."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import run_tables, style
+from curvfed.server_app.report import style
 from curvfed.server_app.report.page import Picture, Table
 from curvfed.server_app.report.run_figures import curvature_by_round, loss, score
 from curvfed.strategies.run_log import log
@@ -29,25 +29,22 @@ class Parts:
     tables : sequence of Table
     main : sequence of Draw
         The candidates for the single picture of a run; the first with a figure is shown.
+    headline, commands, configuration
+        As in `Page`.
     """
 
     pictures: Sequence[Draw]
-    tables: Sequence[Table]
+    tables: Sequence[Table] = ()
     main: Sequence[Draw] = (score,)
+    headline: Table | None = None
+    commands: Mapping[str, str] = field(default_factory=dict)
+    configuration: Table | None = None
 
 
 def parts_of(run: RunFiles) -> Parts:
     """The parts of a run's page. Each object of the group is a function from the files of the run
     and the parts so far to the new parts; one that fails adds nothing."""
-    parts = Parts(
-        CURVES,
-        [
-            *run_tables.result_tables(run),
-            run_tables.client_table(run),
-            run_tables.phase_table(run),
-            run_tables.dropped_table(run),
-        ],
-    )
+    parts = Parts(CURVES)
     for name in plugins.additions("report"):
         try:
             parts = plugins.addition("report", name)(run, parts)

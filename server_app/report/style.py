@@ -7,7 +7,7 @@ dark; figures are also saved as files on white paper.
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO, StringIO
@@ -81,31 +81,6 @@ HATCHES = (
 )
 """Hatches of lines only: in an SVG, dots take a hundred times the room."""
 
-HUES = (
-    "#2f86c8",
-    "#e0781e",
-    "#3f9d43",
-    "#d6403f",
-    "#8f6bc0",
-    "#94624f",
-    "#d977bd",
-    "#7f8890",
-    "#a3a227",
-    "#1fb0c0",
-    "#4a5fd6",
-    "#b8860b",
-    "#2f8f78",
-    "#b0305c",
-    "#c061e8",
-    "#6d7a3a",
-    "#f0719a",
-    "#5a7d9e",
-    "#7fb34d",
-    "#c9846b",
-)
-"""Colours of classes, which can be told apart on light paper and on dark."""
-
-_RAMP = ("#7b4fc9", "#2a7fd0", "#159a9c", "#3f9e3a", "#a39a1c", "#e07b1a", "#d43a3a", "#d052a8")
 
 WIDTH = 7.5
 LARGE = 12.0
@@ -175,16 +150,6 @@ class Look:
     def tint(self) -> str:
         """The colour of an area, light enough for hatches and dots to be seen on it."""
         return _mixed(self.colour, "#ffffff")
-
-
-def hues(count: int) -> Sequence[str]:
-    """Colours for `count` classes: `HUES`, or for more classes a ramp with similar neighbours."""
-    if count <= len(HUES):
-        return HUES
-    from matplotlib.colors import LinearSegmentedColormap, to_hex
-
-    ramp = LinearSegmentedColormap.from_list("ramp", _RAMP)
-    return [to_hex(ramp(place / (count - 1))) for place in range(count)]
 
 
 @contextmanager

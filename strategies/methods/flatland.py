@@ -3,22 +3,34 @@ ablations.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from curvfed.strategies.base.keys import CHOSEN, Rate, Table, WholeProximity
+from curvfed.strategies.base.keys import CHOSEN, OfExtensions, Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.run_log import log
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """The personal parameters: the columns m that multiply time coordinates, the gates, and k and its
 estimator, which set the curvature."""
+
+
+MEASURED = ("ollivier", "fit")
+"""Initial curvatures that an extension measures."""
+
+
+def _known_init(name: str) -> str:
+    """Refuse an initial curvature that nothing here measures."""
+    if name in MEASURED and name not in plugins.additions(plugins.GRAPH_CURVATURES):
+        raise ValueError(f"no package here measures {name}")
+    return name
 
 
 class Keys(Table):
@@ -28,7 +40,11 @@ class Keys(Table):
     """curvature of the space of all clients: below 0, or 0 for flat space, the limit of the curved
     ones; auto: the method's, which clients learn with flatland, and -1 for a network that learns
     none"""
-    curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = "forman"
+    curvature_init: Annotated[
+        Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"],
+        AfterValidator(_known_init),
+        OfExtensions(),
+    ] = "forman"
     """initial curvature of a client that learns it: forman, ollivier: from the mean
     Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients; fit: the
     curvature of least distortion of its distances, as `curvfed curvature` finds it, for nodes
@@ -68,7 +84,7 @@ class CurvatureClient(Learner):
 
     @classmethod
     def answer(cls, data: Any, keys: Keys) -> dict[str, float]:
-        """The graph's mean Ricci curvature.
+        """The graph's curvature, by default its mean Ricci curvature.
 
         Raises
         ------
@@ -76,14 +92,14 @@ class CurvatureClient(Learner):
             If the data are not a graph.
         """
         from curvfed.tasks.graphs.data.client_graph import ClientGraph
-        from curvfed.tasks.graphs.ricci import mean_ricci
+        from curvfed.tasks.graphs.ricci import graph_curvature
 
         if not isinstance(data, ClientGraph):
             raise DataError(
                 f"the data are {data.task}, which have no Ricci curvature", key="not-a-graph"
             )
         kind = keys.curvature_init
-        return {"ricci": mean_ricci(data, kind, home() / "cache")}
+        return {"ricci": graph_curvature(data, kind, home() / "cache")}
 
     @classmethod
     def start_figures(cls, answers: Sequence[Mapping[str, float]]) -> tuple[float, ...]:
@@ -105,7 +121,6 @@ class CurvatureClient(Learner):
         from curvfed.tasks.graphs.ricci import (
             CURVATURE_MAPS,
             REACH,
-            fitted_curvature,
             graph_statistics,
             start_of_fit,
         )
@@ -119,7 +134,7 @@ class CurvatureClient(Learner):
         if self.keys.curvature_init == "literal":
             local.tensors["k"].fill_(self.answer(local.data, self.keys)["ricci"])
         elif self.keys.curvature_init == "fit":
-            fitted = fitted_curvature(local.data, home() / "cache")
+            fitted = self.answer(local.data, self.keys)["ricci"]
             local.tensors["k"].fill_(start_of_fit(fitted, chosen))
         elif len(figures) == 2 and figures[1] > 0:
             mean, deviation = figures

@@ -8,10 +8,10 @@ from typing import Any
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.personal import restore_state
-from curvfed.deployments.adapt import adapt
 from curvfed.deployments.inprocess import simulate, simulated_nodes
 from curvfed.deployments.predict import TrainedRun
 from curvfed.deployments.predict.model import personal_state
+from curvfed.extensions.adapt.commands.adapt import adapt
 from studies.accept.lab import Lab, Outcome, Table, at_least
 
 SEEDS = (0, 1, 2)

@@ -13,6 +13,7 @@ from scipy.stats import linregress, spearmanr
 
 from benchmarks.tables import table_lines, write_csv
 from curvfed.extensions.links.commands.expectation import MEASURED
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
@@ -437,5 +438,5 @@ def draw(entries: Sequence[Mapping[str, Any]], shapes: Mapping[str, Any], path: 
         line = PREDICTIONS["at_zero"] + PREDICTIONS["per_point"] * ends
         panels[1].plot(ends, line, color=style.SOFT, linewidth=1.2, label="predicted")
         handles, labels = panels[1].get_legend_handles_labels()
-        charts.legend(figure, list(zip(handles, labels, strict=True)))
+        legends.legend(figure, list(zip(handles, labels, strict=True)))
     figure.savefig(path, dpi=150, metadata={"Software": None}, facecolor="white")

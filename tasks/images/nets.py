@@ -12,9 +12,10 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from curvfed.tasks.kinds import FEATURES
+from curvfed.tasks import plugins
+from curvfed.tasks.kinds import FEATURES, IMAGE_NETWORKS
 
 
 def torchvision_module(name: str) -> Any:
@@ -98,9 +99,6 @@ def tin_stride(height: int, width: int) -> int:
 
 WIDTHS = (64, 128, 256, 512)
 
-REDUCTION = 16
-"""Reduction of the channels within a squeeze-and-excitation module (Hu et al., 2018)."""
-
 
 def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 15: ResNet-18 for small images, with a 3x3 stem and no pooling before the
@@ -112,32 +110,29 @@ def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     halves height and width.
     """
     stem = convolution(shape[0], WIDTHS[0], 3, 1, norm)
-    return _residual(stem, tin_stride(*shape[1:]), norm, squeezes=False)
+    return residual(stem, tin_stride(*shape[1:]), norm)
 
 
-def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """torchvision's ResNet-18 with a 7x7 convolution and a max pooling as stem, as HyperFed's
-    authors use it."""
-    stem = convolution(shape[0], WIDTHS[0], 7, 2, norm).append(nn.MaxPool2d(3, 2, 1))
-    return _residual(stem, 1, norm, squeezes=False)
-
-
-def senet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """SphereFed, Table 13: `resnet18` with squeeze and excitation of the channels before the sum of
-    each block.
-
-    The module is two 1x1 convolutions with biases on the means of the channels, with a 16th as many
-    in between.
-    """
-    stem = convolution(shape[0], WIDTHS[0], 3, 1, norm)
-    return _residual(stem, tin_stride(*shape[1:]), norm, squeezes=True)
-
-
-def _residual(
-    stem: nn.Module, first_stride: int, norm: str, squeezes: bool
+def residual(
+    stem: nn.Module,
+    first_stride: int,
+    norm: str,
+    finish: Callable[[nn.Module, int], nn.Module] | None = None,
 ) -> tuple[nn.Module, int]:
+    """The blocks of ResNet-18 after a stem, and the means of their channels.
+
+    Parameters
+    ----------
+    stem : Module
+        To 64 channels.
+    first_stride : int
+        The stride of the first block.
+    norm : str
+    finish : callable, optional
+        From the last normalisation of a block and its number of channels to what follows in its
+        place.
+    """
     basic_block = torchvision_module("models.resnet").BasicBlock
-    squeeze_excitation = torchvision_module("ops").SqueezeExcitation
 
     def block(channels: int, out: int, stride: int) -> Any:
         same = channels == out and stride == 1
@@ -145,8 +140,8 @@ def _residual(
         layer = basic_block(
             channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm)
         )
-        if squeezes:
-            layer.bn2 = nn.Sequential(layer.bn2, squeeze_excitation(out, out // REDUCTION))
+        if finish:
+            layer.bn2 = finish(layer.bn2, out)
         for module in layer.modules():
             if isinstance(module, nn.Conv2d):
                 # torchvision's block takes its biases from the normalisation.
@@ -169,21 +164,6 @@ Build = Callable[[tuple[int, int, int], str], tuple[nn.Module, int]]
 
 CONVNET = ((32, 1), (64, 2), (64, 2), (64, 1), (128, 2), (128, 1), (256, 2))
 """(channels, stride) of the convolutions of ConvNet."""
-
-VGG13 = ((64, 64), (128, 128), (256, 256), (512, 512), (512, 512))
-"""Channels of the convolutions of VGG13, in stages that end with a pooling layer."""
-
-MOBILENETV2 = (
-    (1, 16, 1, 1),
-    (6, 24, 2, 0),
-    (6, 32, 3, 2),
-    (6, 64, 4, 2),
-    (6, 96, 3, 1),
-    (6, 160, 3, 2),
-    (6, 320, 1, 1),
-)
-"""(expansion, channels, blocks, stride of the first block) of the stages of MobileNetV2; 0 stands
-for TIN_S."""
 
 
 def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
@@ -218,66 +198,6 @@ def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     return nn.Sequential(*layers, nn.Flatten()), channels * places
 
 
-def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """SphereFed, Table 12: ten 3x3 convolutions with 2x2 max pooling between them; 512 features.
-
-    The last pooling is over the whole map: 2x2 for images of 32x32, 4x4 for 64x64. The table's
-    TIN_S by TIN_S, half of that, would leave 2,048 features where its last layer takes 512. Its
-    NormLayer(256) after convolutions to 512 channels are misprints.
-    """
-    channels, height, width = shape
-    layers: list[nn.Module] = []
-    for number, stage in enumerate(VGG13, 1):
-        for out in stage:
-            layers.append(convolution(channels, out, 3, 1, norm))
-            channels = out
-        window = 2 if number < len(VGG13) else (height // 16, width // 16)
-        layers.append(nn.MaxPool2d(window))
-    return nn.Sequential(*layers, nn.Flatten()), channels
-
-
-class InvertedResidual(nn.Module):
-    """Expansion, depthwise 3x3 convolution, projection (Sandler et al., 2018), added to the input
-    if shapes agree.
-
-    No activation follows the projection, the paper's linear bottleneck.
-    """
-
-    def __init__(self, channels: int, out: int, expansion: int, stride: int, norm: str) -> None:
-        super().__init__()
-        inner = expansion * channels
-        self.layers = nn.Sequential(
-            convolution(channels, inner, 1, 1, norm),
-            convolution(inner, inner, 3, stride, norm, groups=inner),
-            convolution(inner, out, 1, 1, norm, relu=False),
-        )
-        self._adds = channels == out and stride == 1
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (n, channels, h, w) to (n, out, ⌈h / stride⌉, ⌈w / stride⌉)."""
-        output: Tensor = self.layers(x)
-        return x + output if self._adds else output
-
-
-def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
-    """SphereFed, Table 14: MobileNetV2 for small images; the means of 1,280 channels.
-
-    As in the table, and unlike in torchvision's block, the activation is ReLU and the first block
-    has an expansion, of factor 1. The table does not list the shortcuts, which lack weights here,
-    and has a ReLU after the projections, unlike MobileNetV2. From 64x64 on the second stage halves
-    height and width.
-    """
-    layers: list[nn.Module] = [convolution(shape[0], 32, 3, 1, norm)]
-    channels = 32
-    for expansion, out, blocks, stride in MOBILENETV2:
-        for number in range(blocks):
-            step = 1 if number else stride or tin_stride(*shape[1:])
-            layers.append(InvertedResidual(channels, out, expansion, step, norm))
-            channels = out
-    layers.append(convolution(channels, 1280, 1, 1, norm))
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten()), 1280
-
-
 def features(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """The values of an image as its features, with mean 0 and variance 1 over the values of an
     image: networks differ in the scale of their features, and rates suit this one. No weights."""
@@ -290,7 +210,7 @@ def has_batch_norm(model: nn.Module) -> bool:
     return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
 
 
-def _checked(
+def _build(
     name: str, build: Build, min_size: int, shape: tuple[int, int, int], norm: str
 ) -> tuple[nn.Module, int]:
     channels, height, width = shape
@@ -302,18 +222,23 @@ def _checked(
     return build(shape, norm)
 
 
-_ROWS: tuple[tuple[str, Build, int], ...] = (
-    ("cnn", cnn, 8),
-    ("convnet", convnet, 8),
-    ("resnet18", resnet18, 8),
-    ("resnet18-7x7", resnet18_7x7, 8),
-    ("vgg13", vgg13, 16),
-    ("mobilenetv2", mobilenetv2, 8),
-    ("senet18", senet18, 8),
-    (FEATURES, features, 1),
-)
+def checked(name: str, build: Build, min_size: int) -> Build:
+    """A function of `NETS`, which refuses images smaller than `min_size` in height or width."""
+    return partial(_build, name, build, min_size)
+
+
+def _added(name: str, shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """The body and width of a network of the group `curvfed.image-networks`."""
+    build: Build = plugins.addition(IMAGE_NETWORKS, name)
+    return build(shape, norm)
+
 
 NETS: dict[str, Build] = {
-    name: partial(_checked, name, build, min_size) for name, build, min_size in _ROWS
+    "cnn": checked("cnn", cnn, 8),
+    "convnet": checked("convnet", convnet, 8),
+    "resnet18": checked("resnet18", resnet18, 8),
+    **{name: partial(_added, name) for name in plugins.additions(IMAGE_NETWORKS)},
+    FEATURES: checked(FEATURES, features, 1),
 }
-"""The functions by name; they raise ValueError, with the minimum size, for smaller images."""
+"""The functions by name; they raise ValueError, with the minimum size, for smaller images.
+Extensions and other packages add some by the group `curvfed.image-networks`."""

@@ -21,7 +21,6 @@ from curvfed.tasks.points.point_spec import PointSpec, partition_points
 from curvfed.tasks.points.readers import read_points
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.record_split import RecordSplit
-from curvfed.tasks.sources import CURVATURES
 from curvfed.tasks.stored_files import file_stamps
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def _pooled(
         )
     _check_classes(spec.dataset, raw)
     test = raw.test
-    if test is None or spec.dataset.lower() in CURVATURES:
+    if test is None or spec.published is not None:
         test = _draw_test(raw, spec, split, "test")
     else:
         trained = raw.labels[~test].tolist()

@@ -12,7 +12,8 @@ from curvfed.tasks.class_names import class_name, in_order, names_in
 from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import label_partition
-from curvfed.tasks.sources import CURVATURES
+from curvfed.tasks.registry import source_of
+from curvfed.tasks.sources import PointSource
 
 STRATIFIED_STREAM = 13
 """A random stream of the seed."""
@@ -115,12 +116,19 @@ class PointSpec(Spec):
     label_key: str = "label"
 
     def __post_init__(self) -> None:
-        published = CURVATURES.get(self.dataset.lower(), self.curvature)
-        if self.curvature != published:
+        source = self.published
+        if source is not None and self.curvature != source.curvature:
             raise DataError(
-                f"points.curvature is {self.curvature}; allowed: {published} for {self.dataset}",
+                f"points.curvature is {self.curvature}; allowed: {source.curvature} for"
+                f" {self.dataset}",
                 key="point-settings",
             )
+
+    @property
+    def published(self) -> PointSource | None:
+        """The published data set; None for other points."""
+        source = source_of(self.dataset)
+        return source if isinstance(source, PointSource) else None
 
     @property
     def selected_classes(self) -> tuple[str, ...]:

@@ -211,8 +211,8 @@ def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
 
 def test_the_templates_of_a_report_are_there(installed, hostile):
     code = """
-from curvfed.server_app.report.page import render
-print(render("table.md", table={"title": "the templates are there"}))
+from curvfed.server_app.report.page import Table
+print(Table("the templates are there", [], [], []).html)
 """
     assert "the templates are there" in call(installed, hostile, "-c", code)
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from app_runs import run
-from equal_runs import figures as figures_of
 from graph_fixtures import write_tu
 from one_client import some_rounds
 from stand_in_gpu import GPU, OnGpu, standing_in
@@ -116,15 +114,6 @@ def test_whole_runs_are_equal(settings, tmp_path, monkeypatch):
         monkeypatch.setattr(curvfed.server_app.global_model, "pick_device", lambda _: GPU)
         on_gpu = summary("gpu")
     assert on_gpu["metrics"] == on_cpu["metrics"]
-
-
-def test_workers_on_two_gpus_have_the_bits_of_one_process(tmp_path):
-    with standing_in():
-        paths = [
-            run(tmp_path / "one", method="flatland").path,
-            run(tmp_path / "two", method="flatland", workers=2, gpus=("5", "7")).path,
-        ]
-    assert figures_of(paths[1]) == figures_of(paths[0])
 
 
 def test_what_a_gpu_refuses_is_refused():

@@ -8,7 +8,7 @@ from app_runs import run
 from graph_fixtures import write_tu
 
 from curvfed.extensions.curvature.commands.graphs import GraphCurvature
-from curvfed.geometry.distortion import Fit
+from curvfed.extensions.curvature.distortion import Fit
 from studies.flatland_theorems import DIM, isotropic, mutual_information, pairs_of
 from studies.papers.data_counts import COUNTS, counts
 

@@ -15,6 +15,7 @@ from hull_nodes import hull_run
 from tiers import only
 
 from curvfed.extensions.sweeps.commands.pages.selection import Run
+from curvfed.extensions.sweeps.commands.pages.texts import markdown
 from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.server_app.directory import TABLES
 from studies.papers.__main__ import combined_sweep
@@ -184,7 +185,7 @@ def test_tables_have_a_number_for_every_run_that_they_show(path, scale):
         assert not table.cells[["not_made", "failures"]].any(axis=None)
         # A method that others are tested against is in the table.
         assert "against" not in spec or table.cells["pairs"].notna().any(), spec
-        assert all((table.text.markdown, table.csv))
+        assert all((markdown(table.text), table.csv))
 
 
 @pytest.mark.long

@@ -1,6 +1,7 @@
 """Cases of a parametrised test about a method or a command of an extension that was deleted."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ import pytest
 
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.plugins import SHIPPED, additions, extension_files
+from curvfed.tasks.registry import SOURCES
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = {"simulate", "run", "check", "predict", "adapt", "methods", "datasets", "presets"}
+COMMANDS = {"simulate", "run", "check", "predict", "methods", "datasets", "presets"}
 """The commands of the core."""
 
 
@@ -22,10 +24,29 @@ def listed(page: str) -> set[str]:
     return set(re.findall(r"^\| \[`(?:curvfed )?([a-z+-]+)`\]", text, re.MULTILINE))
 
 
+DATA_SETS = (
+    "bzr",
+    "cifar10",
+    "cora",
+    "fashion-mnist",
+    "fmnist",
+    "minesweeper",
+    "mnist",
+    "mutag",
+    "olsson",
+)
+"""Public data sets in the parameters of the core's tests."""
+
+
 def names_in(value: Any) -> Iterator[str]:
-    """The first word of each text in the parameters of a case; of `method=NAME` the name."""
+    """The first word of each text in the parameters of a case; of `method=NAME` the name, of
+    `dataset=NAME,NAME` and of a preset's data set the names in small letters."""
     if isinstance(value, str):
-        yield value.partition(" ")[0].removeprefix("method=")
+        word = value.partition(" ")[0]
+        yield word.removeprefix("method=")
+        yield from word.removeprefix("dataset=").lower().split(",")
+    elif isinstance(value, Path) and value.suffix == ".toml":
+        yield from names_in(tomllib.loads(value.read_text(encoding="utf-8")).get("dataset", ""))
     elif isinstance(value, dict):
         yield from names_in([*value.values()])
     elif isinstance(value, (list, tuple, set, frozenset)):
@@ -33,8 +54,15 @@ def names_in(value: Any) -> Iterator[str]:
             yield from names_in(part)
 
 
+def skip_without(name: str) -> None:
+    """Skip a test on a public data set that this tree lacks."""
+    if len(extension_files()) < len(SHIPPED) and name.lower() not in SOURCES:
+        pytest.skip(f"the data set {name} is of a deleted extension")
+
+
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect the cases with a name of docs/methods.md or docs/commands.md that this tree lacks.
+    """Deselect the cases with a name of docs/methods.md or docs/commands.md, or a data set, that
+    this tree lacks.
 
     In the whole tree there is none: a wrong name fails its test.
     """
@@ -42,6 +70,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     absent = listed("methods.md") - set(METHODS)
     absent |= listed("commands.md") - COMMANDS - set(additions("commands"))
+    absent |= set(DATA_SETS) - set(SOURCES)
     left = [
         item
         for item in items

@@ -14,7 +14,6 @@ from safetensors.numpy import load, load_file
 
 from curvfed.client_app.app import app
 from curvfed.deployments.inprocess import simulate, simulated_nodes
-from curvfed.deployments.workers import run_in_workers
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
@@ -72,6 +71,8 @@ def run(
     configuration = SMALL | {"results-dir": str(folder), "run-name": name} | keys
     workers = settings.get("workers")
     if isinstance(workers, int):
+        from curvfed.extensions.workers.commands.grid import run_in_workers  # may be deleted
+
         configs = nodes or simulated_nodes(clients)
         return Run(run_in_workers(parse(configuration), configs, workers, gpus))
     return Run(simulate(configuration, clients, nodes, intercept))

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,18 +53,36 @@ for setting in sys.argv[3:] + lost_keys[:1]:
         refusals[setting] = str(error)
 one_shot = curvfed.simulate("hull", num_supernodes=2, results_dir=folder, quiet=True)
 assert len(one_shot.predict("uniform"))
-programs = {"export": lambda: run.export(folder + "/model.pt2"), "classifier": one_shot.model}
+programs = {
+    "adapt": lambda: run.adapt("trees", folder + "/joined", 2),
+    "export": lambda: run.export(folder + "/model.pt2"),
+    "classifier": one_shot.model,
+}
 for name in programs.keys() - set(additions("programs")):
     try:
         programs[name]()
     except DataError as error:
         refusals[name] = str(error)
+if not additions("sinks"):
+    try:
+        curvfed.simulate("flatland", sinks="tensorboard", **keys)
+    except ConfigError as error:
+        refusals["sinks=tensorboard"] = str(error)
+try:
+    from curvfed.flower import strategy
+except DataError as error:
+    refusals["flower"] = str(error)
 if "dp" not in additions("guards"):
     policy = Policy.model_validate({"privacy": {"max-epsilon": 3.0}})
     try:
         policy.check_run(parse({}), owns_data=False)
     except ConfigError as error:
         refusals["max-epsilon=3"] = str(error)
+if not additions("simulators"):
+    try:
+        curvfed.simulate("flatland", workers=2, **keys)
+    except ConfigError as error:
+        refusals["workers=2"] = str(error)
 commands = get_command(app).list_commands(None)
 card = run.path / "model-card.md"
 if card.exists():
@@ -127,10 +146,13 @@ def test_the_rest_runs(deleted, tmp_path):
         places = of_extensions(kind).items()
         return [name for name, place in places if place.startswith(of_deleted)]
 
+    rows = partial(addition, "public-data")
     refused = [f"method={name.replace('_', '-')}" for name in lost[:1]]
     refused += [f"aggregation={name}" for name in lost_of("aggregations")[:1]]
     refused += [f"aggregation={name}" for name in lost_of("aggregation-choices")]
     refused += [f"dataset={KINDS[name].built_in}" for name in lost_of("tasks")]
+    refused += [f"dataset={next(iter(rows(name)))}" for name in lost_of("public-data")]
+    refused += [f"flatland.curvature-init={name}" for name in lost_of("graph-curvatures")]
     refused += ["images.encoder=resnet18-f37072fd" for _ in lost_of("image-encoders")]
     formats = [addition("formats", name) for name in lost_of("formats")]
     refused += [f"dataset={name}" for form in formats for name in form.sources]
@@ -153,8 +175,10 @@ def test_the_rest_runs(deleted, tmp_path):
     assert {"simulate", "run", "predict", "check"} <= set(commands)
     assert ("robust.share=changed" in lost_keys) == ("robust" in deleted)
     assert ("dp.unit=changed" in lost_keys) == ("privacy" in deleted)
-    over_budget = ["max-epsilon=3"] * ("privacy" in deleted)
-    assert refusals.keys() == {*refused, *lost_keys[:1], *lost_of("programs"), *over_budget}
+    others = ["max-epsilon=3"] * ("privacy" in deleted) + ["workers=2"] * ("workers" in deleted)
+    others += ["sinks=tensorboard"] * ("reports" in deleted)
+    others += [*lost_of("programs"), *lost_of("faces")]
+    assert refusals.keys() == {*refused, *lost_keys[:1], *others}
     for setting, refusal in refusals.items():
         key, _, value = setting.partition("=")
         assert value not in methods

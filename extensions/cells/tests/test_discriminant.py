@@ -20,7 +20,7 @@ from curvfed.extensions.cells.methods.discriminant import (
 )
 from curvfed.geometry import poincare
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.run_tables import phase_table
+from curvfed.server_app.report.run_page import run_page
 from curvfed.strategies.base.moments import class_moments
 from curvfed.strategies.hull.classifier import Classifier
 
@@ -228,7 +228,8 @@ def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
 def test_a_prediction_names_the_model(kind, form, capsys, tmp_path):
     keys = {"method": "discriminant", "dataset": "uniform", "points__num": 300}
     made = run(tmp_path, discriminant__kind=kind, **keys)
-    phases = [names[0] for names, _ in phase_table(RunFiles(made.path)).rows]
+    tables = {table.title: table for table in run_page(RunFiles(made.path)).tables}
+    phases = [names[0] for names, _ in tables["Messages and time"].rows]
     assert "moments" in phases
     assert "hulls" not in phases
     assert "C = inf" not in "".join(capsys.readouterr())

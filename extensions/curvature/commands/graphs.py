@@ -14,12 +14,12 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.extensions.curvature.commands.hyperbolicity import hyperbolicity
-from curvfed.geometry.distortion import LONGEST, PRECISION, Fit, fit
+from curvfed.extensions.curvature.distortion import LONGEST, PRECISION, Fit, fit
+from curvfed.extensions.curvature.measures import ollivier, sampled_distances
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, number, percent
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.ricci import mean_ricci, sampled_distances
 from curvfed.tasks.stored_files import write_atomically
 
 QUADRUPLES = 100_000
@@ -84,7 +84,7 @@ def measure(
         return None
     mean_delta, _ = hyperbolicity(distances, QUADRUPLES)
     pairs = distances[np.triu_indices(len(distances), 1)]
-    ollivier = mean_ricci(graph, "ollivier", home() / "cache")
+    mean_ollivier = ollivier(graph, home() / "cache")
     fits = {dim: fit(distances, dim) for dim in dimensions}
     return GraphCurvature(
         client=client,
@@ -92,7 +92,7 @@ def measure(
         fitted_nodes=len(distances),
         diameter=float(distances.max()),
         forman=graph.forman,
-        ollivier=ollivier,
+        ollivier=mean_ollivier,
         delta=mean_delta / float(pairs.mean()),
         fits=fits,
     )

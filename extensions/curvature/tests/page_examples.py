@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from curvfed.extensions.curvature.commands.graphs import GraphCurvature, write_page
-from curvfed.geometry.distortion import Fit
+from curvfed.extensions.curvature.distortion import Fit
 
 
 def of_curvature(folder: Path) -> Path:

@@ -10,7 +10,7 @@ from graph_fixtures import write_user_graph
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.curvature.commands.graphs import GraphCurvature, common, sentences
-from curvfed.geometry.distortion import Fit
+from curvfed.extensions.curvature.distortion import Fit
 
 
 @pytest.fixture(autouse=True)

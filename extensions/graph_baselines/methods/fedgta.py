@@ -9,6 +9,11 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field
 
+from curvfed.extensions.graph_baselines.label_propagation import (
+    moments,
+    propagate,
+    smoothing_confidence,
+)
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
 from curvfed.strategies.base.figure import Figure
@@ -20,7 +25,6 @@ from curvfed.strategies.base.personal import PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.sparse import moments, propagate, smoothing_confidence
 
 
 class Keys(Table):

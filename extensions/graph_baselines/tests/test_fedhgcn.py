@@ -10,18 +10,13 @@ from graph_fixtures import write_tu
 from tiers import only
 
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.graph_baselines.node_selection import MAX_RADIUS, importance, selected
 from curvfed.strategies.base.method import Network
 from curvfed.strategies.config.build_method import build_model
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods import flatland as flatland_file
 from curvfed.tasks.graphs.client_task import NodeTask, SelectedNodeTask, client_task
-from curvfed.tasks.graphs.data.client_graph import (
-    MAX_RADIUS,
-    client_graph,
-    importance,
-    induced,
-    selected,
-)
+from curvfed.tasks.graphs.data.client_graph import client_graph, induced
 from curvfed.tasks.graphs.model_spec import ModelSpec
 
 NODES = 30

@@ -8,8 +8,9 @@ from app_runs import Run, run
 
 from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
+from curvfed.extensions.reports.sinks import Feed
 from curvfed.extensions.reports.trackers import MLflow
-from curvfed.server_app.sinks import Sink, check_installed
+from curvfed.server_app.sinks import Sink
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
@@ -58,7 +59,7 @@ def test_an_unknown_name_is_refused(sinks):
     with pytest.raises(
         ConfigError, match=r"there is no sink \w+; allowed is a list of tensorboard"
     ):
-        check_installed(sinks)
+        Feed.check_installed(sinks)
 
 
 def test_a_sink_of_another_package_needs_no_extra(monkeypatch):
@@ -67,7 +68,7 @@ def test_a_sink_of_another_package_needs_no_extra(monkeypatch):
 
     place = plugins.register_object(Mine, "mine:Mine")
     monkeypatch.setitem(plugins.of_extensions("sinks"), "mine", place)
-    check_installed("mine")
+    Feed.check_installed("mine")
 
 
 def test_an_object_that_is_not_a_sink_is_refused_by_name(monkeypatch):
@@ -77,7 +78,7 @@ def test_an_object_that_is_not_a_sink_is_refused_by_name(monkeypatch):
     ):
         monkeypatch.setitem(plugins.of_extensions("sinks"), name, place)
         with pytest.raises(ConfigError, match=f'sinks = "{name}": .*{reason}'):
-            check_installed(name)
+            Feed.check_installed(name)
 
 
 def test_an_address_with_a_password_is_refused_and_not_repeated():

@@ -21,8 +21,10 @@ from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     csv_text,
     make_table,
 )
+from curvfed.extensions.sweeps.commands.pages.texts import latex, markdown
 from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results
+from curvfed.server_app.report.page import Cell, Table
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)
@@ -183,7 +185,7 @@ def test_all_that_print_as_the_best_are_bold(values):
     for seed in SEEDS:
         values["local", 10, seed] = 0.90001
         values["flatland", 10, seed] = 0.9
-    lines = as_text(make_table(runs_of(values))).markdown.splitlines()
+    lines = markdown(as_text(make_table(runs_of(values)))).splitlines()
     bold = [line.split("|")[1].strip(" `") for line in lines if "**90.0 ± 0.0" in line]
     assert bold == ["local", "flatland"]
 
@@ -233,3 +235,11 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().err
     assert main([*report, "--to", str(file / "out")]) == 2
     assert "cannot be made" in capsys.readouterr().err
+
+
+def test_a_column_that_is_equal_in_all_rows_is_named_once_in_every_language():
+    rows = [(["0"], [Cell("8"), Cell("1")]), (["1"], [Cell("9"), Cell("1")])]
+    table = Table("", ["client"], ["nodes", "graphs"], rows, "Clients.", optional=["graphs"])
+    for text in (markdown(table), latex(table)):
+        assert text.count("graphs") == 1
+        assert "graphs: 1" in text

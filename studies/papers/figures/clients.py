@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from curvfed.extensions.reports import shapes
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
 from curvfed.server_app.report import charts, style
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.wire.messages import FINE_TUNE
+from studies import marks
 from studies.papers.figures.panels import Keys, Panel, bar_mark, draw_groups, draw_panels
 from studies.papers.figures.spec import NothingToDraw, Spec, split
 
@@ -41,7 +44,7 @@ curvature of each client's graph. `against`: "client", of one seed, by default; 
 over the clients of all seeds; or, of spaces, "graph". `panels`: keys that tell them apart, the data
 set if left out."""
 
-LABELS = {"space": charts.CURVATURE, "graph": charts.FORMAN}
+LABELS = {"space": charts.CURVATURE, "graph": shapes.FORMAN}
 AGAINST = ("client", "count", "graph")
 
 
@@ -119,7 +122,7 @@ def draw_classes(spec: Spec, runs: Sequence[Run]) -> Any:
         )
         axes.grid(False)
         axes.spines[:].set_visible(True)
-        charts.categories(axes, list(map(str, table.columns)))
+        legends.categories(axes, list(map(str, table.columns)))
         charts.steps(
             axes.set_yticks, [charts.fitted(text, 1.0) for text in table.index], MOST_CLASSES
         )
@@ -172,21 +175,21 @@ def draw_curvatures(spec: Spec, runs: Sequence[Run]) -> Any:
             y = "clients" if seeds == 1 else f"clients of {seeds} seeds"
             keys = _draw_histogram(axes, part)
         elif against == "graph":
-            x = charts.FORMAN
+            x = shapes.FORMAN
             for _, of_seed in part.groupby("seed"):
-                keys = charts.moved(axes, of_seed["graph"], of_seed["first"], of_seed["last"])
+                keys = shapes.moved(axes, of_seed["graph"], of_seed["first"], of_seed["last"])
             axes.margins(0.08)
         else:
             if of == "space":
-                keys = charts.moved(axes, range(len(clients)), clients["first"], clients["last"])
+                keys = shapes.moved(axes, range(len(clients)), clients["first"], clients["last"])
             else:
-                charts.bar(axes, range(len(clients)), clients["graph"], 0.7, style.Look.of(0))
+                marks.bar(axes, range(len(clients)), clients["graph"], 0.7, style.Look.of(0))
                 axes.axhline(0, color="black", linewidth=0.8)
             axes.grid(False, axis="x")
             axes.set_xlim(-0.6, len(clients) - 0.4)
-            charts.categories(axes, list(map(str, clients["client"])))
+            legends.categories(axes, list(map(str, clients["client"])))
         charts.name(axes, x, y, names.place(place))
-    charts.legend(figure, keys)
+    legends.legend(figure, keys)
     return figure
 
 

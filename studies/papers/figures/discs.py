@@ -5,7 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from curvfed.extensions.reports import shapes
 from curvfed.extensions.reports.hull_figures import Disc, everything, perpendicular, view
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import Place
 from curvfed.geometry.arrays import Floats
@@ -69,7 +71,7 @@ def draw(spec: Spec, runs: Sequence[Run]) -> Any:
         if "geodesics" in wanted:
             disc.geodesics()
         if len(shown_run.truth):
-            charts.stroke(
+            shapes.stroke(
                 axes,
                 [perpendicular(shown_run.truth[0], shown_run.truth[1], SMOOTH)],
                 edgecolor="black",
@@ -78,7 +80,7 @@ def draw(spec: Spec, runs: Sequence[Run]) -> Any:
             edge = {"markeredgecolor": "white", "markeredgewidth": 1.0}
             axes.plot(*shown_run.truth[0], "o", color=RED, markersize=8, zorder=5, **edge)
         axes.set_title(title.strip())
-    charts.legend(figure, _keys(disc, [shown_run.file for shown_run in shown], wanted))
+    legends.legend(figure, _keys(disc, [shown_run.file for shown_run in shown], wanted))
     return figure
 
 

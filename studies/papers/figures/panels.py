@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import FIGURE, Run, values_of
 from curvfed.extensions.sweeps.commands.pages.study import Place
 from curvfed.server_app.report import charts, style
+from studies import marks
 from studies.papers.figures.spec import Names, NothingToDraw, Spec, split
 
 # In rows of as many methods as there are colours, so that methods that papers compare differ in
@@ -136,7 +138,7 @@ def draw_panels(
     for panel, axes in zip(panels, all_axes, strict=True):
         draw(axes, panel, look)
         charts.name(axes, panel.x, panel.y, names.place(panel.place))
-    charts.legend(figure, [*legend_keys(look, names, mark), *more])
+    legends.legend(figure, [*legend_keys(look, names, mark), *more])
     return figure
 
 
@@ -225,7 +227,7 @@ def draw_groups(spec: Spec, axes: Any, panel: Panel, look: Mapping[Place, style.
         groups = _by_x(values, panel.keys, at, width * (number + 0.5) - WIDE / 2)
         stats = groups["value"].agg(["mean", "std"])
         error = {"capsize": min(3.0, 30 * width / len(stats)), "elinewidth": 1.2, "ecolor": "black"}
-        charts.bar(
+        marks.bar(
             axes, stats.index, stats["mean"], width, look[line], yerr=stats["std"], error_kw=error
         )
         for middle, part in groups["value"]:
@@ -287,7 +289,7 @@ def _words(positions: Sequence[Position], spec: Spec) -> list[str]:
 def _name_positions(axes: Any, panel: Panel, spec: Spec) -> dict[Position, float]:
     """Put the positions side by side on the x axis, and return their coordinates."""
     positions = _positions(panel)
-    charts.categories(axes, _words(positions, spec))
+    legends.categories(axes, _words(positions, spec))
     axes.set_xlim(-0.5, len(positions) - 0.5)
     return {position: float(number) for number, position in enumerate(positions)}
 
@@ -300,7 +302,7 @@ def _number_positions(axes: Any, panel: Panel, spec: Spec) -> dict[Position, flo
     values = [float(position[0]) for position in positions]
     is_far = panel.keys[0].endswith(LOG_KEYS) or values[-1] >= FAR * values[0]
     is_log = values[0] > 0 and len(values) > 1 and bool(spec.get("log", is_far))
-    charts.numbers(axes, values, _words(positions, spec), is_log)
+    marks.numbers(axes, values, _words(positions, spec), is_log)
     return dict(zip(positions, values, strict=True))
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.arrays import Integers
+from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.generated import TOPIC_NAMES, generate_tree, tree_digest
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
@@ -28,7 +29,6 @@ from curvfed.tasks.graphs.data.partition import (
     masks_of,
     mean_weights,
     membership_digest,
-    metis_parts,
     random_parts,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
@@ -36,9 +36,6 @@ from curvfed.tasks.graphs.sparse import csr, select_rows
 from curvfed.tasks.kinds import UNKNOWN_HINT
 from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import source_of
-
-CLUSTERS_PER_BATCH = 8
-"""Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
 
 
 def own_graph(
@@ -84,17 +81,24 @@ def _split_digest(
 
 
 def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
-    """Add METIS parts as clusters, `CLUSTERS_PER_BATCH` to a batch, if the graph has more nodes
-    than a batch (Cluster-GCN, Chiang et al., KDD 2019).
+    """The graph, with clusters for the batches if it has more nodes than a batch.
 
-    Equal graphs, seeds and batch sizes give equal clusters.
+    Raises
+    ------
+    DataError
+        If no package cuts a graph into clusters.
     """
     num_nodes = len(graph.features)
     if not 0 < spec.batch_size < num_nodes:
         return graph
-    num_clusters = min(CLUSTERS_PER_BATCH * -(-num_nodes // spec.batch_size), num_nodes)
-    parts = metis_parts(graph.edge_index.numpy(), num_nodes, num_clusters, spec.seed)
-    return replace(graph, clusters=torch.from_numpy(parts))
+    if "cut" not in plugins.additions(plugins.GRAPH_TASKS):
+        raise DataError(
+            f"batch-size is {spec.batch_size}, a client has {num_nodes} nodes; allowed here is 0,"
+            f" all nodes in a step{plugins.absent_hint()}",
+            key="node-batches",
+        )
+    clusters: Tensor = plugins.addition(plugins.GRAPH_TASKS, "cut")(graph, spec)
+    return replace(graph, clusters=clusters)
 
 
 def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:

@@ -171,7 +171,7 @@ class GraphSpec(Spec):
     Attributes
     ----------
     dataset : str
-        Also several sets of graphs, as in `curvfed.tasks.graphs.data.graph_dataset_names`.
+        Also several sets of graphs, as in `curvfed.tasks.registry.graph_sets`.
     partition : str
         "metis", "louvain" or "random".
     seed : int

@@ -60,7 +60,7 @@ for words in [*helps(get_command(app), []), ["--version"], ["methods"], ["datase
 def test_help_and_lists_import_neither_torch_nor_flower():
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    for name in ("simulate", "run", "check", "predict", "adapt", *additions("commands")):
+    for name in ("simulate", "run", "check", "predict", *additions("commands")):
         assert f"curvfed {name}" in done.stdout
 
 
@@ -78,7 +78,7 @@ def test_methods_and_data_sets_are_listed(capsys):
     assert main(["datasets"]) == 0
     out = capsys.readouterr().out
     names = [(name, task) for name, task, _ in catalogue() if " " not in name]
-    assert len(names) > 20
+    assert {name for name, _ in names} >= {"trees", "digits", "uniform"}
     for name, task in names:
         assert f"│ {name} " in out
         assert tasks_of(name) == (tuple(KINDS) if task == "any" else (task,))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from absent_extensions import skip_without
 from app_runs import Run, run
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
 from safetensors import safe_open
@@ -193,6 +194,7 @@ def graph_runs(tmp_path_factory):
 
     Without attributes, so that a node's features are its one-hot label.
     """
+    skip_without("MUTAG")
     folder = tmp_path_factory.mktemp("graph-runs")
     write_tu(folder, "MUTAG", attributes=False)
     write_tu(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from absent_extensions import skip_without
 from app_runs import Run, newest, run
 from image_fixtures import write_classes, write_idx
 from PIL import Image
@@ -226,6 +227,7 @@ def test_else_shared_and_personal_parameters_make_the_model(method, runs, pictur
 
 
 def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):
+    skip_without("mnist")
     truth = write_idx(tmp_path / "data", num_train=40, num_test=20)
     settings = {
         "dataset": "mnist",

@@ -31,7 +31,7 @@ SLIPS = [
     (["simulate", "cells.CSV"], "did you mean dataset=cells.CSV?"),
     (["check", "pictures"], "did you mean dataset=pictures?"),
     (["check", "tests"], "`curvfed presets` lists the presets"),
-    (["run", "Cora"], "did you mean dataset=Cora?"),
+    (["run", "Digits"], "did you mean dataset=Digits?"),
     (["simulate", "FedProx"], "did you mean method=fedprox?"),
     (["simulate", 'method = "hyperfed"'], "without one, here method=hyperfed"),
     (["simulate", "method", "=", "hyperfed"], "has a space beside its"),
@@ -46,7 +46,7 @@ SLIPS = [
     (["predict", "--method", "flatland"], "No such option"),
     (["run", "--seed", "4"], "Did you mean seed=4?"),
     (["train"], "The commands are simulate, run, check,"),
-    (["check", "dataset=coar"], 'did you mean "cora"?'),
+    (["check", "dataset=digist"], 'did you mean "digits"?'),
 ]
 
 

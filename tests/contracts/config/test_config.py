@@ -118,7 +118,7 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(raw):
     [
         {"model": "gin"},
         {"method": "local", "model": "cnn"},
-        {"method": "fedavg", "partition": "metis", "model": "vgg13"},
+        {"method": "fedavg", "partition": "metis", "model": "resnet18"},
     ],
 )
 def test_real_nodes_may_bring_what_no_data_set_names(raw):
@@ -435,7 +435,7 @@ def test_flatlands_training_is_read_by_its_methods_alone(raw, unread):
 
 
 def test_a_fixed_curvature_reads_no_key_of_a_learned_one():
-    learned = {"flatland.curvature-init": "fit", "flatland.curvature-map": "wide"}
+    learned = {"flatland.curvature-init": "literal", "flatland.curvature-map": "wide"}
     for curvature in (-2.0, 0.0):
         config = parse({"method": "flatland", "flatland.curvature": curvature, **learned})
         assert dict(config.unread) == learned

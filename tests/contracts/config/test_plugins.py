@@ -40,7 +40,7 @@ POINTS = {
         "fedavg": "brings:MINE",
     },
     "curvfed.models": {"gcn": "brings:MINE", "other": "brings:MINE"},
-    "curvfed.datasets": {"Cora": "brings:MINE", "mine": "brings:MINE"},
+    "curvfed.datasets": {"Digits": "brings:MINE", "mine": "brings:MINE"},
 }
 
 ASK = """
@@ -92,7 +92,7 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
     told = asked(tmp_path, "method=fedavg", *(f"method={name}" for name in names))
     assert 'curvfed.methods: "fedavg" is a built-in name; brings:MINE is ignored' in told
     assert 'curvfed.models: "gcn" is a built-in name' in told
-    assert 'curvfed.datasets: "Cora" is a built-in name' in told
+    assert 'curvfed.datasets: "Digits" is a built-in name' in told
     first, *lines = [line for line in told.splitlines() if not line.startswith("curvfed.")]
     assert first == "fedavg True {}"
     reasons = [

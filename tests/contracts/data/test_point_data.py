@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from errors import refuses
-from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.points import client_points
@@ -142,24 +141,6 @@ def test_data_are_not_shared_with_the_next_caller(own):
 
 
 # The split
-
-
-@pytest.mark.parametrize(("seed", "split_seed"), [(3, -1), (0, 3), (9, 2**31 - 1)])
-@pytest.mark.parametrize("test_size", [0.15, 0.1, 0.5])
-def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
-    """Scikit-learn's, of training and test part of the file one after the other: that of the
-    figures for Olsson."""
-    (tmp_path / "poincare").mkdir()
-    path = write(tmp_path / "poincare/olsson.npz", {"0": 130, "1": 101}, {"0": 40, "1": 48})
-    data = PointDataset(
-        PointSpec("olsson", tmp_path, seed=seed, split_seed=split_seed, test_size=test_size)
-    ).pooled()
-    with np.load(path) as stored:
-        assert (data.points == np.concatenate([stored["x_train"], stored["x_test"]])).all()
-    drawn = split_seed if split_seed >= 0 else seed
-    train, test = train_test_split(np.arange(319), test_size=test_size, random_state=drawn)
-    assert (np.flatnonzero(data.test) == np.sort(test)).all()
-    assert (np.flatnonzero(data.train) == np.sort(train)).all()
 
 
 def test_a_files_own_test_part_is_the_test_set(tmp_path):

@@ -1,19 +1,10 @@
-"""What is said about a split that is drawn: of a file, that it has none; of Cora, which has one,
-only that another one is drawn."""
+"""What is said about a split that is drawn: the file has none."""
 
 import torch
 from graph_fixtures import user_fields
 from torch_geometric.data import Data
 
 from curvfed.deployments.commands.command import main
-
-
-def test_of_cora_nobody_says_that_it_has_no_split(cora_dir, capsys):
-    words = ["check", "method=fedavg", "dataset=cora", f"data-dir={cora_dir}", "num-supernodes=2"]
-    assert main(words) == 0
-    said = capsys.readouterr().out
-    assert "has no split" not in said
-    assert "read: the seed draws the split\n" in said
 
 
 def test_of_a_file_without_masks_the_reason_is_said(tmp_path, capsys):

@@ -26,7 +26,6 @@ from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, read
 from curvfed.tasks import examples
-from curvfed.tasks.graphs import ricci
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
@@ -105,19 +104,6 @@ def cache(folder: Path) -> Stored:
     )
 
 
-def curvature(folder: Path) -> Stored:
-    graph = GraphDataset(GraphSpec("own", folder), folder / "cache").own(_graph(folder))
-    ricci.mean_ricci(graph, "ollivier", False, folder / "curvature")
-    (path,) = (folder / "curvature").iterdir()
-
-    def load() -> float:
-        if (found := ricci._read(path)) is None:
-            raise MadeAnewError
-        return found
-
-    return Stored(path, load)
-
-
 def ledger(folder: Path) -> Stored:
     book = Ledger(folder / "ledger-00000.jsonl")
     for number in range(3):
@@ -149,9 +135,7 @@ NAMED = (DamagedError, StoreError, ConfigError, MadeAnewError)
 
 
 @pytest.mark.parametrize("flips", [20, pytest.param(200, marks=pytest.mark.long)])
-@pytest.mark.parametrize(
-    "kind", [state, fixed, model, config, hulls, cache, curvature, ledger, secret]
-)
+@pytest.mark.parametrize("kind", [state, fixed, model, config, hulls, cache, ledger, secret])
 def test_one_flipped_bit_is_never_loaded_silently(kind, flips, tmp_path, caplog):
     caplog.set_level(logging.CRITICAL, "curvfed")
     stored, chance = kind(tmp_path), random.Random(kind.__name__)

@@ -1,7 +1,6 @@
 """An error in a client's half: its traceback once in the log, and the cause of the run's error."""
 
 import pickle
-import threading
 import traceback
 
 import pytest
@@ -20,13 +19,10 @@ class Broken(Learner):
         raise ZeroDivisionError(f"a fault of client {self.local.partition}")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_of_a_client_is_logged_once_and_is_the_cause(workers, tmp_path, capfd):
+def test_an_error_of_a_client_is_logged_once_and_is_the_cause(tmp_path, capfd):
     keys = {"num_supernodes": 4, "num_rounds": 2, "report": False, "quiet": True}
     with pytest.raises(RoundError, match="ZeroDivisionError at the client") as error:
-        curvfed.simulate(
-            Broken, dataset="trees", workers=workers, results_dir=tmp_path, run_name="r", **keys
-        )
+        curvfed.simulate(Broken, dataset="trees", results_dir=tmp_path, run_name="r", **keys)
     cause = error.value.__cause__
     assert isinstance(cause, ZeroDivisionError)
     assert "a fault of client" in str(cause)
@@ -72,23 +68,6 @@ def test_an_error_that_cannot_be_pickled_reaches_the_server_as_text(name):
     error = pickle.loads(pickle.dumps(failure.portable)).error
     assert type(error) is RuntimeError
     assert text in str(error)
-
-
-class Unpicklable(Learner):
-    def train(self):
-        raise local_error()
-
-
-def test_an_error_that_cannot_be_pickled_ends_no_worker(tmp_path, monkeypatch, capfd):
-    # Other tests may have left threads, with which no worker is forked.
-    monkeypatch.setattr(threading, "enumerate", lambda: [threading.main_thread()])
-    keys = {"num_supernodes": 4, "num_rounds": 1, "report": False, "quiet": True}
-    with pytest.raises(RoundError, match="LocalError at the client") as error:
-        curvfed.simulate(
-            Unpicklable, dataset="trees", workers=2, results_dir=tmp_path, run_name="r", **keys
-        )
-    assert "LocalError: a fault that only" in str(error.value.__cause__)
-    assert "has ended" not in "".join(capfd.readouterr())
 
 
 class BrokenAtFirst(Learner):

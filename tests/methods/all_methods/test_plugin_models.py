@@ -120,8 +120,7 @@ def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
 def test_whole_graphs(tmp_path):
     write_tu(tmp_path, "MUTAG")
     settings = {
-        "dataset": "MUTAG",
-        "data_dir": str(tmp_path),
+        "dataset": str(tmp_path / "tu" / "MUTAG"),
         "model": "plugin_models:Pooled",
         "local_epochs": 2,
     }

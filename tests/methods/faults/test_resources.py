@@ -25,7 +25,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask
+from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.kinds import KINDS
 
 GIB = 2**30
@@ -199,7 +199,7 @@ def test_memory_that_runs_out_is_told(fail):
 def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
     where, tmp_path, monkeypatch
 ):
-    real, calls = getattr(ClusteredNodeTask, where), []
+    real, calls = getattr(NodeTask, where), []
 
     def failing(self, model):
         calls.append(where)
@@ -207,10 +207,10 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
             out_of_memory()
         return real(self, model)
 
-    monkeypatch.setattr(ClusteredNodeTask, where, failing)
-    found = run(tmp_path, batch_size=9)
+    monkeypatch.setattr(NodeTask, where, failing)
+    found = run(tmp_path, batch_size=900)
     (dropped,) = {row["dropped"] for row in found.clients} - {""}
-    assert dropped.startswith("device cpu ran out of memory at batch-size = 9; use a smaller")
+    assert dropped.startswith("device cpu ran out of memory at batch-size = 900; use a smaller")
     assert found.summary["status"] == "completed"
     assert found.rounds[-1]["dropped"] == "0"
 

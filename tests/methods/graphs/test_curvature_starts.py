@@ -3,12 +3,10 @@ graphs."""
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from absent_extensions import skip_without
 from app_runs import (
     Fault,
     Recorder,
@@ -21,91 +19,31 @@ from app_runs import (
     phase_of,
     run,
 )
-from graph_fixtures import tu_graphs, write_tu
+from curvature_starts import (
+    BOUNDS,
+    RADII,
+    SETS,
+    STILL,
+    curvatures,
+    edges_of,
+    forman,
+    on,
+    standardized,
+    write_sets,
+)
 from tiers import only
-
-import curvfed.geometry.curvature
-from curvfed.geometry.distortion import fit
-from curvfed.server_app.run import RoundError
-from curvfed.tasks import generated
-from curvfed.tasks.graphs.ricci import DIMENSIONS, NODES, sampled_distances
-
-SETS = ("MUTAG", "BZR", "PROTEINS")
-SIZES = (24, 16, 12)
-STILL = {"num_rounds": 1, "learning_rate": 1e-30}
-"""Settings of a run whose parameters stay where they start."""
 
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """A data folder with three data sets of labelled nodes. Read only."""
-    root = tmp_path_factory.mktemp("data-sets")
-    for seed, (name, size) in enumerate(zip(SETS, SIZES, strict=True)):
-        write_tu(root, name, tu_graphs(size, seed), attributes=False)
-    return root
-
-
-def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
-    """Both directions of the edges of a client, and its number of nodes."""
-    if task == "nodes":
-        tree = generated.generate_tree(seed=0, client=client)
-        return torch.from_numpy(tree.edge_index), len(tree.labels)
-    found, start = [], 0
-    for graph in tu_graphs(SIZES[client], seed=client):
-        found += [
-            pair
-            for i, j in graph.edges
-            for pair in ((start + i, start + j), (start + j, start + i))
-        ]
-        start += len(graph.node_labels)
-    return torch.tensor(sorted(found)).T, start
-
-
-def forman(task: str, client: int, triangles: bool = True) -> float:
-    """Mean of 4 - d - d' and, if wanted, three times the triangles, over the edges."""
-    edges, num_nodes = edges_of(task, client)
-    neighbours: list[set[int]] = [set() for _ in range(num_nodes)]
-    for i, j in edges.T.tolist():
-        neighbours[i].add(j)
-    values = [
-        4
-        - len(neighbours[i])
-        - len(neighbours[j])
-        + 3 * triangles * len(neighbours[i] & neighbours[j])
-        for i, j in edges.T.tolist()
-    ]
-    return float(np.mean(values))
-
-
-def ollivier(task: str, client: int) -> float:
-    return float(curvfed.geometry.curvature.ollivier_ricci(*edges_of(task, client)).double().mean())
-
-
-def on(task: str, sets) -> dict:
-    """Settings of a run on nodes, or on graphs."""
-    return {} if task == "nodes" else {"dataset": ",".join(SETS), "data_dir": str(sets)}
-
-
-def curvatures(found, number: int = 1) -> np.ndarray:
-    return np.array(
-        [float(row["curvature"]) for row in found.clients if row["round"] == str(number)]
-    )
-
-
-def standardized(values) -> np.ndarray:
-    return (np.array(values) - np.mean(values)) / np.std(values)
-
-
-RADII = {
-    "sigmoid": lambda z: 1 / (1 + np.exp(-z)) + 0.5,
-    "exp": lambda z: np.exp(3 * np.tanh(z / 3)),
-}
-BOUNDS = {"sigmoid": (-2, -2 / 3), "exp": (-math.exp(3), -math.exp(-3))}
+    """The folder of `write_sets`. Read only."""
+    skip_without(SETS[0])
+    return write_sets(tmp_path_factory.mktemp("data-sets"))
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 @pytest.mark.parametrize("method", only(["flatland", "local-lorentz"], "flatland".__eq__))
-@pytest.mark.parametrize("kind", ["forman", "ollivier", "literal", "mlp", "constant"])
+@pytest.mark.parametrize("kind", ["forman", "literal", "mlp", "constant"])
 def test_every_start_runs(kind, method, task, sets, tmp_path):
     recorder = Recorder()
     found = run(
@@ -115,7 +53,7 @@ def test_every_start_runs(kind, method, task, sets, tmp_path):
         "completed",
         0,
     )
-    assert len(recorder.requests("curvature")) == (3 if kind in ("forman", "ollivier") else 0)
+    assert len(recorder.requests("curvature")) == (3 if kind == "forman" else 0)
     low, high = BOUNDS["sigmoid"]
     assert all(low <= value < high for value in curvatures(found, 2))
     assert len(set(curvatures(found, 2))) == 3
@@ -123,21 +61,16 @@ def test_every_start_runs(kind, method, task, sets, tmp_path):
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 @pytest.mark.parametrize("curvature_map", ["sigmoid", "exp"])
-@pytest.mark.parametrize("kind", only(["forman", "ollivier"], "forman".__eq__))
-def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task, sets, tmp_path):
+def test_a_curvature_starts_at_the_graphs_standardised(curvature_map, task, sets, tmp_path):
     recorder = Recorder()
     found = run(
         tmp_path,
-        flatland__curvature_init=kind,
         flatland__curvature_map=curvature_map,
         intercept=recorder,
         **STILL,
         **on(task, sets),
     )
-    exact = [
-        ollivier(task, client) if kind == "ollivier" else forman(task, client)
-        for client in range(3)
-    ]
+    exact = [forman(task, client) for client in range(3)]
     told = [
         reply["metrics"]["ricci"]
         for reply in sorted(recorder.replies("curvature"), key=partition_of)
@@ -148,27 +81,6 @@ def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task
     np.testing.assert_allclose(
         curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5
     )
-
-
-def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_path):
-    recorder = Recorder()
-    settings = {"flatland__curvature_init": "fit", "flatland__curvature_map": "wide"}
-    found = run(tmp_path, intercept=recorder, **settings, **STILL, **on("nodes", sets))
-    fitted = []
-    for client in range(3):
-        edges, num_nodes = edges_of("nodes", client)
-        graph: Any = SimpleNamespace(edge_index=edges, labels=torch.zeros(num_nodes))
-        distances, _ = sampled_distances(graph, NODES)
-        fitted.append(fit(distances, DIMENSIONS).curvature)
-    low, high = -1 / math.exp(6 * math.tanh(-4 / 3)), -1 / math.exp(6 * math.tanh(4 / 3))
-    np.testing.assert_allclose(curvatures(found), np.clip(fitted, low, high), rtol=1e-5)
-    # Nothing about it leaves the client.
-    assert not recorder.requests("curvature")
-
-
-def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):
-    with pytest.raises(RoundError, match="allowed are nodes"):
-        run(tmp_path, flatland__curvature_init="fit", **STILL, **on("graphs", sets))
 
 
 def test_the_papers_words_start_k_at_the_graphs_curvature_itself(sets, tmp_path):
@@ -184,23 +96,6 @@ def test_the_papers_words_start_k_at_the_graphs_curvature_itself(sets, tmp_path)
     )
     np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)
     assert found.described["facts"]["figures"] == []
-
-
-def test_ollivier_is_worked_out_once(sets, tmp_path, monkeypatch):
-    """A client is asked for it before the first round and needs it again to start from, maybe in
-    another process."""
-    calls, whole = [], curvfed.geometry.curvature.ollivier_ricci
-    monkeypatch.setattr(
-        curvfed.geometry.curvature,
-        "ollivier_ricci",
-        lambda *args: calls.append(args) or whole(*args),
-    )
-    settings = {"flatland__curvature_init": "ollivier"} | on("graphs", sets)
-    first = run(tmp_path, "first", **settings)
-    assert len(calls) == 3
-    again = run(tmp_path, "again", **settings)
-    assert len(calls) == 3
-    assert curvatures(first, 2).tolist() == curvatures(again, 2).tolist()
 
 
 @pytest.mark.parametrize(("curvature_map", "deviation"), [("sigmoid", 1.0), ("exp", 1 / 30)])

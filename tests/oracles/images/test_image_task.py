@@ -223,9 +223,9 @@ def test_a_client_without_images():
     ("num_train", "batch_size", "is_unchanged"), [(1, 4, True), (3, 1, True), (5, 4, False)]
 )
 def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, is_unchanged):
-    """VGG13's last layers see one place per image: statistics over one value would be an error."""
+    """ConvNet's last layer sees one place per image: statistics over one value would be an error."""
     spec = ImageModelSpec(
-        kind="vgg13", shape=(2, 16, 16), norm="batch", embedding_dim=5, num_classes=4
+        kind="convnet", shape=(2, 16, 16), norm="batch", embedding_dim=5, num_classes=4
     )
     model = spec.build(0).train()
     client = client_of(num_train, 0, 2, side=16)

@@ -14,8 +14,10 @@ from rich.table import Table as PrintedTable
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
 from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.sweep_page import run_notes
+from curvfed.extensions.sweeps.commands.pages.texts import markdown_page
 from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import charts, style
@@ -25,7 +27,6 @@ from curvfed.server_app.report.page import (
     Picture,
     Table,
     html_page,
-    markdown_page,
     number,
 )
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find, words_of
@@ -452,7 +453,7 @@ def _differences(rows: Sequence[Row], stem: Path) -> Picture:
         figure, (axes,) = style.panels(1)
         axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
         axes.errorbar(range(len(names)), means, [means - low, high - means], **bars)
-        charts.categories(axes, names)
+        legends.categories(axes, names)
         axes.set_xlim(-0.5, len(names) - 0.5)
         charts.name(axes, "", f"difference to {best} (points)")
     title = f"Differences to {best}, with their intervals"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run, usual_figures, varying_keys
 from curvfed.extensions.sweeps.commands.pages.study import Place, place_words
 from curvfed.geometry.arrays import Floats
@@ -76,7 +77,7 @@ def draw_curves(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None
         for place, look in looks.items()
         if (words := place_words(place))
     ]
-    charts.legend(figure, keys)
+    legends.legend(figure, keys)
     title = "Score by round"
     caption = f"{title}: mean over the seeds, and one standard deviation above and below it."
     return Picture(figure, title, caption)
@@ -140,7 +141,7 @@ def draw_boxes(configurations: Mapping[Place, Sequence[Run]]) -> Picture | None:
         for patch, place in zip(drawn["boxes"], boxes, strict=True):
             patch.set(facecolor=looks[place].tint, edgecolor=looks[place].colour)
         axes.grid(False, axis="x")
-        charts.categories(axes, [place_words(place) for place in boxes])
+        legends.categories(axes, [place_words(place) for place in boxes])
         charts.name(axes, "", labels.get(dataset, label), dataset)
     return Picture(figure, title, caption)
 

@@ -12,7 +12,8 @@ from curvfed.extensions.sweeps.commands.pages.sweep_table import (
     csv_text,
     make_table,
 )
-from curvfed.server_app.report.page import Page, html_page, markdown_page
+from curvfed.extensions.sweeps.commands.pages.texts import latex, markdown_page
+from curvfed.server_app.report.page import Page, html_page
 from curvfed.tasks.stored_files import write_atomically
 
 
@@ -50,7 +51,7 @@ def write_page(page: Page, folder: Path, stem: str, formats: Sequence[str]) -> l
     texts = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
-        "tex": "\n".join(table.latex for table in page.tables),
+        "tex": "\n".join(latex(table) for table in page.tables),
         "csv": "\n".join(page.csv),
     }
     files = [file for picture in page.pictures for file in picture.files]

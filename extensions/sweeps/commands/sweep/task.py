@@ -9,7 +9,7 @@ from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.deployments.arguments import Value, check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
-from curvfed.deployments.workers import run_simulation
+from curvfed.deployments.simulation import run_simulation
 from curvfed.extensions.sweeps.commands.sweep.results import completed
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_files import RunFiles

@@ -1,0 +1,1 @@
+"""A client that joins a finished run: its personal part is trained, the shared part is fixed."""

@@ -1,0 +1,1 @@
+"""The aggregations of curvfed as strategies of Flower, for any Flower app."""

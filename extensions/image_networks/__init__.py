@@ -1,0 +1,1 @@
+"""Further networks for images, those of the tables of SphereFed and HyperFed."""

@@ -1,0 +1,1 @@
+"""The code of a network that is not curvfed's, by which a run recognises it."""

@@ -1,0 +1,385 @@
+"""Runs on many small graphs: what each method shares, data that differ between clients, and what
+will not do."""
+
+import logging
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from app_runs import (
+    Recorder,
+    Run,
+    array_names,
+    partition_of,
+    real_nodes,
+    run,
+    untimed,
+)
+from equal_runs import same_arrays
+from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
+from tiers import only
+
+from curvfed.strategies.wire.codec import decode_arrays
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+SETS = "MUTAG,BZR,PROTEINS"
+SPACES = {  # graphs, features, classes, and of a fifth of the graphs those to train on
+    "MUTAG": (24, 9, ["-1", "2", "10"], 5),
+    "BZR": (16, 6, ["0", "1"], 3),
+    "PROTEINS": (12, 6, ["7"], 2),
+}
+DEPTH = range(3)
+
+
+def of_layers(*names: str) -> set[str]:
+    return {f"layers.{layer}.{name}" for layer in DEPTH for name in names}
+
+
+def linear(*names: str) -> set[str]:
+    return {f"{name}.{part}" for name in names for part in ("weight", "bias")}
+
+
+LAYERS = {
+    "gin": of_layers("eps") | of_layers(*linear("first", "second")),
+    "gcn": of_layers(*linear("linear")),
+    "lorentz": of_layers(*linear("first", "second")),
+}
+LAYER_TIMES = of_layers("first.time", "second.time", "gate")
+ENDS = linear("input", "head.hidden", "head.out")
+END_TIMES = {"input.time", "head.hidden.time", "head.out.time"}
+ALL = {
+    "gin": LAYERS["gin"] | ENDS,
+    "gcn": LAYERS["gcn"] | ENDS,
+    "lorentz": LAYERS["lorentz"] | ENDS | LAYER_TIMES | END_TIMES | {"k"},
+}
+SHARED = [
+    # method, model, encoder, what is shared of the layers, of the ends where all clients have the
+    # same
+    ("flatland", "auto", "lorentz", LAYERS["lorentz"], ENDS),
+    ("flatland-constant", "auto", "lorentz", LAYERS["lorentz"], ENDS),
+    (
+        "flatland-shared",
+        "auto",
+        "lorentz",
+        LAYERS["lorentz"] | LAYER_TIMES | {"k"},
+        ENDS | END_TIMES,
+    ),
+    ("flatland", "gin", "gin", LAYERS["gin"], ENDS),
+    ("local", "auto", "gin", set(), set()),
+    ("local-lorentz", "auto", "lorentz", set(), set()),
+    ("fedavg", "auto", "gin", LAYERS["gin"], ENDS),
+    ("fedavg", "gcn", "gcn", LAYERS["gcn"], ENDS),
+    ("fedavg", "lorentz", "lorentz", LAYERS["lorentz"] | LAYER_TIMES | {"k"}, ENDS | END_TIMES),
+    ("fedprox", "gin", "gin", LAYERS["gin"], ENDS),
+    ("fedper", "auto", "gin", LAYERS["gin"], linear("input")),
+    (
+        "fedavg-bias",
+        "auto",
+        "gin",
+        of_layers("eps", "first.weight", "second.weight"),
+        {"input.weight", "head.hidden.weight", "head.out.weight"},
+    ),
+]
+METHODS = [f"{method}-{model}" for method, model, *_ in SHARED]
+CASES = only(SHARED, lambda case: case[:2] in {("flatland", "auto"), ("fedper", "auto")})
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """A data folder with the three data sets of `SPACES`: attributes and labels, labels alone,
+    neither. Read only."""
+    root = tmp_path_factory.mktemp("data-sets")
+    write_tu(root, "MUTAG")
+    bzr = [replace(graph, label=number % 2) for number, graph in enumerate(tu_graphs(16, seed=1))]
+    write_tu(root, "BZR", bzr, attributes=False)
+    write_tu(
+        root, "PROTEINS", [replace(graph, label=7) for graph in tu_graphs(12, seed=2)], False, False
+    )
+    return root
+
+
+def parameters(found: Run, partition: int) -> dict[str, np.ndarray]:
+    """What a simulated client keeps of its model."""
+    kept = found.personal(partition)
+    return {
+        name.removeprefix("parameter/"): kept[name]
+        for name in kept
+        if name.startswith("parameter/")
+    }
+
+
+def measured(found: Run) -> list[dict[str, str]]:
+    return [untimed(row) for row in found.clients]
+
+
+def on_the_wire(recorder: Recorder) -> list[set[str]]:
+    return [
+        array_names(content)
+        for content in [*recorder.requests("train"), *recorder.replies("train")]
+    ]
+
+
+@pytest.mark.parametrize(("method", "model", "encoder", "layers", "ends"), CASES, ids=METHODS)
+def test_where_data_sets_differ_only_layers_are_shared(
+    method, model, encoder, layers, ends, sets, tmp_path
+):
+    recorder = Recorder()
+    found = run(
+        tmp_path, method=method, model=model, dataset=SETS, data_dir=str(sets), intercept=recorder
+    )
+    assert found.summary["status"] == "completed"
+    assert found.summary["metrics"]["replies_dropped"] == 0
+    assert found.described["facts"] | {"figures": []} == {
+        "task": "graphs",
+        "num_features": 0,
+        "class_names": [],
+        "shape": "",
+        "own_ends": True,
+        "figures": [],
+        "partitions": [],
+    }
+    assert on_the_wire(recorder) == [layers] * 12
+    assert found.model.keys() == layers
+    assert all(math.isfinite(float(row["loss"])) for row in found.clients)
+    for about, (space, (_, features, classes, _)) in zip(
+        found.described["clients"], SPACES.items(), strict=True
+    ):
+        kept = parameters(found, about["partition"])
+        assert kept.keys() == ALL[encoder] - layers
+        assert (about["space"], about["class_names"]) == (space, classes)
+        assert kept["input.weight"].shape == (8, features)
+        assert kept["head.out.weight"].shape == (len(classes), 8)
+
+
+@pytest.mark.parametrize(("method", "model", "encoder", "layers", "ends"), CASES, ids=METHODS)
+def test_of_one_data_set_the_ends_are_shared_too(
+    method, model, encoder, layers, ends, sets, tmp_path
+):
+    recorder = Recorder()
+    found = run(
+        tmp_path,
+        method=method,
+        model=model,
+        dataset="mutag",
+        data_dir=str(sets),
+        intercept=recorder,
+    )
+    assert (found.described["facts"]["num_features"], found.described["facts"]["own_ends"]) == (
+        9,
+        False,
+    )
+    assert found.described["facts"]["class_names"] == ["-1", "2", "10"]
+    assert [about["statistics"]["num_graphs"] for about in found.described["clients"]] == [8, 8, 8]
+    assert on_the_wire(recorder) == [layers | ends] * 12
+    assert parameters(found, 2).keys() == ALL[encoder] - layers - ends
+    assert found.summary["metrics"]["heterogeneity"] >= 0
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+def test_the_average_is_weighted_by_training_graphs(method, sets, tmp_path):
+    recorder = Recorder()
+    found = run(
+        tmp_path, method=method, num_rounds=1, dataset=SETS, data_dir=str(sets), intercept=recorder
+    )
+    replies = sorted(recorder.replies("train"), key=partition_of)
+    weights = np.array([train for *_, train in SPACES.values()])
+    assert [reply["header"]["num_examples"] for reply in replies] == weights.tolist()
+    sent = [decode_arrays(reply["arrays"]) for reply in replies]
+    for name, array in found.model.items():
+        exact = np.average(
+            [arrays[name].astype(np.float64) for arrays in sent], axis=0, weights=weights
+        )
+        np.testing.assert_allclose(array, exact, rtol=2 * np.finfo(np.float32).eps, atol=1e-9)
+    last = [float(row["score"]) for row in found.clients]
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
+
+
+@pytest.mark.parametrize("method", ["flatland", pytest.param("fedavg", marks=pytest.mark.long)])
+def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
+    """Interrupted before an answer and after it, in the first and in a later round; batches are
+    drawn anew each pass."""
+    settings = {
+        "method": method,
+        "dataset": SETS,
+        "data_dir": str(sets),
+        "num_rounds": 3,
+        "local_epochs": 2,
+        "batch_size": 2,
+    }
+    whole = run(tmp_path, "whole", **settings)
+    assert run(tmp_path, "again", **settings).figures == whole.figures
+    assert run(tmp_path, "other", **settings | {"seed": 1}).figures != whole.figures
+    for name, number, after in [("first", 1, True), ("before", 3, False), ("after", 2, True)]:
+
+        def stop(request, handle, number=number, after=after):
+            header = request.content["header"]
+            if (header["phase"], header["round"], request.metadata.dst_node_id) != (
+                "train",
+                number,
+                3,
+            ):
+                return handle(request)
+            if after:
+                handle(request)
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, name, intercept=stop, **settings)
+        assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, name
+
+
+def nodes_of(folder: Path, lists: list[list[dict]]) -> list[dict]:
+    """Real nodes, each with a list of graphs of its own."""
+    nodes = real_nodes(folder, [{}] * len(lists))
+    for node, graphs in zip(nodes, lists, strict=True):
+        torch.save(graphs, node["data-path"])
+    return nodes
+
+
+def changed(graphs: list[dict], **changes) -> list[dict]:
+    """Each graph with the changes, of which None leaves a field out and a callable is asked for the
+    value."""
+    told = [
+        graph
+        | {name: value(graph) if callable(value) else value for name, value in changes.items()}
+        for graph in graphs
+    ]
+    return [{name: value for name, value in graph.items() if value is not None} for graph in told]
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])
+def test_a_client_without_training_graphs_weighs_nothing(method, tmp_path):
+    """A fifth of two graphs may be none."""
+    nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(15, 1), user_graphs(2, 4)])
+    found = run(tmp_path, nodes=nodes, method=method)
+    last = [row for row in found.clients if row["partition"] == "2"]
+    assert [(row["num_examples"], row["loss"], row["dropped"]) for row in last] == [
+        ("0", "", "")
+    ] * 2
+    assert all(row["score"] for row in last)
+    others = run(tmp_path, "others", nodes=nodes[:2], method=method)
+    assert same_arrays(others.model, found.model)
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+@pytest.mark.parametrize("model", ["auto", "gcn"])
+def test_graphs_without_edges(method, model, tmp_path):
+    bare = changed(user_graphs(12), edge_index=torch.zeros(2, 0, dtype=torch.int64))
+    nodes = nodes_of(tmp_path / "nodes", [bare, user_graphs(12, 1)])
+    found = run(
+        tmp_path, nodes=nodes, method=method, model=model, dataset="own.pt", share_statistics=True
+    )
+    assert found.summary["metrics"]["replies_dropped"] == 0
+    assert found.described["clients"][0]["statistics"]["num_edges"] == 0
+    assert all(np.isfinite(array).all() for array in found.model.values())
+
+
+def mess(graph: dict) -> torch.Tensor:
+    """The edges in either direction, some twice, with self-loops, in any order."""
+    edges, generator = graph["edge_index"], torch.Generator().manual_seed(0)
+    loops = torch.arange(len(graph["x"])).expand(2, -1)[:, ::2]
+    turned = torch.where(
+        torch.rand(edges.shape[1], generator=generator) < 0.5, edges, edges.flip(0)
+    )
+    messy = torch.cat([turned, turned[:, :1], edges.flip(0)[:, 1:], loops], dim=1)
+    return messy[:, torch.randperm(messy.shape[1], generator=generator)]
+
+
+def test_directions_doubles_and_self_loops_change_nothing(tmp_path):
+    clean, messy = user_graphs(12), changed(user_graphs(12), edge_index=mess)
+    assert not all(
+        torch.equal(one["edge_index"], other["edge_index"])
+        for one, other in zip(clean, messy, strict=True)
+    )
+    found = [
+        run(
+            tmp_path,
+            name,
+            nodes=nodes_of(tmp_path / "nodes", [graphs, user_graphs(12, 1)]),
+            method="flatland",
+        )
+        for name, graphs in [("clean", clean), ("messy", messy)]
+    ]
+    digests = [[about["digest"] for about in each.described["clients"]] for each in found]
+    assert digests[0] == digests[1]
+    assert measured(found[0]) == measured(found[1])
+
+
+def test_a_list_of_graphs_is_dealt_in_a_simulation_and_whole_on_a_node(tmp_path):
+    torch.save(user_graphs(12), tmp_path / "own.pt")
+    dealt = run(tmp_path, "dealt", dataset=str(tmp_path / "own.pt"))
+    assert [about["statistics"]["num_graphs"] for about in dealt.described["clients"]] == [4, 4, 4]
+    assert (dealt.described["facts"]["task"], dealt.described["facts"]["own_ends"]) == (
+        "graphs",
+        False,
+    )
+    nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(24, 1)])
+    own = run(tmp_path, "own", nodes=nodes)
+    assert own.summary["status"] == "completed"
+    assert own.described["clients"][1]["statistics"] == {}
+    sizes = [int(row["num_examples"]) for row in own.clients]
+    assert sizes[:2] == sizes[2:]
+    assert all(0 < size < number / 2 for size, number in zip(sizes, (12, 24), strict=False))
+    assert own.model.keys() >= ENDS
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
+    wide = changed(user_graphs(12, 1), x=lambda graph: graph["x"].repeat(1, 2))
+    nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), wide])
+    recorder = Recorder()
+    with caplog.at_level(logging.INFO, "curvfed"):
+        found = run(tmp_path, nodes=nodes, method=method, intercept=recorder)
+    assert found.described["facts"]["own_ends"]
+    assert (
+        set().union(*on_the_wire(recorder)) == LAYERS["lorentz" if method == "flatland" else "gin"]
+    )
+    assert found.summary["metrics"]["replies_dropped"] == 0
+    assert (
+        "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay at each client"
+        in caplog.text
+    )
+    alike = run(
+        tmp_path,
+        "alike",
+        nodes=nodes_of(tmp_path / "equal", [user_graphs(12), user_graphs(12, 1)]),
+        method=method,
+    )
+    assert not alike.described["facts"]["own_ends"]
+    assert alike.model["input.weight"].shape == (8, 3)
+
+
+def test_a_node_that_holds_nodes_is_refused_by_name(tmp_path):
+    nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(12, 1), []])
+    torch.save(user_fields(), nodes[2]["data-path"])
+    found = run(tmp_path, nodes=nodes)
+    assert found.described["refused"] == {
+        "partition-id 2": (
+            "its data are nodes of 8 features scored by accuracy, the others' are graphs scored by"
+            " accuracy"
+        )
+    }
+    assert (found.summary["num_clients"], found.described["facts"]["task"]) == (2, "graphs")
+
+
+@pytest.mark.parametrize("method", ["flatland", "fedavg"])
+def test_training_learns(method, tmp_path):
+    """Rings and stars, of one-hot degrees."""
+    ring = torch.stack([torch.arange(6), torch.arange(6).roll(-1)])
+    star = torch.stack([torch.zeros(5, dtype=torch.int64), torch.arange(1, 6)])
+    graphs = [{"edge_index": (ring, star)[n % 2], "y": n % 2} for n in range(40)]
+    torch.save(graphs, tmp_path / "own.pt")
+    settings = {
+        "num_rounds": 12,
+        "train_size": 0.5,
+        "batch_size": 4,
+        "dropout": 0.0,
+        "embedding_dim": 16,
+    }
+    found = run(tmp_path, clients=2, method=method, dataset=str(tmp_path / "own.pt"), **settings)
+    assert found.summary["personal_accuracy_mean"] == 1
+    assert found.summary["metrics"]["majority_accuracy"] < 0.8

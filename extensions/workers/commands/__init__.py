@@ -1,0 +1,1 @@
+"""The simulator with worker processes."""
