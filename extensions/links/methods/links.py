@@ -42,6 +42,9 @@ class Keys(Table):
     trained_ends: bool = True
     """hold out only links whose two entities keep a training link, as an entity without one cannot
     be ranked; false: any links. Real nodes hold out any, by a hash of each"""
+    closure: bool = False
+    """add the links to all ancestors when links are read, for files of direct parents; each
+    relation by itself, and each node its own"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Rows in space have keys that these methods lack."""
