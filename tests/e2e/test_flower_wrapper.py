@@ -220,7 +220,9 @@ def test_exit_status_tells_how_the_run_went(
 ):
     fake.answer(status=status, summary=summary, code=code)
     assert main(["run", *fake.command]) == exit_status
-    assert message in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert message in output
+    assert ("`curvfed simulate` with the same keys needs" in output) is (summary is None)
     assert fake.daemon_is_gone()
 
 

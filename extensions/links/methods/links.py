@@ -12,7 +12,7 @@ from curvfed.extensions.links.names import SPACE_MODELS
 from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
-from curvfed.strategies.base.keys import CHOSEN, Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Rate, Scalar, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
@@ -75,6 +75,10 @@ class RowKeys(Keys):
         if self.curvature is not None:
             return self.curvature
         return 0.0 if self.score == "inner" else -1.0
+
+    def chosen(self) -> Mapping[str, Scalar]:
+        """The curvature."""
+        return {"curvature": self.space}
 
     def idle(self) -> tuple[str, ...]:
         """Means of rows are the same in flat space."""
