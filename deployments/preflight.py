@@ -106,7 +106,8 @@ def look_at_data(
     with _naming("dataset", config.dataset):
         places = _places(request)
         lines = [line for place in places for line in f"data: {place.text}".splitlines()]
-        lines += [place.kind for place in places if place.kind]
+        decisions = [place.decision for place in places if place.decision]
+        below_places = len(lines)
         lines += [f"{NOTE}{note}" for place in places for note in place.notes]
         if is_named(config.dataset) and Path(config.dataset).exists():
             lines.append(
@@ -129,6 +130,8 @@ def look_at_data(
                     steps = getattr(data, "history", "").split("; ")
                     lines += [f"read: {step}" for step in steps if step]
                     lines += [f"{NOTE}{note}" for note in _notes_on_method(request, data)]
+        kinds = [one.text_of(first.task) if first else one.text for one in decisions]
+        lines[below_places:below_places] = kinds
         has_scores = config.row.has_network and not config.guard.is_private
         if clients > 1 and len(held) == number and has_scores:
             lines += _scored(held)

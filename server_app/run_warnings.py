@@ -226,7 +226,7 @@ def at_the_end(config: RunConfig, federation: Federation, state: State) -> dict[
     return (
         _unmeasured(config, federation, state)
         | _of_few_examples(federation, state)
-        | _below_trivial(federation, state)
+        | _below_trivial(config, federation, state)
     )
 
 
@@ -244,7 +244,7 @@ def _of_few_examples(federation: Federation, state: State) -> dict[str, str]:
     return {"few-tests": "; ".join(texts)} if texts else {}
 
 
-def _below_trivial(federation: Federation, state: State) -> dict[str, str]:
+def _below_trivial(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
     """The clients' mean score in the best round, or else the score of the global model, if it is
     below that of the trivial answer."""
     metric = federation.metric
@@ -262,10 +262,12 @@ def _below_trivial(federation: Federation, state: State) -> dict[str, str]:
     if trivial is None or score is None or score >= trivial:
         return {}
     words = find(name).words if name else "a guess"
+    remedy = KINDS[federation.facts.task].remedy_below_trivial(config)
     return {
         "trivial": (
             f"{scored}, {100 * score:.1f}%, is below that of the trivial answer"
             f" ({words}), {100 * trivial:.1f}%: the model has learned less than counting shows"
+            f"{'; ' if remedy else ''}{remedy}"
         )
     }
 

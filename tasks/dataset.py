@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.formats import UNKNOWN, decide
+from curvfed.tasks.formats import UNKNOWN, Decision, decide
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData, find_path
 from curvfed.tasks.record_split import RecordSplit
@@ -59,14 +59,14 @@ class Place(NamedTuple):
         Whether the files are on this machine.
     notes : tuple of str
         Notes for the user about the files.
-    kind : str
-        For a user's path, its kind of data and the reason.
+    decision : Decision or None
+        For a user's path, its format.
     """
 
     text: str
     exists: bool = True
     notes: tuple[str, ...] = ()
-    kind: str = ""
+    decision: Decision | None = None
 
 
 class Dataset(ABC):
@@ -229,7 +229,7 @@ class Dataset(ABC):
                 key="other-data",
             )
         located = decision.locate() if form.reader else self.locate_files(path)
-        return replace(located, path=path, kind=decision.text)
+        return replace(located, path=path)
 
     def _of_package(self, name: str, data_set: plugins.DataSet) -> Located[Any]:
         """The files of another package's data set, including its module, and their reader."""
@@ -344,7 +344,8 @@ class Dataset(ABC):
         located = self.locate()
         form = f"{located.title}, " if located.title else ""
         text = f"{form}{self.place_words}{self.where(located)}"
-        return [Place(text, notes=located.notes, kind=located.kind)]
+        decision = decide(located.path) if located.path else None
+        return [Place(text, notes=located.notes, decision=decision)]
 
     def where(self, located: Located[Any]) -> str:
         """The file or the folders of a user's own data, in words; of another tool's format, the

@@ -19,7 +19,7 @@ from curvfed.tasks.kinds import ADDED, KINDS, added_by
 from curvfed.tasks.public_data import Located
 from curvfed.tasks.sources import ENDINGS, STORED
 from curvfed.tasks.stored_files import LastRead
-from curvfed.tasks.tables import ending
+from curvfed.tasks.tables import ending, has_one_column
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ class Decision:
     def text(self) -> str:
         """The decision in words, such as "links.tsv: links (two columns of names)"."""
         return f"{self.path.name}: {' or '.join(self.tasks)} ({self.reason})"
+
+    def text_of(self, task: str) -> str:
+        """The decision in words, once the data have been read as this task's."""
+        if self.tasks == (task,):
+            return self.text
+        return f"{self.path.name}: {task} ({self.reason}; its contents decide)"
 
     def locate(self, **options: Any) -> "Located[Any]":
         """The files of the data in an added format, and their reader, which knows the options.
@@ -96,6 +102,11 @@ def _decide(path: Path) -> tuple[Decision, list[str | Path]]:
 
 
 def _why_unknown(path: Path) -> str:
+    if path.is_file() and path.suffix.lower() in TABLES:
+        return (
+            "it has a single column, or its columns are separated by none of comma, semicolon and"
+            f" tab; {READ_AS}"
+        )
     if path.is_file():
         return f'files that end in "{path.suffix}" are not supported; allowed is {PATHS}'
     files = sorted(path.glob("*"))
@@ -143,6 +154,8 @@ def _is_points(path: Path) -> str:
     if not end or foreign(path):
         return ""
     is_table = bool(ends_in(path, TABLES))
+    if is_table and has_one_column(path):
+        return ""
     tables = " or ".join(added_by(TABLES[0]))
     return f"{end}, and its columns are not those of {tables}" if is_table and tables else end
 

@@ -184,6 +184,10 @@ class Kind:
         """A warning about the data of all clients, from their statistics; "" for none."""
         return ""
 
+    def remedy_below_trivial(self, run: Any) -> str:
+        """What may help a run whose score is below that of the trivial answer; "" if unknown."""
+        return ""
+
     def num_scored(self, statistics: Mapping[str, Any]) -> int:
         """The number of a client's test examples that are scored."""
         return int(statistics["num_test"])

@@ -49,8 +49,6 @@ class Located(Generic[Raw]):
         The format, if it is another tool's.
     path : Path or None
         The path of a user's data.
-    kind : str
-        The kind of data of this path and the reason, in words.
     """
 
     files: tuple[Path, ...]
@@ -59,7 +57,6 @@ class Located(Generic[Raw]):
     digest: str = ""
     title: str = ""
     path: Path | None = None
-    kind: str = ""
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,12 @@ def first_lines(path: Path) -> list[Line]:
         return []
 
 
+def has_one_column(path: Path) -> bool:
+    """Whether the first lines of a table have a single cell each."""
+    lines = first_lines(path)
+    return bool(lines) and all(len(row) == 1 for _, row in lines)
+
+
 def table_lines(
     path: Path,
     min_columns: int = 2,

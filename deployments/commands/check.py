@@ -16,6 +16,7 @@ from curvfed.deployments.arguments import NOTE, Request, Value, read_request
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
 from curvfed.deployments.terminal import open_console, print_data, print_rows
 from curvfed.strategies.base.keys import AUTO, kebab
+from curvfed.strategies.base.keys import Table as KeyTable
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
@@ -37,6 +38,7 @@ from curvfed.strategies.methods import (
     listed,
 )
 from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import absent_hint
 from curvfed.tasks.registry import catalogue, source_of
 
@@ -105,7 +107,9 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
     run = resolve_defaults(request.config, task)
     all_keys = defaults() | request.settings  # with the keys of other methods
     configured = all_keys | flatten(request.config)
-    resolved = all_keys | flatten(run) | {"model": _model(run, task, data)}
+    resolved = all_keys | flatten(run)
+    chosen = chosen_here(request, run, task, data).items()
+    resolved |= {key: value for key, value in chosen if resolved.get(key) == AUTO}
     for key, field in all_fields():
         is_set = key in request.settings
         if not (everything or is_set or is_in_use(key, run, task)):
@@ -120,6 +124,36 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
     cells = ["num-supernodes", str(request.num_supernodes), "", "number of simulated clients"]
     table.add_row(*cells[: len(columns)])
     return table
+
+
+def chosen_here(
+    request: Request, run: RunConfig, task: str, data: "Data | None"
+) -> dict[str, Value]:
+    """The values in place of auto that this machine, other keys or the loaded data decide; `run`
+    has resolved defaults."""
+    from curvfed.deployments.worker_plan import plan_workers
+    from curvfed.strategies.config.device import pick_device
+
+    values: dict[str, Value] = {
+        "model": _model(run, task, data),
+        "device": pick_device(run.device).type,
+        "workers": plan_workers(run, request.num_supernodes).number,
+        "fine-tune-learning-rate": run.fine_tuning_rate,
+    }
+    if run.network.calibration is None:
+        values["calibration"] = "none"
+    if not KINDS[task].has_test_set:
+        values["test-data"] = "none"
+    for name in type(run).model_fields:
+        keys = getattr(run, name)
+        if isinstance(keys, KeyTable):
+            values |= {f"{kebab(name)}.{key}": value for key, value in keys.chosen().items()}
+    if data is not None and data.shape and not run.images.encoder:
+        channels, *sides = map(int, data.shape.split("x"))
+        values["images.channels"] = channels
+        if len(set(sides)) == 1:
+            values["images.size"] = sides[0]
+    return values
 
 
 def is_in_use(key: str, config: RunConfig, task: str) -> bool:

@@ -23,6 +23,7 @@ import psutil
 import typer
 from rich.text import Text
 
+from curvfed.deployments import patient_flwr
 from curvfed.deployments.application import Address, Debug, Pairs, all_pairs
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
 from curvfed.deployments.errors import MachineError
@@ -150,7 +151,10 @@ def run(
         print(f"Stopped: not done after {timeout:g} s.")
         code = OUT_OF_TIME
     else:
-        raise typer.Exit(0 if expected.report(status, details) else FAILED)
+        is_completed = expected.report(status, details)
+        if not (is_completed or expected.read()[1]):
+            print("`curvfed simulate` with the same keys needs neither SuperLink nor Ray.")
+        raise typer.Exit(0 if is_completed else FAILED)
     if (expected.directory / "checkpoint" / "server").exists():
         name = expected.directory.name
         print(
@@ -167,7 +171,7 @@ PATIENCE = 5.0
 """Seconds for other processes to end."""
 
 STARTS = 3
-"""Attempts to start the daemon, which can be too slow for Flower's 15 seconds."""
+"""Attempts to start the daemon; `patient_flwr` waits long for each."""
 
 SERVES = "Uvicorn running"
 """The daemon writes this to its log when it is up."""
@@ -209,7 +213,7 @@ def run_isolated(
     """
     for start in range(1, STARTS + 1):
         if start > 1:
-            print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
+            print("The SuperLink did not start: once more …", flush=True)
         # Files of a daemon that was stopped halfway block the next one, so each start has a new
         # home.
         with _own_home(folder or socket_folder()) as home:
@@ -287,7 +291,7 @@ def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: f
     long."""
     # In a session of its own: Ctrl-C reaches only this process, which then ends the others in
     # order.
-    with printing(command, env, start_new_session=True) as stream:
+    with printing(_patient(command, env), env, start_new_session=True) as stream:
         try:
             return stream.wait(timeout)
         except (Interrupted, subprocess.TimeoutExpired):
@@ -296,6 +300,19 @@ def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: f
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     stream.wait(GRACE)
             raise
+
+
+def _patient(command: Sequence[str], env: Mapping[str, str]) -> Sequence[str]:
+    """A command of `flwr` that waits longer for the SuperLink; as it is if its program is no script
+    of Python."""
+    program = shutil.which(command[0], path=env["PATH"])
+    if program is None:
+        return command
+    with open(program, "rb") as file:
+        is_python = b"python" in file.readline()
+    if not is_python:
+        return command
+    return [sys.executable, "-P", patient_flwr.__file__, program, *command[1:]]
 
 
 def flower_status(env: Mapping[str, str], patience: float = 30.0) -> tuple[str, str]:

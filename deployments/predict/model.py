@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 from torch import nn
 
 from curvfed.client_app.node import Node
@@ -160,9 +161,29 @@ def check_client(run: TrainedRun, client: int | None) -> None:
     if client is None and reason:
         raise RequestError(
             f"client is needed: {run.config.method} {reason}, so there is a model for every one"
-            f" of the clients {run.with_models}",
+            f" of the clients {run.with_models}{_recommended(run)}",
             key="client",
         )
+
+
+def _recommended(run: TrainedRun) -> str:
+    """The client whose model to take, in words: that with the data, or for data of no client the
+    one with the best validation score; "" with a single model, or without scores."""
+    from curvfed.server_app.directory.run_files import RunFiles
+
+    files = RunFiles(run.path)
+    if len(run.models) < 2 or not (run.path / "clients.csv").exists():
+        return ""
+    text = ". Data of a client need its own; for other data"
+    _, scores = files.by_client("validation")
+    latest = scores[-1:].ravel()
+    if not np.isfinite(latest).any():
+        return f"{text} compare several"
+    best = int(np.nanargmax(latest))
+    return (
+        f"{text} take {files.partitions[best]}, whose model has the best validation score in the"
+        f" last round, {100 * latest[best]:.1f}%"
+    )
 
 
 def personal_state(run: TrainedRun, client: int, state_path: Path | None) -> tuple[Arrays, int]:

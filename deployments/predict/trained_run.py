@@ -162,10 +162,15 @@ class TrainedRun:
         return _in_words(self.clients)
 
     @property
+    def models(self) -> list[int]:
+        """The numbers of the clients that have trained; in an adapted run, of the client that has
+        joined."""
+        return sorted(self.clients.keys() & self.stamps.keys() or self.clients)
+
+    @property
     def with_models(self) -> str:
-        """The numbers of the clients that have trained, in words; in an adapted run, of the client
-        that has joined."""
-        return _in_words(self.clients.keys() & self.stamps.keys() or self.clients)
+        """The numbers of `models`, in words."""
+        return _in_words(self.models)
 
     def facts_of(self, client: int | None) -> Facts:
         """The facts of this client's model; of the global model without a client."""

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from scipy.sparse import coo_array
 from torch import Tensor
 
 from curvfed.extensions.links.names import RELATION, split_names
@@ -52,6 +54,11 @@ class ClientLinks(Examples):
         num_tails = len(torch.unique(self.labels))
         texts = list(self.doubts)
         texts += unfit_tests([{"num_test": int(self.test.sum()), **self._unfit_tests()}])
+        if bool(self.test.any()) and self._are_direct():
+            texts.append(
+                "no link follows from others, as where a file names direct parents alone: nothing"
+                " tells a held-out one then; links.closure=true adds the links to all ancestors"
+            )
         entities, relations = map(set, split_names(self.class_names))
         doubled = [name for name in relations & entities if not name.isdecimal()]
         if number > num_tails or 2 * len(doubled) > len(relations):
@@ -69,6 +76,21 @@ class ClientLinks(Examples):
             f"num_{split}": int(getattr(self, split).sum()) for split in ("train", "val", "test")
         }
         return {**sizes, **self._unfit_tests(), **self.trivial_scores()}
+
+    def _are_direct(self) -> bool:
+        """Whether two links follow each other, and no such two have the ends of a third; without
+        links in both directions, which are no hierarchy."""
+        number = len(self.class_names)
+        has_steps = False
+        for relation in torch.unique(self.relations):
+            is_here = self.relations == relation
+            ends = (self.heads[is_here].numpy(), self.labels[is_here].numpy())
+            links = coo_array((np.ones(len(ends[0])), ends), shape=(number, number)).tocsr()
+            steps = links @ links
+            if links.multiply(links.T).nnz or links.multiply(steps).nnz:
+                return False
+            has_steps = has_steps or bool(steps.nnz)
+        return has_steps
 
     def _unfit_tests(self) -> dict[str, int]:
         """See `UNFIT`."""

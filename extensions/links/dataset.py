@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array, csgraph
 
 from curvfed.extensions.links.client_links import ClientLinks
+from curvfed.extensions.links.closure import closed
 from curvfed.extensions.links.models import COORDINATES, LinkModelSpec
 from curvfed.extensions.links.names import SPACE_MODELS, split_names, stated_names
 from curvfed.extensions.links.raw import RawLinks, balanced_tree, random_tree, raw_links
@@ -23,6 +24,7 @@ from curvfed.extensions.links.sources import LINK_SOURCES
 from curvfed.extensions.links.split import Integers, LinkSpec, fewer_tests, own_parts, split_links
 from curvfed.extensions.links.wordnet import ROOTS, read_part
 from curvfed.tasks.dataset import Dataset
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
@@ -62,6 +64,7 @@ class LinkDataset(Dataset):
             train_size,
             test_size,
             keys.trained_ends,
+            keys.closure,
         )
         if partitioned_kind("links", run.dataset, run.data_path) == "links":
             return cls(spec)
@@ -101,18 +104,25 @@ class LinkDataset(Dataset):
         if path is None:
             raw = self._read()
             return self._links(raw, self._parts_of_all(raw))
-        raw = self.locate_own(path.expanduser()).read()
+        raw = self._closed(self.locate_own(path.expanduser()).read())
         parts = np.zeros(len(raw.triples), np.int64)
         return self._links(replace(raw, parts=parts), parts)
 
     def own_data(self, raw: RawLinks) -> ClientLinks:
-        """A node's own links, split as the files are, or else by their names or at random."""
-        links = self._links(raw, split_links(raw, self.spec, self.record_split))
+        """A node's own links, split as the files are, or else by their names or at random; the
+        digest of the split is that of the links in the files, without their closure."""
+        all_links = self._closed(raw)
+        parts = split_links(all_links, self.spec, self.record_split)
+        links = self._links(all_links, parts)
         if self.record_split is None:
             return links
-        parts = own_parts(raw, self.record_split)
-        digest = self.record_split.digest(raw.records, parts, raw.context())
+        own = own_parts(raw, self.record_split)
+        digest = self.record_split.digest(raw.records, own, raw.context())
         return replace(links, split_digest=digest)
+
+    def _closed(self, raw: RawLinks) -> RawLinks:
+        """The links, with those to all ancestors if the run makes them."""
+        return closed(self.spec.dataset, raw) if self.spec.closure else raw
 
     def _stamps(self) -> tuple[Any, ...]:
         return tuple(file_stamps(self.locate().files))
@@ -207,12 +217,23 @@ class GraphLinks(LinkDataset):
         With its defaults resolved.
     cache : Path or None
         As for `Dataset`.
+
+    Raises
+    ------
+    DataError
+        If the run asks for a closure: edges have no direction.
     """
 
     def __init__(self, spec: LinkSpec, run: Any, cache: Path | None = None) -> None:
         from curvfed.tasks.graphs.dataset import GraphDataset
 
         super().__init__(spec, cache)
+        if spec.closure:
+            raise DataError(
+                f"links.closure = true, and the links are the edges of the graph {spec.dataset},"
+                " which have no direction; allowed is false",
+                key="cycle",
+            )
         defaults = KINDS["nodes"].defaults
         settings = {name: defaults[name] for name in ("train_size", "test_size", "batch_size")}
         self._graphs = GraphDataset.of_run(run.model_copy(update=settings), cache)
@@ -244,8 +265,8 @@ DATASET = LinkDataset
 
 @lru_cache(maxsize=2)
 def _read_links(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
-    raw: RawLinks = LinkDataset(spec).locate().read()
-    return raw
+    dataset = LinkDataset(spec)
+    return dataset._closed(dataset.locate().read())
 
 
 @lru_cache(maxsize=2)

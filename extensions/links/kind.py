@@ -28,6 +28,15 @@ class LinkKind(Kind):
         """Why figures of the test links mislead."""
         return "; ".join(unfit_tests(statistics, UNRANKED))
 
+    def remedy_below_trivial(self, run: Any) -> str:
+        """The closure of direct parents, or more rounds."""
+        if run.table("links").closure:
+            return "raise num-rounds"
+        return (
+            "where files name direct parents alone, nothing tells a held-out link:"
+            " links.closure=true adds the links to all ancestors; else raise num-rounds"
+        )
+
     def num_scored(self, statistics: Mapping[str, Any]) -> int:
         """The number of test links that are ranked."""
         return min(int(statistics["num_test"] - statistics[NUM_UNRANKED]), MOST_SCORED)

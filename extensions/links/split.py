@@ -31,6 +31,8 @@ class LinkSpec(Spec):
         Shares of the links.
     trained_ends : bool
         Whether both entities of a held-out link keep a training link.
+    closure : bool
+        Whether links to all ancestors are made of those of the files.
     """
 
     partition: str = "branches"
@@ -38,6 +40,7 @@ class LinkSpec(Spec):
     train_size: float = 0.8
     test_size: float = 0.1
     trained_ends: bool = True
+    closure: bool = False
 
 
 def own_parts(raw: RawLinks, record_split: RecordSplit) -> Integers:

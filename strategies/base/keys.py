@@ -247,6 +247,10 @@ class Table(BaseModel):
         allowed values; ("", "") if none do."""
         return "", ""
 
+    def chosen(self) -> Mapping[str, Scalar]:
+        """By key, the values in place of auto that other keys of this table decide."""
+        return {}
+
     def idle(self) -> tuple[str, ...]:
         """The fields without effect, given the values of others."""
         return ()

@@ -75,11 +75,12 @@ class RunKeys(Table):
     """nodes of a graph: trees (built in), cora, roman-empire, amazon-photo, ogbn-arxiv, …; graphs:
     one or several of the TU collection, MUTAG,BZR,PROTEINS, or the groups CHEM, BIO, SN,
     BIO-CHEM-SN, with one client or more each; images: digits (built in), mnist, fmnist, emnist,
-    cifar10, cifar100, tinyimagenet; points in the disc: uniform (built in), olsson, …; case does
-    not matter. Or a path: a .pt file with a graph or a list of graphs, a folder in the TU
-    collection's layout, a folder with one folder of images per class, or an .npz, .csv, .tsv or
-    .h5ad file of points. Or own: the data of every node. auto: trees, or digits or uniform if the
-    method works only on images or points"""
+    cifar10, cifar100, tinyimagenet; points in the disc: uniform (built in), olsson, …; links:
+    balanced-tree (built in), mammals, wn18rr, …; case does not matter. Or a path: a .pt file with a
+    graph or a list of graphs, a folder in the TU collection's layout, a folder with one folder of
+    images per class, an .npz, .csv, .tsv or .h5ad file of points, or a .csv, .tsv, .obo or .npz
+    file or a folder of links. Or own: the data of every node. auto: trees, or digits, uniform or
+    balanced-tree if the method works only on images, points or links"""
     data_dir: str = ""
     """folder of the public data sets in PyTorch Geometric's and torchvision's layout; empty:
     ~/curvfed/data"""

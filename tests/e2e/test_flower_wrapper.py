@@ -220,7 +220,9 @@ def test_exit_status_tells_how_the_run_went(
 ):
     fake.answer(status=status, summary=summary, code=code)
     assert main(["run", *fake.command]) == exit_status
-    assert message in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert message in output
+    assert ("`curvfed simulate` with the same keys needs" in output) is (summary is None)
     assert fake.daemon_is_gone()
 
 
@@ -240,6 +242,28 @@ def test_a_daemon_that_is_too_slow_is_started_again(fake, capfd, starts, runs, e
     assert len((fake.folder / "runs").read_text().splitlines()) == runs
     assert capfd.readouterr().out.count("once more") == runs - 1
     assert fake.daemon_is_gone()
+
+
+PATIENT = f"""#!{INTERPRETER}
+import os, pathlib, sys
+from flwr.cli import local_superlink as it
+pathlib.Path(os.environ["FAKE"], "limits").write_text(
+    f"{{it.LOCAL_SUPERLINK_STARTUP_TIMEOUT}} {{it.CONTROL_API_PROBE_TIMEOUT}} {{sys.argv[1]}}"
+)
+sys.exit(7)
+"""
+
+
+def test_the_superlink_has_time_to_start_on_a_busy_machine(fake, capfd):
+    """Three times Flower waited for 15 seconds, and the first run of a new machine failed."""
+    (fake.folder / "flwr").write_text(PATIENT)
+    (fake.folder / "list").write_text("none")
+    assert main(["run", *fake.command]) == 1
+    start, answer, command = (fake.folder / "limits").read_text().split()
+    assert float(start) >= 120
+    assert float(answer) >= 5
+    assert command == "run"
+    assert "`flwr run` ended with exit status 7" in capfd.readouterr().out
 
 
 def test_an_earlier_summary_says_nothing_about_this_run(fake, monkeypatch, capsys):

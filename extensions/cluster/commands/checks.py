@@ -207,7 +207,7 @@ def node_checks(
     checks += [
         Check("keys", partial(node_config.check_keys, config), commands=both),
         Check("device", partial(node_config.check_device_memory, node), commands=both),
-        Check("state", partial(check_folder, state, "state-path"), commands=both),
+        Check("state", partial(node_config.check_state, state, folder), commands=both),
         Check("memory", _check_memory, "end other programs"),
     ]
     if folder.key.exists():

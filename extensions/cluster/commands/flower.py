@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -80,12 +81,14 @@ def supernode(
     from curvfed.deployments.run_results import toml_pairs
     from curvfed.extensions.cluster.commands import forked_clients
     from curvfed.extensions.cluster.commands.checks import START, node_checks, run_checks
-    from curvfed.extensions.cluster.commands.node_config import read_config
+    from curvfed.extensions.cluster.commands.node_config import note_user, read_config
 
     folder = ServerFolder(ctx.obj).find_node(node)
     address = superlink or folder.superlink
     config = read_config(node_config, folder.policy)
     run_checks(node_checks(folder, config, address, port), START, folder.note_step)
+    folder.note_config(toml_pairs(config))
+    note_user(Path(config["state-path"]), folder)
     folder.note_step(CONNECTS)
     api_port = port or free_ports(1)[0]
     command = flower_supernode(folder, address, toml_pairs(config), api_port, health_port).show()

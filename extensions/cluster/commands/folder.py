@@ -121,6 +121,8 @@ class NodeFolder:
         FLWR_HOME of the SuperNode.
     start : Path
         The process of the node, and what its start does: see `note_step`.
+    started_with : Path
+        The configuration of its last start, as `--node-config` has it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -132,6 +134,7 @@ class NodeFolder:
         self.policy = path / "policy.toml"
         self.flower_home = path / "flwr"
         self.start = path / "start.json"
+        self.started_with = self.flower_home / "node-config.txt"
 
     def note_step(self, step: str) -> None:
         """Store what the start of this node does now, for a server on this machine."""
@@ -139,6 +142,17 @@ class NodeFolder:
             begun = psutil.Process().create_time()
             text = json.dumps({"process": os.getpid(), "begun": begun, "step": step})
             write_atomically(self.start, text.encode(), private=True)
+
+    def note_config(self, text: str) -> None:
+        """Store the configuration with which the node starts."""
+        with contextlib.suppress(OSError):
+            write_atomically(self.started_with, text.encode(), private=True)
+
+    def last_config(self) -> str:
+        """The configuration of the node's last start; "" before the first."""
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return self.started_with.read_text(encoding="utf-8")
+        return ""
 
     def current_step(self) -> str:
         """What the start of this node does; "" if no process of it runs on this machine."""

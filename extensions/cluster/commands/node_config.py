@@ -3,6 +3,7 @@
 The findings are printed on the node's own terminal alone.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,7 +14,8 @@ from typing import Any
 
 from curvfed.client_app.node import KEYS, PATHS, Node, absolute
 from curvfed.client_app.node.policy import ANY, INSTALLED, Policy
-from curvfed.extensions.cluster.commands import ClusterError, WrongUsageError
+from curvfed.extensions.cluster.commands import ClusterError, ToleratedError, WrongUsageError
+from curvfed.extensions.cluster.commands.folder import NodeFolder
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
@@ -25,6 +27,9 @@ optimiser."""
 READING_KEYS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
 """Keys of a run that change how data are read: with them a run can read data that the defaults
 cannot."""
+
+USERS = "nodes.txt"
+"""The file in a state folder with the folders of the nodes that use it."""
 
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
@@ -184,6 +189,42 @@ def check_folder(folder: Path, key: str) -> str:
             key="no-space",
         )
     return f"{folder}, {gib(free)} free"
+
+
+def note_user(state: Path, node: NodeFolder) -> None:
+    """Store in a state folder that this node uses it."""
+    with contextlib.suppress(OSError):
+        if node.path not in _users(state):
+            with (state / USERS).open("a", encoding="utf-8") as file:
+                file.write(f"{node.path}\n")
+
+
+def check_state(state: Path, node: NodeFolder) -> str:
+    """A node's folder of state, and the free space on its disk.
+
+    Raises
+    ------
+    ClusterError
+        If no file can be written there, or another node of this machine uses it: nodes in one
+        folder have one secret, and write over each other's files where their numbers are equal.
+    """
+    text = check_folder(state, "state-path")
+    others = [path for path in _users(state) if path != node.path and path.is_dir()]
+    if others:
+        raise ToleratedError(
+            f"state-path: {state} is that of {', '.join(map(str, others))} too; needed is a folder"
+            ' for each node, such as state-path="/srv/state-NAME", with the files of this one',
+            key="shared-state",
+        )
+    return text
+
+
+def _users(state: Path) -> list[Path]:
+    """The folders of the nodes that use a state folder."""
+    try:
+        return list(map(Path, (state / USERS).read_text(encoding="utf-8").splitlines()))
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def check_roster(node: Node) -> str:

@@ -172,6 +172,14 @@ ANY_PART = "partition-id=0 num-partitions=1"
 """The configuration for a node without one."""
 
 
+def _without_config() -> str:
+    raise ClusterError(
+        "this node was not started from this folder, so its data, state-path, device and keys are"
+        " not known, and not checked; give the --node-config of `curvfed cluster supernode`",
+        key="node-config",
+    )
+
+
 def doctor(
     ctx: typer.Context,
     node: Node = None,
@@ -192,6 +200,7 @@ def doctor(
     fault."""
     from curvfed.extensions.cluster.commands.checks import (
         DOCTOR,
+        Check,
         node_checks,
         run_checks,
         server_checks,
@@ -200,8 +209,11 @@ def doctor(
 
     if node is not None:
         folder = ServerFolder(ctx.obj).find_node(node)
-        config = read_config(node_config or ANY_PART, folder.policy)
+        text = node_config or folder.last_config()
+        config = read_config(text or ANY_PART, folder.policy)
         checks = node_checks(folder, config, superlink or folder.superlink)
+        if not text:
+            checks.append(Check("node-config", _without_config))
     else:
         server = open_folder(ctx)
         if restore:

@@ -5,6 +5,7 @@ import datetime
 import errno
 import os
 import re
+import shutil
 import socket
 import sqlite3
 from collections.abc import Callable
@@ -18,10 +19,16 @@ from fleet import fleet_server
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
-from curvfed.extensions.cluster.commands import ClusterError, certificates, link, registry
-from curvfed.extensions.cluster.commands.folder import ONE_PORT
+from curvfed.extensions.cluster.commands import (
+    ClusterError,
+    certificates,
+    checks,
+    link,
+    registry,
+)
+from curvfed.extensions.cluster.commands.folder import ONE_PORT, Command
 from curvfed.extensions.cluster.commands.link import Link
-from curvfed.extensions.cluster.commands.setup import make_cluster
+from curvfed.extensions.cluster.commands.setup import add_node, make_cluster
 from curvfed.strategies.wire.store import Store
 
 
@@ -200,6 +207,80 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
         pytest.raises(ClusterError, match="stop it first"),
     ):
         registry.restore_database(site.folder)
+
+
+# --- The configuration of a node, and its folder of state
+# ---------------------------------------------------------
+
+
+def node_lines(site: Site, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    """What `doctor` says of the node, and its exit status first."""
+    code = main(["cluster", "--folder", str(site.folder.path), "doctor", "north", *words])
+    return [f"exit status {code}", *capsys.readouterr().out.splitlines()]
+
+
+def start(site: Site, monkeypatch: pytest.MonkeyPatch, name: str, config: str, port: int) -> None:
+    """Start a node, but for Flower's own program."""
+    monkeypatch.setattr(Command, "become", lambda command: None)
+    cluster = ["cluster", "--folder", str(site.folder.path)]
+    words = ["supernode", name, "--node-config", config, "--superlink", f"127.0.0.1:{port}"]
+    assert main([*cluster, *words]) == 0
+
+
+def test_a_node_that_never_started_is_not_sound_without_its_configuration(
+    site, monkeypatch, capsys
+):
+    """Every line was right: nothing of the node's data was looked at."""
+    monkeypatch.setattr(checks, "check_superlink", lambda link: "answers")
+    monkeypatch.setattr(checks, "check_clock", lambda link: "right")
+    lines = node_lines(site, capsys)
+    (wrong,) = [line for line in lines if line.startswith("WRONG")]
+    assert re.search(r"node-config +this node was not started .*, so its data, .* --node-", wrong)
+    assert lines[0] == "exit status 1"
+    config = f'partition-id=0 num-partitions=1 state-path="{site.state}"'
+    assert node_lines(site, capsys, "--node-config", config)[0] == "exit status 0"
+
+
+def test_without_a_configuration_that_of_the_last_start_is_checked(
+    site, tmp_path, monkeypatch, capsys
+):
+    data = tmp_path / "points.npz"
+    np.savez(data, x_train=np.full((5, 2), 0.1), y_train=np.arange(5) % 2)
+    config = f'partition-id=3 data-path="{data}" state-path="{site.state}"'
+    with fleet_server(site.folder) as port:
+        start(site, monkeypatch, "north", config, port)
+    monkeypatch.setattr(checks, "check_superlink", lambda link: "answers")
+    monkeypatch.setattr(checks, "check_clock", lambda link: "right")
+    lines = node_lines(site, capsys)
+    assert lines[0] == "exit status 0"
+    assert "ok     keys         partition-id 3" in lines
+    assert f"ok     data         {data}: 5 points in the disc, 2 classes" in lines
+    assert site.node.started_with.stat().st_mode & 0o777 == 0o600
+    data.unlink()
+    lines = node_lines(site, capsys)
+    assert lines[0] == "exit status 1"
+    assert any(re.search(f"^WRONG +data .*there is no {data}", line) for line in lines)
+
+
+def test_two_nodes_in_one_folder_of_state_are_named(tmp_path, monkeypatch, capsys):
+    site = Site(tmp_path)
+    add_node(site.folder, "south", site.folder.superlink)
+    config = f'num-partitions=2 state-path="{site.state}"'
+    with fleet_server(site.folder) as port:
+        start(site, monkeypatch, "north", f"partition-id=0 {config}", port)
+        assert "shared" not in capsys.readouterr().out
+        start(site, monkeypatch, "south", f"partition-id=1 {config}", port)
+        north = site.node.path
+        words = rf"^note +state .*{site.state} is that of {north} too; needed is a folder for each"
+        assert re.search(words, capsys.readouterr().out, re.MULTILINE)
+        start(site, monkeypatch, "north", f"partition-id=0 {config}", port)
+    lines = node_lines(site, capsys)
+    south = site.folder.node("south").path
+    words = rf"^WRONG +state .* is that of {south} too"
+    assert any(re.search(words, line) for line in lines)
+    assert lines[0] == "exit status 1"
+    shutil.rmtree(south)
+    assert not any(re.search(words, line) for line in node_lines(site, capsys))
 
 
 # --- The clock, against a server of the same order of checks as Flower's

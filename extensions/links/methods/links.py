@@ -13,7 +13,7 @@ from curvfed.extensions.links.row_means import Stream, mean_rows, mean_terms
 from curvfed.geometry.arrays import Array
 from curvfed.geometry.frames import Hyperboloid
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
-from curvfed.strategies.base.keys import CHOSEN, Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Rate, Scalar, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
@@ -43,6 +43,9 @@ class Keys(Table):
     trained_ends: bool = True
     """hold out only links whose two entities keep a training link, as an entity without one cannot
     be ranked; false: any links. Real nodes hold out any, by a hash of each"""
+    closure: bool = False
+    """add the links to all ancestors when links are read, for files of direct parents; each
+    relation by itself, and each node its own"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Rows in space have keys that these methods lack."""
@@ -74,6 +77,10 @@ class RowKeys(Keys):
         if self.curvature is not None:
             return self.curvature
         return 0.0 if self.score == "inner" else -1.0
+
+    def chosen(self) -> Mapping[str, Scalar]:
+        """The curvature."""
+        return {"curvature": self.space}
 
     def idle(self) -> tuple[str, ...]:
         """Means of rows are the same in flat space."""

@@ -80,6 +80,15 @@ def test_check_prints_the_decision(own_home, tmp_path, monkeypatch, capsys):
     assert "is read as links (two columns of names), but" in capsys.readouterr().err
 
 
+def test_check_shows_the_curvature_of_the_score(own_home, capsys):
+    for words, curvature in ([], "-1.0"), (["links.score=inner"], "0.0"):
+        assert main(["check", "method=links", "num-supernodes=2", *words]) == 0
+        (line,) = [
+            line for line in capsys.readouterr().out.splitlines() if "links.curvature" in line
+        ]
+        assert [cell.strip() for cell in line.split("│")[2:4]] == [curvature, "auto"]
+
+
 def test_a_run_decides_once_what_its_data_are(own_home, tmp_path, monkeypatch):
     path = table(tmp_path / "links.csv", *PEOPLE)
     paths = []

@@ -3,12 +3,15 @@ report, and as a warning."""
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.links.dataset import LinkDataset
+from curvfed.extensions.links.raw import raw_links
 from curvfed.extensions.links.readers import read_links
 from curvfed.extensions.links.split import LinkSpec, keep_ends_trained, split_links
 from curvfed.server_app.report.run_page import write_report
@@ -126,3 +129,46 @@ def test_a_client_states_each_number_of_its_test_links(name):
     del whole[name]
     with pytest.raises(MessageError, match=f'"{name}" is missing; links with "num_test" = 3'):
         described(whole)
+
+
+def test_below_the_trivial_answer_the_remedy_is_told_and_helps(own_home, tmp_path, capsys):
+    path = tmp_path / "tree.tsv"
+    rng = np.random.default_rng(0)
+    path.write_text("".join(f"n{node}\tn{rng.integers(node)}\n" for node in range(1, 127)))
+    words = ["simulate", f"dataset={path}", "method=links", "num-supernodes=1", "report=false"]
+    words += ["num-rounds=20", f"results-dir={tmp_path}"]
+    assert main([*words, "run-name=direct"]) == 0
+    direct = json.loads((tmp_path / "direct" / "summary.json").read_text())
+    (warning,) = [text for text in direct["warnings"] if "trivial" in text]
+    assert "links.closure=true adds the links to all ancestors; else raise num-rounds" in warning
+    assert main([*words, "run-name=closed", "links.closure=true"]) == 0
+    closed = json.loads((tmp_path / "closed" / "summary.json").read_text())
+    assert not [text for text in closed["warnings"] if "trivial" in text]
+    assert closed["metrics"]["mrr"] > closed["metrics"]["frequent_mrr"]
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    ("write", "is_noted"), [(write_tree, True), (write_closure, False)], ids=["direct", "closed"]
+)
+def test_check_notes_direct_parents_alone(write, is_noted, own_home, tmp_path, capsys):
+    path = write(tmp_path / "tree.tsv")
+    words = ["check", *SMALL, f"dataset={path}"]
+    assert main(words) == 0
+    assert ("no link follows from others" in capsys.readouterr().out) is is_noted
+    assert main([*words, "links.closure=true"]) == 0
+    assert "no link follows from others" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [("a", "b"), ("b", "a"), ("b", "c")],  # no hierarchy
+        [("a", "root"), ("b", "root"), ("c", "root"), ("d", "root")],  # no steps
+    ],
+)
+def test_links_that_a_closure_does_not_help_are_not_noted(links, tmp_path):
+    dataset = LinkDataset(LinkSpec("own", tmp_path))
+    examples = dataset.in_memory(raw_links("own", links * 5))
+    noted = replace(examples, test=torch.ones(len(examples.labels), dtype=torch.bool)).notes
+    assert not any("no link follows" in note for note in noted)

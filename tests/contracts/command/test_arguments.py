@@ -192,6 +192,33 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
 
 
 @pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ["method=fedavg", "dataset=digits"],
+            {
+                "images.size": "8",
+                "images.channels": "1",
+                "device": '"cpu"',
+                "calibration": '"none"',
+            },
+        ),
+        (
+            ["method=fedavg", "dataset=trees", "workers=auto", "learning-rate=0.25"],
+            {"test-data": '"none"', "workers": "1", "fine-tune-learning-rate": "0.25"},
+        ),
+    ],
+)
+def test_check_shows_what_this_machine_and_the_data_decide(capsys, monkeypatch, words, expected):
+    """They were all "auto"."""
+    monkeypatch.setattr("curvfed.strategies.config.device.has_gpu", lambda: False)
+    found = shown(capsys, *words)
+    assert {key: found[key] for key in expected} == {
+        key: [value, "auto"] for key, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["lr=1"], '"lr" is not a key of the run config; did you mean "learning-rate"?'),

@@ -496,6 +496,19 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
     assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[1] == rows
 
 
+def test_a_client_is_recommended_where_one_is_needed(runs, tmp_path, capsys):
+    path = runs["flatland"].path
+    with (path / "clients.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["validation"]]
+    last = [row for row in rows if row["round"] == rows[-1]["round"]]
+    best = max(last, key=lambda row: float(row["validation"]))
+    text = refused(capsys, path, "trees", status=2)
+    assert "a model for every one of the clients 0, 1, 2. Data of a client need its own" in text
+    score = f"{100 * float(best['validation']):.1f}%"
+    assert f"for other data take {best['partition']}, whose model has the best" in text
+    assert f"last round, {score}" in text
+
+
 def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     copy = shutil.copytree(runs["fedavg"].path, tmp_path / "copy")
     config = (copy / "config.toml").read_text().replace("seed = 0", "seed = 1")

@@ -49,6 +49,38 @@ def test_nodes_and_server_decide_alike(tmp_path):
         GraphDataset(GraphSpec("own", tmp_path)).own(path)
 
 
+@pytest.mark.parametrize("name", ["names.csv", "names.tsv"])
+@pytest.mark.parametrize("method", ["hull", "fedavg", "flatland"])
+def test_a_table_of_one_column_is_no_points(name, method, own_home, tmp_path, capsys):
+    path = table(tmp_path / name, "name", "cat", "dog", "bird")
+    assert main(["check", f"method={method}", f"dataset={path}", "num-supernodes=2"]) == 2
+    error = capsys.readouterr().err
+    assert "it has a single column, or its columns are separated by none of comma" in error
+    assert "points .npz, .csv, .tsv or .h5ad files of two coordinates and a class" in error
+    assert "is read as points" not in error
+    table(path, "x;y;label", "0.1;0.2;a", "0.2;0.1;b")
+    assert decide(path).tasks == ("points",)
+
+
+def test_check_says_what_the_contents_of_a_file_decide(own_home, tmp_path, capsys):
+    """It left open whether the file holds nodes or graphs."""
+    graph = Data(
+        x=torch.randn(40, 3),
+        y=torch.arange(40) % 2,
+        edge_index=torch.arange(80).reshape(2, 40) % 40,
+    )
+    torch.save(graph, tmp_path / "one.pt")
+    torch.save(
+        [Data(x=graph.x, edge_index=graph.edge_index, y=k % 2) for k in range(9)],
+        tmp_path / "all.pt",
+    )
+    for name, kind in {"one": "nodes", "all": "graphs"}.items():
+        words = ["check", "method=fedavg", f"dataset={tmp_path / name}.pt", "num-supernodes=1"]
+        assert main(words) == 0
+        expected = f"{name}.pt: {kind} (it ends in .pt; its contents decide)"
+        assert expected in capsys.readouterr().out.splitlines()
+
+
 def notes_of(capsys, *words):
     assert main(["check", "num-supernodes=2", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
