@@ -22,6 +22,7 @@ from curvfed.client_app.failures import note_failure
 from curvfed.client_app.node import Node, is_real, partition_of, public_text
 from curvfed.client_app.resources import memory_error
 from curvfed.strategies.base.abilities import StartsFromAll
+from curvfed.strategies.base.method import OneShot
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.device import own_settings
 from curvfed.strategies.config.holders import sums_by_name
@@ -40,11 +41,11 @@ from curvfed.strategies.wire.messages import (
     EVALUATE,
     FINE_TUNE,
     HOLDERS,
-    HULLS,
     KEYS,
     MEASURE,
     MESSAGE_TYPES,
     START,
+    SUM,
     TRAIN,
     WAKE_UP,
     Description,
@@ -144,8 +145,8 @@ def _step(module: str, name: str) -> Handler:
 
 OF_EVERY_RUN: dict[str, Handler] = {
     DESCRIBE: _describe,
-    KEYS: _step("secure", "keys"),
-    AGREE: _step("secure", "agree"),
+    KEYS: _step("secure_keys", "keys"),
+    AGREE: _step("secure_keys", "agree"),
     HOLDERS: _step("holders", "count"),
 }
 OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
@@ -158,10 +159,10 @@ OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
 }
 OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
     MEASURE: _step("one_shot", "measure"),
-    HULLS: _step("one_shot", "contribute"),
     EVALUATE: _step("one_shot", "evaluate"),
 }
-"""The handlers of a run's phases, by the kind of its method."""
+"""The handlers of a run's phases, by the kind of its method. The phase of a one-shot method's sum
+has the name that the method gives it."""
 
 
 def _starts_from_all(client: Client) -> bool:
@@ -219,7 +220,7 @@ def check_phase(
         secure sums would send an unmasked reply.
     """
     if (
-        MESSAGE_TYPES.get(phase) != message_type
+        MESSAGE_TYPES.get(phase, MESSAGE_TYPES[SUM]) != message_type
         or phase not in phases
         or (phase in CONDITIONS and not CONDITIONS[phase](client))
     ):
@@ -264,7 +265,9 @@ def _answer(message: Message, context: Context) -> Message:
         node = Node.read(node_config)
         with own_settings():
             client = get_client(config, header.run, node)
-            handlers = OF_ONE_SHOT if client.method.is_one_shot else OF_ROUNDS
+            handlers = OF_ROUNDS
+            if isinstance(client.method, OneShot):
+                handlers = OF_ONE_SHOT | {client.method.phase: _step("one_shot", "contribute")}
             check_phase(header.phase, message.metadata.message_type, client, handlers, header.round)
             if client.ledger is not None:
                 from curvfed.client_app.questions import admit

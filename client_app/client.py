@@ -1,4 +1,4 @@
-"""A client in its process: data and model are set up once, the personal state has a known round."""
+"""A client in its process: its model is set up once, and its personal state has a known round."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -7,18 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.client_app.data import check_fits, load_data, make_task, statistics
-from curvfed.client_app.guard import ClientGuard, client_half
+from curvfed.client_app.client_data import ClientData
+from curvfed.client_app.data import check_fits, make_task, statistics
 from curvfed.client_app.node import Node
-from curvfed.client_app.node.keys import keyed, read_roster, read_signing_key
-from curvfed.client_app.personal import TRAINED, ClientFiles, state_folder
-from curvfed.client_app.resources import device_of, fitting_model
+from curvfed.client_app.personal import TRAINED, ClientFiles
+from curvfed.client_app.resources import fitting_model
 from curvfed.geometry.arrays import Array
 from curvfed.strategies.base.abilities import StartsFromAll
 from curvfed.strategies.base.learner import Local, Tuned
-from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizer import NamedOptimizer
-from curvfed.strategies.base.statistics import Arrays, Leaving, named_state, rounded_names
+from curvfed.strategies.base.statistics import Arrays, named_state, rounded_names
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     Trained,
@@ -28,19 +26,15 @@ from curvfed.strategies.base.training import (
     seed_dropout,
 )
 from curvfed.strategies.config.build_method import client_head, is_fixed, learner_class, model_spec
-from curvfed.strategies.config.holders import MIN_HOLDERS, holders_needed, sums_by_name
-from curvfed.strategies.config.masked import is_masked
-from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
-from curvfed.strategies.wire.messages import HOLDERS, Facts, Holders, Request
-from curvfed.strategies.wire.store import Store
+from curvfed.strategies.wire.messages import Facts, Holders
 from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
-    from curvfed.client_app.node.ledger import Ledger
+    pass
 
 
 ROUND = 0
@@ -49,178 +43,39 @@ NOISE = 2
 """The random streams of a client."""
 
 
-class Client:
-    """A client's data, model and personal state.
-
-    Parameters
-    ----------
-    config : RunConfig
-    run : str
-        Name of the run, written in the files of the personal state.
-    node : Node
-        The settings and the policy of the node's owner.
+class Client(ClientData):
+    """A client with its model and its personal state.
 
     Attributes
     ----------
-    partition : int
-        The node's number in the run.
-    ledger : Ledger or None
-        The sums that a real node was in and the points it revealed; None in a simulation.
-    requested : RunConfig
-        The run's configuration, before the node's own decisions.
-    holders : Holders or None
-        The holders in the last message.
-    fixed_arrays : dict of str to array
-        The fixed parameters, as they were received last.
-    digest : str
-        Digest of the data; keyed by the node's secret for data of its own.
+    files : ClientFiles
     restored : int or None
         If the requested personal state is lost: the round of the state that the current message
         started from, 0 for a fresh one.
-    is_private : bool
-        Whether the run has a guard that hides something.
-    is_masked : bool
-        Whether the run has secure sums.
+    fixed_arrays : dict of str to array
+        The fixed parameters, as they were received last.
     is_stateful : bool
         Whether this client has personal state; known once the model is set up, as the next two.
     keeps_optimizer : bool
         Whether the optimiser's moments are part of it.
     kept_optimizer : NamedOptimizer or None
         The optimiser, if its moments are.
-    guard : ClientGuard
-    vectors : Store
-        The last vectors of a real node in secure sums, by the number of the sum.
-    shares_statistics : bool
-        Whether statistics of the data may leave. Those of a real node's own data leave if the run
-        requests them and the node does not refuse.
-
-    Raises
-    ------
-    DataError, ConfigError
-        If the data or the device are missing.
     """
 
     def __init__(self, config: RunConfig, run: str, node: Node) -> None:
-        torch.set_num_threads(config.threads)
-        self.requested = config
-        self.run = run
-        self.node = node
-        self.partition = node.partition
-        self.method = config.row
-        self.ledger: Ledger | None = None
-        if node.rules is not None:
-            from curvfed.client_app.node.ledger import ledger_of
-
-            self.ledger = ledger_of(node)
-            config = node.rules.check_run(config, node.owns_data)
-        may_share = node.share_statistics is not False
-        self.is_private = config.guard.is_private
-        self.shares_statistics = (
-            may_share and not self.is_private and (config.share_statistics or not node.owns_data)
-        )
-        if node.secure_sum and not config.is_masked:
-            raise ConfigError(
-                "this node takes part in secure sums alone; the run has secure-sum = false",
-                key="secure-sum-only",
-            )
-        self.noise = Noise()
-        self.signing_key = None
-        self.roster = None
-        if node.signing_key or node.roster:
-            self.signing_key = read_signing_key(node)
-            self.roster = read_roster(node)
-        self.data = load_data(config, node, self.ledger)
-        self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
-        self.config = resolve_defaults(config, self.data.task)
-        self.is_masked = self.config.is_masked
-        self.device = device_of(config, node)
+        super().__init__(config, run, node)
         binding = {
             "run": run,
             "partition": node.partition,
             "method": config.method,
             "data": self.digest,
         }
-        folder = state_folder(config.results_path, run, node)
-        self.files = ClientFiles(folder, binding, durable=node.is_real)
-        has_budget = node.rules is not None and node.rules.has_budget
-        self.guard: ClientGuard = client_half(config.guard, has_budget)(
-            config=self.config,
-            run=run,
-            node=node,
-            data=self.data,
-            ledger=self.ledger,
-            replies=Store(folder / "replies"),
-            source=self.noise,
-        )
-        self.vectors = Store(folder / "sums")
+        self.files = ClientFiles(self.folder, binding, durable=node.is_real)
         self.precision = EXACT
         self.restored: int | None = None
         self.fixed_arrays: Arrays = {}
-        self.holders: Holders | None = None
         self._ready_for: tuple[Facts, Holders | None] | None = None
         self._stamp: int | None = None
-
-    @property
-    def group(self) -> tuple[int, ...]:
-        """The partitions with which a real node is summed; none in a simulation."""
-        if self.ledger is None or self.node.rules is None:
-            return ()
-        return self.ledger.group(self.partition, self.roster, self.node.rules.sums.group_size)
-
-    @property
-    def split_digest(self) -> bytes:
-        """The keyed digest of the client's own records and their split; b"" for parts of public
-        data."""
-        return bytes.fromhex(self.data.split_digest)
-
-    @property
-    def data_state(self) -> str:
-        """The digest of the data and, for records of a node's own, of their split."""
-        return self.data.split_digest or self.digest
-
-    @property
-    def hides_number(self) -> bool:
-        """Whether noise on the run's sums hides this client's number of examples too."""
-        return self.config.guard.hides_number
-
-    @property
-    def leaving(self) -> Leaving:
-        """The classes with figures that may leave this client, by the counted holders."""
-        minimum = self.node.min_class_size
-        if self.holders is None:
-            return Leaving(minimum)
-        # Before its first sum a node without a roster is alone in its group.
-        members = len(self.group) if len(self.group) > 1 else MIN_HOLDERS
-        needed = max(holders_needed(self.node.min_holders, members), self.holders.needed)
-        return Leaving(minimum, np.array(self.holders.counts, np.int64) < needed)
-
-    def learn_holders(self, request: Request) -> None:
-        """Store the holders of classes or entities in a message.
-
-        Raises
-        ------
-        ConfigError
-            If the run's sums need them, and the members have not been counted.
-        MessageError
-            If the number of counts differs from the number of names.
-        """
-        phase = request.header.phase
-        holders = request.holders
-        is_uncounted = holders is None and self.is_masked and phase != HOLDERS
-        if (
-            is_uncounted
-            and is_masked(self.config, phase)
-            and self.node.min_holders != 1
-            and sums_by_name(self.config)
-        ):
-            raise ConfigError(
-                "this node sums nothing of single classes or entities before the members that have"
-                " each are counted: [sums] min-holders = 1 in its policy would allow it",
-                key="no-holders",
-            )
-        if holders is not None and len(holders.counts) != len(request.required_facts.class_names):
-            raise MessageError("the holders are not one number for each name", key="holders")
-        self.holders = holders
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set up the model once, and load the personal state of round `stamp`. Later state is
@@ -337,7 +192,9 @@ class Client:
                 self.files.fixed.write(fixed, self.run)
             self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
             load_arrays(self.fixed_arrays, self.tensors)
-        self.learner.receive(self.config.guard.parameters(arrays))
+        if self.is_private:
+            arrays = self.run_guard.parameters(arrays)
+        self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:
         """Train for one round from the received parameters; None without training examples.

@@ -1,4 +1,5 @@
-"""A client's contribution to a phase, before it is sent in the open or masked."""
+"""A client's contribution to a phase, before it is sent in the open or masked. Under a budget of
+differential privacy nothing leaves a node without its cost in the ledger."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from torch import nn
 from curvfed.client_app.client import Client
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.wire.messages import Request
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.wire.messages import TRAIN, Request
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,3 +47,39 @@ class Contribution(Statistics):
 
 Work = Callable[[Client, Request], Contribution]
 """The work of a client in a phase."""
+
+
+def check_contribution(client: Client, phase: str, contribution: Contribution) -> None:
+    """Refuse a contribution that is not paid for; see `check_paid`. A client without training
+    examples returns the parameters that it received, at no cost."""
+    if phase == TRAIN and not client.task.num_examples and not contribution.figures:
+        return
+    check_paid(client, phase, contribution.digest)
+
+
+def check_paid(client: Client, phase: str, reply: str) -> None:
+    """Refuse a reply whose cost is not in the ledger of a node with a budget.
+
+    Parameters
+    ----------
+    reply : str
+        The digest that the line names: of the contribution, or of the session of a sum.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if client.ledger is None or not client.has_budget:
+        return
+    with client.ledger.locked():
+        paid = [
+            cost["reply"] == reply and cost.get("phase", phase) == phase
+            for cost in client.ledger.memory.costs
+            if cost["run"] == client.run
+        ]
+    if not any(paid):
+        raise ConfigError(
+            f"{phase}: the run's guard has written no cost of this reply into the node's ledger, so"
+            " the reply stays: [privacy] max-epsilon in its policy",
+            key="unpaid-reply",
+        )

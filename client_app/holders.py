@@ -7,22 +7,22 @@ from flwr.app import RecordDict
 
 from curvfed.client_app import one_shot, rounds
 from curvfed.client_app.client import Client
-from curvfed.client_app.payments import check_paid
-from curvfed.client_app.secure import Answer, masked, open_sum, stored_answer
+from curvfed.client_app.contribution import check_paid
+from curvfed.client_app.secure import Answer, OpenSum, masked, masked_answer
 from curvfed.strategies.config.holders import COUNT_MODULUS
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
+from curvfed.strategies.wire.messages import Request
 
 
 def count(client: Client, request: Request, state: RecordDict) -> Answer:
     """1 for each of the federation's names that this client contributes to, 0 for the others,
     masked."""
-    opened = open_sum(client, request, state)
-    if opened is None:
-        return {"parts": {WITHOUT_KEYS: True}}
-    answer = stored_answer(client, opened, state)
-    if answer is not None:
-        return answer
+    return masked_answer(
+        client, request, state, lambda opened: _masked_count(client, request, state, opened)
+    )
+
+
+def _masked_count(client: Client, request: Request, state: RecordDict, opened: OpenSum) -> Answer:
     names = request.required_facts.class_names
     session = opened.session
     if (session.modulus, session.length) != (COUNT_MODULUS, len(names)):

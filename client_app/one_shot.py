@@ -8,13 +8,11 @@ from flwr.app import RecordDict
 
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution
+from curvfed.client_app.contribution import Contribution, check_paid
 from curvfed.client_app.data import check_class_sizes
-from curvfed.client_app.masked_replies import mask_contribution
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.keys import keyed
-from curvfed.client_app.payments import check_paid
-from curvfed.client_app.secure import OpenSum, masked, open_sum, stored_answer
+from curvfed.client_app.secure import OpenSum, mask_contribution, masked, masked_answer
 from curvfed.client_app.start import SUMMED, check_model
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.one_shot import OneShotClient, Site
@@ -23,7 +21,7 @@ from curvfed.strategies.config.secure_phases import vector_length
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
+from curvfed.strategies.wire.messages import Request
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -37,19 +35,15 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 def contribute(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's vector, masked."""
-    opened = open_sum(client, request, state)
-    if opened is None:
-        return {"parts": {WITHOUT_KEYS: True}}
-    answer = stored_answer(client, opened, state)
-    if answer is None:
-        answer = _masked_vector(client, request, state, opened)
-    return answer
+    return masked_answer(
+        client, request, state, lambda opened: _masked_vector(client, request, state, opened)
+    )
 
 
 def _masked_vector(
     client: Client, request: Request, state: RecordDict, opened: OpenSum
 ) -> dict[str, Any]:
-    if not client.config.guard.hides_classes:
+    if not client.run_guard.hides_classes:
         check_class_sizes(client.data, client.node)
     client.learn_holders(request)
     session = opened.session

@@ -2,16 +2,15 @@
 examples, and contributes the result, in the open or masked."""
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import RecordDict
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution, Work
+from curvfed.client_app.contribution import Contribution, Work, check_contribution
 from curvfed.client_app.data import check_class_sizes, has_small_class
-from curvfed.client_app.payments import check_contribution
 from curvfed.client_app.start import check_start
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.figures import BEFORE
@@ -20,6 +19,9 @@ from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, Request
+
+if TYPE_CHECKING:
+    from curvfed.client_app.secure import OpenSum
 
 
 def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -40,11 +42,15 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
         The fields of the `Reply`, apart from its header and partition.
     """
     if client.is_masked and is_masked(client.config, request.header.phase):
-        from curvfed.client_app.masked_replies import masked_contribution
+        from curvfed.client_app.secure import mask_contribution, masked_answer
 
-        return masked_contribution(work, client, request, state)
+        def make(opened: "OpenSum") -> dict[str, Any]:
+            return mask_contribution(work(client, request), client, request, state, opened)
+
+        return masked_answer(client, request, state, make)
     contribution = work(client, request)
-    check_contribution(client, request.header.phase, contribution)
+    if client.has_budget:
+        check_contribution(client, request.header.phase, contribution)
     fields = {
         "arrays": contribution.arrays,
         "num_examples": contribution.weight,
@@ -66,9 +72,10 @@ def train(client: Client, request: Request) -> Contribution:
     ConfigError
         If the contribution has statistics of the data, which must not leave the node.
     """
-    replaced: Contribution | None = client.guard.train(client, request)
-    if replaced is not None:
-        return replaced
+    if client.is_private:
+        replaced: Contribution | None = client.guard.train(client, request)
+        if replaced is not None:
+            return replaced
     started = time.perf_counter()
     received = prepare(client, request)
     learner = client.learner
@@ -117,7 +124,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
-    if not client.config.guard.hides_classes:
+    if not client.run_guard.hides_classes:
         check_class_sizes(client.data, client.node)
     prepare(client, request)
     sums, num_examples = class_sums(client, request.header.phase)
@@ -167,7 +174,8 @@ def prepare(client: Client, request: Request, stamp: int | None = None) -> Array
     dict of str to array
         The shared parameters received.
     """
-    client.learn_holders(request)
+    if client.is_masked:
+        client.learn_holders(request)
     client.prepare(request.required_facts, request.stamp if stamp is None else stamp)
     received = decode_arrays(request.arrays, client.precision)
     if client.node.is_real:

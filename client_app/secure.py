@@ -1,38 +1,37 @@
-"""A client's part in the secure sums of a run: the exchange of keys, and the masks of its vectors.
-Each message may reach a new process; `Context.state` connects them."""
+"""A client's masked replies: the server sees only their sum over a group. Each message may reach a
+new process; `Context.state` connects them."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.guard import Hide
-from curvfed.client_app.node.keys import keyed
+from curvfed.client_app.contribution import Contribution, check_contribution, check_paid
 from curvfed.client_app.node.ledger_memory import STATEMENT_BYTES
-from curvfed.client_app.payments import check_paid
-from curvfed.geometry.arrays import Floats
 from curvfed.strategies.config.masked import basis_of, sum_number
-from curvfed.strategies.config.secure_phases import MASKED, Opening, session_of
+from curvfed.strategies.config.secure_phases import (
+    MASKED,
+    Opening,
+    client_vector,
+    session_of,
+    sum_encoding,
+    vector_length,
+)
 from curvfed.strategies.errors import SecureSumError
-from curvfed.strategies.hull.local import ORDER_NUMBER_BYTES, draw_order_number
 from curvfed.strategies.run_log import log
-from curvfed.strategies.secure_sum import Group, Session, checksum, crypto
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint
+from curvfed.strategies.secure_sum import Session, checksum
 from curvfed.strategies.secure_sum.member import Member
 from curvfed.strategies.secure_sum.messages import (
     Basis,
-    BytesByPartition,
     MaskedInput,
-    public_keys_in,
 )
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import WITHOUT_KEYS, Request
+from curvfed.strategies.wire.messages import TRAIN, WITHOUT_KEYS, Request
 from curvfed.strategies.wire.store import LostState
 
 COUNT_BYTES = 4
@@ -45,60 +44,6 @@ VECTOR = "vector"
 """Name of a vector in the node's store of sums."""
 
 Answer = dict[str, Any]
-
-
-def keys(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Announce a fresh public key to the group that the server names."""
-    partitions = request.parts.get("members")
-    if not isinstance(partitions, list | tuple) or not all(type(p) is int for p in partitions):
-        raise SecureSumError('"members" is not a list of whole numbers', key="message")
-    group = Group(request.header.run, tuple(partitions))
-    if client.node.rules and client.ledger:
-        client.ledger.check(group.members, client.group)
-        client.node.rules.check_contributors(len(group.members))
-    member = Member.begin(group, client.partition)
-    if client.ledger:
-        # Read before the key leaves: a peer states a later head of its ledger.
-        recorded = client.ledger.recorded_heads(group.members)
-        member = member.model_copy(update={"statements": recorded})
-    _store(member, state)
-    return {"parts": member.announcement(_signing_key(client)).as_parts()}
-
-
-def agree(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Agree on a secret with each peer, and write to it: a real node writes its number of examples
-    and heads of ledgers; every client in a run of hulls writes an order number."""
-    member = _stored(client, request, state)
-    if member is None:
-        return {"parts": {WITHOUT_KEYS: True}}
-    keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
-    roster = client.roster if client.node.is_real else crypto.roster(keys_of_all)
-    member = member.agree(keys_of_all, roster)
-    if not member.written:
-        member = _with_texts(client, member, request.header.run)
-        _store(member, state)
-    return {"parts": BytesByPartition.of(member.written).as_parts()}
-
-
-def _with_texts(client: Client, member: Member, run: str) -> Member:
-    """The member with its texts to each peer."""
-    statements = dict.fromkeys(member.group.members, b"")
-    number = b""
-    if client.node.is_real:
-        examples = 0 if client.hides_number else int(client.data.train.sum())
-        number = _rounded(examples).to_bytes(COUNT_BYTES)
-    if client.ledger:
-        statements = client.ledger.begin(run, member.statements)
-    order_number = _order_number(client) if client.config.row.sums_only else b""
-    texts = {peer: statements[peer] + number + order_number for peer in member.group.members}
-    return member.model_copy(
-        update={
-            "statements": statements,
-            "note": order_number,
-            "split": client.data_state,
-            "written": member.write(texts),
-        }
-    )
 
 
 @dataclass(frozen=True)
@@ -136,7 +81,7 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
         If the peers' texts cannot be read, a ledger lacks lines, or the others have too few
         examples to hide this client's.
     """
-    member = _stored(client, request, state)
+    member = stored_member(client, request, state)
     if member is None or not member.keys:
         return None
     opening = Opening.from_parts(request.parts)
@@ -163,7 +108,26 @@ def open_sum(client: Client, request: Request, state: RecordDict) -> OpenSum | N
     return OpenSum(member, session, order_numbers, max_weight, heads, number)
 
 
-def stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer | None:
+def masked_answer(
+    client: Client, request: Request, state: RecordDict, make: Callable[[OpenSum], Answer]
+) -> Answer:
+    """The answer to a masked phase.
+
+    A client without the keys of its peers only reports that, and does not work. In a sum that it
+    has answered before it repeats its answer.
+
+    Parameters
+    ----------
+    make : callable
+        Does the work of the phase and masks the result.
+    """
+    opened = open_sum(client, request, state)
+    if opened is None:
+        return {"parts": {WITHOUT_KEYS: True}}
+    return _stored_answer(client, opened, state) or make(opened)
+
+
+def _stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer | None:
     """The earlier answer of this client in this sum; None without one.
 
     A real node stores its vectors, with the basis that they were computed from: a vector that is
@@ -188,6 +152,61 @@ def stored_answer(client: Client, opened: OpenSum, state: RecordDict) -> Answer 
         return None
     basis = Basis.model_validate_json(metadata["basis"])
     return _send(client, opened, state, arrays[VECTOR], basis, has_noise=metadata["noise"])
+
+
+def mask_contribution(
+    contribution: Contribution,
+    client: Client,
+    request: Request,
+    state: RecordDict,
+    opened: OpenSum,
+) -> Answer:
+    """The reply with a contribution under masks.
+
+    Raises
+    ------
+    SecureSumError
+        If the session has another modulus than real numbers: a sum modulo a larger number would
+        show how many members have a negative entry.
+    """
+    session = opened.session
+    weight = int(min(contribution.weight, opened.max_weight))
+    share = weight / contribution.weight if contribution.weight else 1.0
+    if share < 1:
+        log.warning(
+            "%s of round %d: the weight is reduced from %d examples to %d, so that the others hide"
+            " this node (weight-share)",
+            session.phase,
+            session.round,
+            contribution.weight,
+            weight,
+        )
+    received = contribution.received or {}
+    bound = contribution.bound or client.run_guard.limit(received)
+    if session.phase == TRAIN:
+        num_values = session.length - vector_length(0)
+        reduced = replace(contribution, weight=weight)
+        values = client.guard.update_vector(reduced, received, num_values, bound)
+    else:
+        shared = share * contribution.flatten()
+        values = client_vector(shared, weight, contribution.figures, bound)
+    encoding = sum_encoding(bound, len(session.clients))
+    if session.modulus != encoding.modulus:
+        raise SecureSumError(
+            f"the modulus of the sum is {session.modulus}; allowed for real numbers is"
+            f" {encoding.modulus}",
+            key="sum-size",
+        )
+    vector = encoding.encode(values)
+    hide = None
+    if client.is_private:
+        variances = contribution.variances
+        hide = client.guard.hide(request.header, contribution.arrays, variances, bound)
+    if hide is not None:
+        vector = hide(vector, encoding, session)
+    elif client.has_budget:
+        check_contribution(client, session.phase, contribution)
+    return masked(client, request, state, opened, vector, has_noise=hide is not None)
 
 
 def masked(
@@ -259,65 +278,13 @@ def _send(
         )
     masked_input = member.mask(vector, session, basis)
     last = max(member.last, opened.number)
-    _store(member.model_copy(update={"last": last}), state)
+    store_member(member.model_copy(update={"last": last}), state)
     digest = checksum(masked_input, session, client.partition)
     parts = MaskedInput(checksum=digest, **basis.model_dump()).as_parts()
     return {"arrays": {MASKED: masked_input}, "parts": parts}
 
 
-def masked_reals(
-    client: Client,
-    request: Request,
-    state: RecordDict,
-    opened: OpenSum,
-    values: Floats,
-    encoding: Callable[[int], FixedPoint],
-    hide: Hide | None,
-) -> Answer:
-    """The reply with a masked vector of real numbers; `encoding` takes the number of members,
-    `hide` adds noise.
-
-    Raises
-    ------
-    SecureSumError
-        If the session has another modulus than the encoding: a sum modulo a larger number would
-        show how many members have a negative entry.
-    """
-    session = opened.session
-    fixed_point = encoding(len(session.clients))
-    if session.modulus != fixed_point.modulus:
-        raise SecureSumError(
-            f"the modulus of the sum is {session.modulus}; allowed for real numbers is"
-            f" {fixed_point.modulus}",
-            key="sum-size",
-        )
-    vector = fixed_point.encode(values)
-    if hide is not None:
-        vector = hide(vector, fixed_point, session)
-    return masked(client, request, state, opened, vector, has_noise=hide is not None)
-
-
-def _order_number(client: Client) -> bytes:
-    """A random number that orders the members. A real node keeps it for the run: a vector that it
-    has stored fits its peers' after another exchange of keys."""
-    if not client.node.is_real:
-        return draw_order_number()
-    return bytes.fromhex(keyed(f"order {client.run}", client.node))[:ORDER_NUMBER_BYTES]
-
-
-def _rounded(number: int) -> int:
-    """The largest power of two up to a number, or 0: peers learn no more of it."""
-    return 1 << (number.bit_length() - 1) if number else 0
-
-
-def _signing_key(client: Client) -> Ed25519PrivateKey | None:
-    """The node's own key; a simulated client has a public one."""
-    if client.node.is_real:
-        return client.signing_key
-    return crypto.signing_key(client.partition)
-
-
-def _stored(client: Client, request: Request, state: RecordDict) -> Member | None:
+def stored_member(client: Client, request: Request, state: RecordDict) -> Member | None:
     """This client's keys for the run; None if they are missing, or if its data have changed since:
     its peers have agreed to hide another vector."""
     stored = state.get(STATE)
@@ -331,5 +298,6 @@ def _stored(client: Client, request: Request, state: RecordDict) -> Member | Non
     return member
 
 
-def _store(member: Member, state: RecordDict) -> None:
+def store_member(member: Member, state: RecordDict) -> None:
+    """Store this client's keys for the run in Flower's state of the node."""
     state[STATE] = ConfigRecord({**member.as_parts()})

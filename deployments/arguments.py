@@ -251,7 +251,7 @@ def check_request(
         )
     check_memory(config, number)
     if request.resolved.is_masked:
-        from curvfed.server_app.secure import check_secure_sums
+        from curvfed.server_app.secure.groups import check_secure_sums
 
         check_secure_sums(request.resolved, number)
     return request

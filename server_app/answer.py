@@ -1,9 +1,10 @@
-"""The clients' answers: valid replies, reasons for dropped ones, figures of a round and of a run
-from the scores, and rows in the run directory."""
+"""A question to the clients and their answer: valid replies, reasons for dropped ones, figures of a
+round and of a run from the scores, and rows in the run directory."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,8 @@ from curvfed.strategies.base.figures import (
     PERSONAL_EXAMPLES,
     VALIDATION,
 )
-from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.one_shot import ResidueServer
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.checks import one_line
 from curvfed.strategies.wire.messages import Description, Header, Parts, Reply
 from curvfed.tasks.kinds import KINDS, TRIVIAL
@@ -132,6 +134,44 @@ def _num_examples(
     return sum(KINDS[client.task].num_scored(client.statistics) for client in clients)
 
 
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A question to some clients, sent with the model.
+
+    Attributes
+    ----------
+    phase : str
+    round : int
+    clients : sequence of int
+        Partitions, ascending.
+    sums : dict of str to array
+        Arrays with the names and shapes of the sums that a client contributes; unused in `TRAIN`,
+        whose arrays are the method's `expected_reply` or, masked, its `summand`.
+    bound : float
+        Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
+    check : callable, optional
+        Refuses a contribution that is impossible, with a `MessageError`. A secure sum checks
+        nothing: the user of its total does.
+    parts : mapping of int to mapping
+        Further values for each client.
+    residues : ResidueServer, optional
+        Decodes the sums, if they are of residues.
+    is_recorded : bool
+        Whether the cohort records the phase as soon as the replies are there; otherwise whoever
+        asks does, with further figures.
+    """
+
+    phase: str
+    round: int
+    clients: Sequence[int]
+    sums: Arrays = field(default_factory=dict)
+    bound: float = 0.0
+    check: Callable[[Statistics], object] | None = None
+    parts: Mapping[int, Parts] = field(default_factory=dict)
+    residues: ResidueServer | None = None
+    is_recorded: bool = False
+
+
 @dataclass(frozen=True)
 class Answer:
     """The answer of some clients in a phase.
@@ -169,7 +209,7 @@ class Answer:
     cohort: CohortMeans | None = None
     total: Statistics | None = None
 
-    @property
+    @cached_property
     def contributions(self) -> dict[int, Statistics]:
         """The contribution of each client, by partition; after a secure sum a single one, of all
         clients together."""
@@ -208,18 +248,13 @@ class Answer:
         return replace(self, replies=replies, reasons=joined, bytes_up=bytes_up)
 
     @property
-    def scores(self) -> dict[int, Mapping[str, float]]:
-        """The clients' metrics, by partition."""
-        return {partition: reply.metrics for partition, reply in self.replies.items()}
-
-    @property
     def failure_summary(self) -> str:
         """The first three reasons as text; "" for none."""
         return "; ".join(reason_texts(self.reasons)[:3])
 
     def row(self, federation: Federation) -> dict[str, Any]:
         """The row in `rounds.csv`; bytes are means over the clients with valid replies."""
-        scores = self.scores
+        scores = {partition: reply.metrics for partition, reply in self.replies.items()}
         cohort = self.cohort
         figures = personal_figures(scores, federation.descriptions, cohort)
         figures.pop("metrics")  # figures of the whole run

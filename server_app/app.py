@@ -13,7 +13,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.callbacks.choice import callback_classes
+from curvfed.server_app.callbacks.choice import check_callbacks
 from curvfed.server_app.client_history import mostly_absent
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
@@ -62,7 +62,7 @@ def serve(config: RunConfig, grid: Grid) -> Path:
     """
     try:
         sinks_class().check(config)
-        callback_classes(config)
+        check_callbacks(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
         _refuse(error, flatten(config), config)
@@ -108,20 +108,6 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(caught[0])
 
 
-def _start(
-    config: RunConfig, grid: Grid, directory: RunDirectory
-) -> tuple[Run, Callable[[], None]]:
-    """The run, and the function that carries it out; that of one-shot runs is imported only where
-    it is used."""
-    if config.row.is_one_shot:
-        from curvfed.server_app.one_shot import OneShotRun
-
-        one_shot = OneShotRun(config, grid, directory)
-        return one_shot, one_shot.run
-    run = Run(config, grid, directory)
-    return run, partial(run_rounds, run)
-
-
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
@@ -137,9 +123,9 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         "keys that differ from the defaults: %s; config.toml has all keys",
         "  ".join(chosen) or "none",
     )
-    run, carry_through = _start(config, grid, directory)
+    run = Run(config, grid, directory)
     try:
-        carry_through()
+        run_rounds(run)
     except BaseException as error:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary
         # is written first.
@@ -162,9 +148,8 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
             figures[name] = failure[name]
         with contextlib.suppress(OSError):  # on a full disk; the error that is raised says so
             directory.write_summary(figures)
-        log.error(
-            "the run failed after round %d: %s%s", run.state.round, text, _more(error, config)
-        )
+        place = f" after round {run.state.round}" if run.num_rounds else ""
+        log.error("the run failed%s: %s%s", place, text, _more(error, config))
         if config.report:
             _report(directory)
         run.sinks.end(figures)

@@ -13,10 +13,9 @@ from functools import partial
 
 from flwr.app import ArrayRecord
 
-from curvfed.server_app.answer import Answer, parts_size
-from curvfed.server_app.run import Run, check_enough
+from curvfed.server_app.answer import Answer, Question, parts_size
+from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.figures import check_sent
-from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.run_log import log
@@ -41,7 +40,6 @@ from curvfed.strategies.wire.messages import (
     Reply,
     Request,
 )
-from curvfed.tasks.class_names import titles
 from curvfed.tasks.kinds import KINDS
 
 Check = Callable[[Reply], None]
@@ -52,44 +50,6 @@ FIGURES_ALONE = (EVALUATE, FINE_TUNE, MEASURE)
 
 Template = Callable[[int], Arrays]
 """The names, shapes and dtypes of the arrays that a client, by partition, must send."""
-
-
-@dataclass(frozen=True, eq=False)
-class Question:
-    """A question to some clients, sent with the model.
-
-    Attributes
-    ----------
-    phase : str
-    round : int
-    clients : sequence of int
-        Partitions, ascending.
-    sums : dict of str to array
-        Arrays with the names and shapes of the sums that a client contributes; unused in `TRAIN`,
-        whose arrays are the method's `expected_reply` or, masked, its `summand`.
-    bound : float
-        Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
-    check : callable, optional
-        Refuses a contribution that is impossible, with a `MessageError`. A secure sum checks
-        nothing: the user of its total does.
-    parts : mapping of int to mapping
-        Further values for each client.
-    residues : ResidueServer, optional
-        Decodes the sums, if they are of residues.
-    is_recorded : bool
-        Whether the cohort records the phase as soon as the replies are there; otherwise whoever
-        asks does, with further figures.
-    """
-
-    phase: str
-    round: int
-    clients: Sequence[int]
-    sums: Arrays = field(default_factory=dict)
-    bound: float = 0.0
-    check: Callable[[Statistics], object] | None = None
-    parts: Mapping[int, Parts] = field(default_factory=dict)
-    residues: ResidueServer | None = None
-    is_recorded: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +80,6 @@ class Cohort(ABC):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-
-    @abstractmethod
-    def begin(self) -> None:
-        """Ask for the facts that a new run's questions need."""
 
     @abstractmethod
     def ask(self, question: Question) -> Answer:
@@ -191,9 +147,8 @@ class Cohort(ABC):
                 up[client] += parts_size(others)
         reasons = dict(sorted(reasons.items()))
         for client, reason in reasons.items():
-            log.warning(
-                "round %d: dropped the reply of partition %d: %s", header.round, client, reason
-            )
+            place = run.place(header)
+            log.warning("%s: dropped the reply of partition %d: %s", place, client, reason)
         if run.fixed and template is not None:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(
@@ -243,13 +198,29 @@ class Cohort(ABC):
                 stamp=run.state.stamps.get(client, 0),
                 arrays=arrays,
                 fixed=fixed if needs_fixed else ArrayRecord(),
-                holders=run.holders_of(client) if run.state.holders else None,
+                holders=run.state.holders_of(client) if run.state.holders else None,
             )
             size += sent[client].size
             if run.fixed and needs_fixed:
                 size += EXACT.size(run.fixed)
             sent[client] = Sent(request, size, errors)
         return sent
+
+    def check_enough(self, answer: Answer) -> None:
+        """Refuse an answer with too few valid replies.
+
+        Raises
+        ------
+        RoundError
+        """
+        number = len(answer.replies)
+        needed = min(self.run.config.min_replies, len(answer.seconds))
+        if number < needed:
+            raise RoundError(
+                f"{self.run.place(answer.header)}: {number} good replies of {len(answer.seconds)},"
+                f" needed are {needed} (min-replies). {answer.failure_summary}",
+                key="too-few-replies",
+            )
 
     def record(self, answer: Answer, started: float, in_round: bool) -> None:
         """Record an answer to a question that was asked at this time, without further figures."""
@@ -272,9 +243,6 @@ class OpenCohort(Cohort):
             # A batch of clusters counts all its nodes, at least one of which is a training node.
             self._batch_size = min(self._batch_size, 1)
 
-    def begin(self) -> None:
-        """Nothing."""
-
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""
         run = self.run
@@ -282,18 +250,18 @@ class OpenCohort(Cohort):
         is_training = question.phase == TRAIN
         template = run.model.expected_reply if is_training else lambda partition: question.sums
         parts = question.parts
-        if question.round == run.last_round < run.config.num_rounds:
+        if question.round == run.last_round < run.num_rounds:
             parts = {
                 partition: {**parts.get(partition, {}), LAST_ROUND: True}
                 for partition in question.clients
             }
-        header = run.header(question.phase, question.round)
+        header = Header(run.name, question.phase, question.round)
         check = partial(self._check, question)
         answer = self.send(header, question.clients, check, parts, template)
         if question.is_recorded:
             self.record(answer, started, in_round=True)
         if question.phase not in FIGURES_ALONE:
-            check_enough(answer, run.config.min_replies)
+            self.check_enough(answer)
         for partition, reply in answer.replies.items():
             if CONFUSION in reply.parts:
                 run.confusions[partition] = reply.parts[CONFUSION]
@@ -376,11 +344,5 @@ def _check_confusion(run: Run, reply: Reply) -> None:
         raise MessageError(
             "counts of true and predicted classes are not expected", key="unexpected-confusion"
         )
-    num_classes = len(class_titles(run, reply.partition))
+    num_classes = len(run.federation.class_titles(reply.partition))
     check_confusion(reply.parts[CONFUSION], num_classes, num_test)
-
-
-def class_titles(run: Run, partition: int) -> list[str]:
-    """A client's classes in the order of its logits, as the report names them."""
-    description = run.federation.descriptions[partition]
-    return titles(description.space, run.federation.facts.class_names or description.class_names)

@@ -24,6 +24,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import DESCRIBE, START, Description, Facts, Header, Request
+from curvfed.tasks.class_names import titles
 from curvfed.tasks.errors import DataError
 
 _SELF = re.compile(r"(partition-id \d+): ")
@@ -67,6 +68,11 @@ class Federation:
     def shares_public_data(self) -> bool:
         """Whether every client has a part of a public data set."""
         return all(description.partition_digest for description in self.descriptions.values())
+
+    def class_titles(self, partition: int) -> list[str]:
+        """A client's classes in the order of its logits, as the report names them."""
+        description = self.descriptions[partition]
+        return titles(description.space, self.facts.class_names or description.class_names)
 
     def record(self) -> dict[str, Any]:
         """For `clients.json`."""

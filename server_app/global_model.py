@@ -1,10 +1,10 @@
 """The global model of a run on images or points at the server, scored on test data that no client
-has."""
+has, and these data of a one-shot run."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -15,12 +15,15 @@ from curvfed.geometry.arrays import Array
 from curvfed.server_app.directory.array_files import write_npz
 from curvfed.server_app.federation import Federation, read_test
 from curvfed.strategies.base.figures import GLOBAL_EXAMPLES
+from curvfed.strategies.base.one_shot import ServerPoints
 from curvfed.strategies.base.statistics import Arrays, named_state
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.device import move_to_device, pick_device
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, open_dataset
+from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PrototypeHead
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.clients import ClientImages
@@ -230,3 +233,46 @@ def _thumbnails(images: Tensor) -> Array:
     visible = images[:, : 3 if channels >= 3 else 1]
     size = [max(1, round(scale * side)) for side in sides]
     return F.interpolate(visible, size, mode="bilinear", antialias=True).permute(0, 2, 3, 1).numpy()
+
+
+def read_server_points(config: RunConfig, federation: Federation) -> ServerPoints:
+    """The server's test points, and of a public data set all points.
+
+    Raises
+    ------
+    ConfigError
+        If the test data or the public data set cannot be read.
+    """
+    described = federation.descriptions
+    test = read_test(config, federation)
+    if not federation.shares_public_data:
+        return ServerPoints(test)
+    dataset: Any = open_dataset(config, federation.facts.task)
+    try:
+        parts = {
+            partition: dataset.part(partition, description.num_partitions)
+            for partition, description in described.items()
+        }
+        pooled = dataset.pooled()
+    except DataError as error:
+        raise ConfigError(str(error), key="data") from None
+    same = {
+        partition: points
+        for partition, points in parts.items()
+        if points.digest == described[partition].digest
+    }
+    if changed := ", ".join(str(partition) for partition in parts if partition not in same):
+        log.warning(
+            "the server's points differ from those of partition-id %s: they are not compared",
+            changed,
+        )
+    if not same:
+        return ServerPoints(test)
+    return ServerPoints(_renumbered(test, pooled.class_names) if test else None, pooled, same)
+
+
+def _renumbered(test: "ClientPoints", names: tuple[str, ...]) -> "ClientPoints":
+    """Test points with the clients' class numbers; classes that no client has come last."""
+    all_names = tuple(dict.fromkeys((*names, *test.class_names)))
+    numbers = np.array([all_names.index(name) for name in test.class_names], np.int64)
+    return replace(test, labels=numbers[test.labels], class_names=all_names)

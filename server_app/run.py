@@ -8,37 +8,37 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
-from curvfed.server_app.answer import Answer, personal_figures
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_lost
 from curvfed.server_app.directory import append
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
-from curvfed.server_app.federation import Federation, connect
-from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings, at_the_end
+from curvfed.server_app.federation import Federation
+from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings
 from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
+from curvfed.strategies.base.figures import PHASE_COSTS
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.build_method import model_spec
-from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     AGREE,
     HOLDERS,
-    HULLS,
     KEYS,
     MEASURE,
+    MESSAGE_TYPES,
     TRAIN,
     Facts,
     Header,
-    Holders,
 )
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import KeyedError
 
-WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HOLDERS, HULLS)
-"""Phases with messages that count as the traffic of a round, or of a one-shot run."""
+WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HOLDERS)
+"""Phases with messages that count as the traffic of a round, or of a one-shot run, whose sum counts
+too."""
 
 
 ROUND_SILENCE = 1.0
@@ -52,24 +52,8 @@ class RoundError(KeyedError, RuntimeError):
     area = "round"
 
 
-def check_enough(answer: Answer, min_replies: int) -> None:
-    """Refuse an answer with too few valid replies.
-
-    Raises
-    ------
-    RoundError
-    """
-    needed = min(min_replies, len(answer.seconds))
-    if len(answer.replies) < needed:
-        raise RoundError(
-            f"round {answer.header.round}: {len(answer.replies)} good replies of"
-            f" {len(answer.seconds)}, needed are {needed} (min-replies). {answer.failure_summary}",
-            key="too-few-replies",
-        )
-
-
 class Progress:
-    """Logs the number of the round and of all rounds.
+    """Logs the progress of a run, with the number of the round and of all rounds if it has any.
 
     Parameters
     ----------
@@ -84,10 +68,14 @@ class Progress:
     def say(self, number: int, text: str, silence: float = 0.0) -> None:
         """Log a line about a round, unless the last line is less than `silence` seconds old."""
         now = time.monotonic()
-        if now - self._said >= silence:
-            self._said = now
+        if now - self._said < silence:
+            return
+        self._said = now
+        if self.rounds:
             place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
             log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
+        else:
+            log.info("%s", text)
 
     def count(self, header: Header, done: int, total: int) -> None:
         """Log the replies so far in a slow phase."""
@@ -113,7 +101,7 @@ class Run:
     state : State
         The part of a checkpoint without arrays.
     federation : Federation
-        Clients and facts; empty before `connect`.
+        Clients and facts; empty before they are connected.
     model : Aggregation
         The server's half of the method; empty before the first model.
     fixed : dict of str to array
@@ -123,6 +111,19 @@ class Run:
     confusions : dict of partition to list of int
         Confusion counts of the last scores: flat triples of true class, predicted class and number
         of test examples.
+    method : Method
+    num_rounds : int
+        The number of rounds that it is configured for; 0 for a one-shot method.
+    stored_round : int
+        The round of the checkpoint that it goes on from; -1 for a new run.
+    notes : dict of str to str
+        Warnings of the secure sums and of a one-shot method, by key.
+    model_notes : dict
+        Further metadata of the stored model, in place of the names of its parameters.
+    is_dry : bool
+        Whether it ends before its rounds, without a model.
+    has_scores : bool
+        Whether its model can be scored.
     is_scored : bool
         Whether no further score can come.
     current_round : int
@@ -144,28 +145,19 @@ class Run:
         self.fixed: Arrays = {}
         self.calibrated: Arrays = {}
         self.confusions: dict[int, list[int]] = {}
-        self.progress = Progress(config.num_rounds)
+        self.method = config.row
+        self.num_rounds = 0 if self.method.is_one_shot else config.num_rounds
+        self.stored_round = -1
+        self.progress = Progress(self.num_rounds)
+        self.model_notes: dict[str, Any] = {}
+        self.is_dry = False
         self.is_scored = False
+        self.has_scores = True
         self.current_round = 0
         self._counted = time.monotonic()
-        self.notes: dict[str, str] = {}  # warnings of the secure sums, by key
+        self.notes: dict[str, str] = {}
         self._run_warnings: RunWarnings | None = None
         self._warned = set(LOGGED_AT_ONCE)
-
-    def extra_metrics(self) -> dict[str, Any]:
-        """Figures of the aggregation for the summary, by name."""
-        return dict(self.model.figures)
-
-    def extra_settings(self) -> dict[str, Any]:
-        """Choices that are not configuration keys, by name: the encoder."""
-        return {"model": model_spec(self.config, self.federation.facts).kind}
-
-    def holders_of(self, client: int) -> Holders | None:
-        """The holders of classes or entities in a client's group; None if they are not counted."""
-        for group in self.state.holders:
-            if client in group["clients"]:
-                return Holders(group["needed"], tuple(group["counts"]))
-        return None
 
     @property
     def whole_model(self) -> Arrays:
@@ -175,7 +167,7 @@ class Run:
     @property
     def last_round(self) -> int:
         """The number of the last round: that of the configuration, or an earlier one."""
-        return min(self.state.last_round or self.config.num_rounds, self.config.num_rounds)
+        return min(self.state.last_round or self.num_rounds, self.num_rounds)
 
     def stop_after(self, number: int) -> None:
         """Make a round that has not begun the last one, at the earliest the next; without effect
@@ -188,37 +180,6 @@ class Run:
         """Whether an action is due after this round: after the last, and every `interval` rounds; 0
         for only the last."""
         return number == self.last_round or bool(interval and number % interval == 0)
-
-    def figures(self) -> dict[str, Any]:
-        """The summary of the run so far; empty before the clients are connected."""
-        if not self.federation.nodes:
-            return {}
-        figures = summary(
-            self.config, self.state, self.federation, self.extra_metrics(), self.settings
-        )
-        warnings = self.warnings()
-        figures["warnings"] = list(warnings.values())
-        figures["warning_keys"] = list(warnings)
-        return figures
-
-    def connect(self) -> None:
-        """Ask the clients for their data's descriptions, and resolve the keys without a value."""
-        # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
-        expected = self.directory.partitions() if self.config.resume else []
-        self.federation = connect(self.grid, self.config, self.directory.name, expected)
-        if not any(
-            description.partition_digest for description in self.federation.descriptions.values()
-        ):
-            self.config = self.directory.note_own_data()
-        before = flatten(self.config)
-        self.config = resolve_defaults(self.config, self.federation.facts.task)
-        self.note_data()
-        chosen = flatten(self.config) | self.extra_settings()
-        self.settings = {key: value for key, value in chosen.items() if value != before[key]}
-        guard = self.config.guard
-        if promise := guard.promise:
-            log.info("%s: %s", guard.words or guard.table, promise)
-        self.warn()
 
     def note_data(self) -> None:
         """Find the warnings of the clients' data; again when a checkpoint is loaded."""
@@ -235,14 +196,14 @@ class Run:
         """The warnings of the run so far: sentences by key."""
         if self._run_warnings is None:
             return {}
-        texts = self._run_warnings.so_far(self.state) | self.notes
-        if self.is_scored:
-            texts |= at_the_end(self.config, self.federation, self.state)
-        return texts
+        texts = self._run_warnings.so_far(self.state)
+        if self.is_scored and self.has_scores:
+            texts |= self._run_warnings.at_the_end(self.state)
+        return texts | self.notes
 
-    def header(self, phase: str, number: int = 0) -> Header:
-        """The header of a phase's messages."""
-        return Header(self.name, phase, number)
+    def place(self, header: Header) -> str:
+        """Where messages belong, in words; a run without rounds has only phases."""
+        return f"round {header.round}, {header.phase}" if self.num_rounds else header.phase
 
     def record(
         self,
@@ -270,28 +231,27 @@ class Run:
         if answer.cohort:
             self.state.cohort = dict(answer.cohort)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
-        if in_round and answer.header.phase in WITHIN_ROUND:
+        phase = answer.header.phase
+        if in_round and (phase in WITHIN_ROUND or phase not in MESSAGE_TYPES):
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
-        if answer.header.phase == TRAIN:
+        if self.method.is_one_shot:
+            self._note_phase(answer, row)
+        if phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
         append(self.directory.path / "rounds.csv", [row])
         append(self.directory.path / "clients.csv", answer.client_rows(weights or {}))
         if self.sinks.names:
             self.sinks.add(row)
 
-    def forget_calibration(self) -> None:
-        """Drop the classifier of an earlier calibration, which belongs to another model, or at
-        every `calibration-every` rounds train on with it."""
-        every = self.config.calibration_every
-        trains_on = bool(every and self.state.round % every == 0)
-        head = self.calibrated if trains_on else {}
-        if head and head.keys() <= self.fixed.keys():
-            self.fixed = self.fixed | head
-            self.state.fixed_holders = []
-        elif head:
-            self.model.load(self.model.state() | head)
-        self.calibrated = {}
-        self.state.scored = {"last": self.state.scored.get("last", [])}
+    def _note_phase(self, answer: Answer, row: Mapping[str, Any]) -> None:
+        """Add the costs of a phase to the figures of a one-shot run, and log it."""
+        phase = answer.header.phase
+        figures = self.state.figures
+        for cost in PHASE_COSTS:
+            name = f"{cost}_{phase}"
+            figures[name] = figures.get(name, 0) + row[cost]
+        replies = f"{len(answer.replies)} of {len(answer.seconds)} clients"
+        self.progress.say(answer.header.round, f"{phase}: {replies}  {row['seconds']:.2f} s")
 
     def forget_scores(self, partitions: Iterable[int]) -> None:
         """Drop the last scores of clients that are scored anew, or that failed."""
@@ -299,16 +259,10 @@ class Run:
             self.state.latest.pop(partition, None)
             self.confusions.pop(partition, None)
 
-    def note_best(self, number: int) -> None:
-        """Compare the clients' last scores with those of the best round."""
-        figures = personal_figures(
-            self.state.latest, self.federation.descriptions, self.state.cohort
-        )
-        self.state.note_best({"round": number} | figures)
-
-    def start_writing(self, stored_round: int) -> None:
+    def start_writing(self) -> None:
         """Begin to write into the run directory, after the last stored round."""
-        self.directory.start_writing(stored_round, is_complete=stored_round >= self.last_round)
+        is_complete = self.stored_round >= self.last_round
+        self.directory.start_writing(self.stored_round, is_complete=is_complete)
         record = self.federation.record()
         if "note" in plugins.additions(plugins.MODEL_CODE):
             record |= plugins.addition(plugins.MODEL_CODE, "note")(self.config.model)
@@ -323,10 +277,22 @@ class Run:
             "facts": asdict(self.federation.facts),
             "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
             "last_round": self.state.round,
-            "parameters": sorted(global_model(self.model) | self.fixed),
         }
+        parameters = sorted(global_model(self.model) | self.fixed)
+        metadata |= self.model_notes or {"parameters": parameters}
         arrays = Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
         self.directory.write_model(arrays.named(), metadata)
+
+    def figures(self) -> dict[str, Any]:
+        """The summary of the run so far; empty before the clients are connected."""
+        if not self.federation.nodes:
+            return {}
+        of_model = self.model.figures | self.state.figures
+        figures = summary(self.config, self.state, self.federation, of_model, self.settings)
+        warnings = self.warnings()
+        figures["warnings"] = list(warnings.values())
+        figures["warning_keys"] = list(warnings)
+        return figures
 
     def clock(self) -> None:
         """Add the time since the last call to the run's seconds, which include those before a

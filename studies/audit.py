@@ -37,11 +37,11 @@ from curvfed.strategies.base.one_shot import Site
 from curvfed.strategies.base.statistics import HEAD, Leaving
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import fixed_head, model_spec
-from curvfed.strategies.config.one_shot import client_half
+from curvfed.strategies.config.one_shot import client_half, phase_of
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.secure_phases import client_vector, sum_encoding
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, Residues, add
-from curvfed.strategies.wire.messages import HULLS, Facts, Header
+from curvfed.strategies.wire.messages import Facts, Header
 from curvfed.tasks.task import IndependentExamples
 
 MEMBERS = 5
@@ -259,7 +259,7 @@ def _one_shot(client: Client) -> Reply:
     vectors = half.vectors(MEMBERS)
     values = half.contribution(MEMBERS, {}).flatten()
     assert vectors.variances is not None
-    return _masked(client, HULLS, values, vectors.variances, vectors.bound)
+    return _masked(client, phase_of(client.config), values, vectors.variances, vectors.bound)
 
 
 def _calibration(client: Client) -> Reply:

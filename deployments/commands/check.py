@@ -76,7 +76,7 @@ def check(
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
     from curvfed.deployments.simulation import simulation_plan
-    from curvfed.server_app.secure import check_secure_sums
+    from curvfed.server_app.secure.groups import check_secure_sums
 
     check_machine(request)
     lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)

@@ -35,12 +35,16 @@ from curvfed.strategies.errors import ConfigError, SecureSumError
 from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint, Residues
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import TRAIN, Header, Request
+from curvfed.strategies.wire.messages import MESSAGE_TYPES, TRAIN, Header, Request
 from curvfed.strategies.wire.store import LostState
 from curvfed.tasks import plugins
 from curvfed.tasks.draws import share_draws
 from curvfed.tasks.images.nets import has_batch_norm
 from curvfed.tasks.kinds import KINDS
+
+ONE_SHOT_STREAM = "hulls"
+"""Part of the seed of a simulation's noise in the sum of a one-shot method, whatever the method
+names the phase."""
 
 
 class PrivateClient(ClientGuard):
@@ -275,7 +279,8 @@ class PrivateClient(ClientGuard):
             )
         else:
             # The noise of a simulation is public: equal runs give equal bits.
-            name = f"{config.seed} {self.node.partition} {session.phase} {session.round}"
+            phase = session.phase if session.phase in MESSAGE_TYPES else ONE_SHOT_STREAM
+            name = f"{config.seed} {self.node.partition} {phase} {session.round}"
             generator = SystemRandom() if self.node.is_real else Random(name)
             noisy = add_exact(values, scaled, session.modulus, generator)
         return np.concatenate([noisy, steps[variances.size :]])

@@ -11,6 +11,7 @@ from curvfed.extensions.privacy.accountant import (
     round_release,
 )
 from curvfed.extensions.privacy.keys import keys_of
+from curvfed.strategies.base.method import OneShot
 from curvfed.strategies.config.run_config import RunConfig
 
 CALIBRATION_SHARE = 0.5
@@ -40,14 +41,17 @@ def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
     ConfigError
         If the run has `dp.unit`, but not `dp.epsilon`.
     """
-    from curvfed.strategies.wire.messages import HULLS, TRAIN
+    from curvfed.strategies.wire.messages import TRAIN
 
     privacy = keys_of(config)
     if privacy.unit == "client":
         times = max(config.num_rounds, 1)
         noise = noise_multiplier(privacy.given_epsilon, privacy.delta, times=times)
         return {TRAIN: (Release(noise), times)}
-    phase = HULLS if config.row.is_one_shot else config.calibrator and config.calibrator.phase
+    row = config.row
+    phase = config.calibrator.phase if config.calibrator else ""
+    if isinstance(row, OneShot):
+        phase = row.phase
     if not phase:
         return {}
     share = 1.0 if sums_once(config) else CALIBRATION_SHARE

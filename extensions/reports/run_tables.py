@@ -21,11 +21,10 @@ from curvfed.strategies.base.figures import (
     find,
     words_of,
 )
-from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, half_class
-from curvfed.strategies.base.one_shot import OneShotServer
+from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.base.score_words import examples_text, scored_text
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import AGREE, FINE_TUNE, HULLS
+from curvfed.strategies.wire.messages import AGREE, FINE_TUNE
 from curvfed.tasks.kinds import GUESSES, TRIVIAL, TRIVIAL_OF
 
 MOST_DROPPED = 100
@@ -236,7 +235,7 @@ def phase_table(run: RunFiles) -> Table:
             *(size(np.nansum(column[of_phase]) / rounds) for column in (up, down)),
         ]
         texts.append(duration(float(np.nansum(seconds[of_phase]))))
-        rows.append(([_phase_words(run, phase)], [Cell(text) for text in texts]))
+        rows.append(([phase], [Cell(text) for text in texts]))
     legend = "Bytes of parameters per client and time of the phase, without Flower's wrapping."
     if AGREE in phases:
         legend += " The server saw updates only as their sum over the clients (secure-sum = true)."
@@ -245,15 +244,6 @@ def phase_table(run: RunFiles) -> Table:
         legend += f" Personal parameters ({names}) stay with the client."
     heads = ["times", "to the server", "to the clients", "time, all"]
     return Table("Messages and time", ["phase"], heads, rows, legend)
-
-
-def _phase_words(run: RunFiles, phase: str) -> str:
-    """The name of a phase; that of a one-shot method's sum by what its clients contribute."""
-    method = METHODS.get(run.summary.get("method") or "")
-    if phase != HULLS or method is None or method.server is None:
-        return phase
-    half = half_class(method.server, "server", OneShotServer, "not-a-half")  # type: ignore[type-abstract]
-    return half.summands
 
 
 def personal_parameters(run: RunFiles) -> list[str]:

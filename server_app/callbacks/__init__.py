@@ -57,7 +57,8 @@ class Callback:
         self.run = run
 
     def begin(self) -> None:
-        """Called once the run directory may be written, before the first round."""
+        """Called once the run directory may be written, before the first round: for phases that
+        come once."""
 
     def figures(self, number: int, answer: "Answer") -> Mapping[str, Any]:
         """Figures for the row of a round in `rounds.csv`, after the aggregation; columns that are

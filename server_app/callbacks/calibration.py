@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from curvfed.server_app.answer import Answer
+from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.cohort import Cohort, Question
+from curvfed.server_app.cohort import Cohort
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.calibration import Calibration, CalibrationError

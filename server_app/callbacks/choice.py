@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.answer import Answer
+from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback, GlobalScore
 from curvfed.server_app.client_history import note_answers, note_training
-from curvfed.server_app.cohort import Cohort, Question, class_titles
+from curvfed.server_app.cohort import Cohort
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.federation import nodes_can_join
 from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.further_state import whole_state
 from curvfed.strategies.base.statistics import HEAD, Statistics
+from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
@@ -36,8 +37,17 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         If a callback of another package is not installed, or is not a Callback.
     """
     config = run.config
+    checkpoint = CheckpointCallback(run)
+    callbacks: list[Callback] = []
+    if config.is_masked:
+        from curvfed.server_app.callbacks.before_rounds import first_phase
+
+        callbacks.append(first_phase(run, cohort, checkpoint))
+    if run.method.is_one_shot:
+        return callbacks
     global_score = GlobalScore(run)
-    callbacks: list[Callback] = [global_score] if global_score.has_model else []
+    if global_score.has_model:
+        callbacks.append(global_score)
     callbacks += [ClassifierAgreement(run), ClientHistory(run)]
     if config.calibrator is not None:
         callbacks.append(CalibrationCallback(run, cohort, config.calibrator, global_score))
@@ -45,10 +55,22 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         callbacks.append(Evaluation(run, cohort))
     if config.early_stopping:
         callbacks.append(EarlyStopping(run))
-    callbacks += [Confusion(run), CheckpointCallback(run)]
+    callbacks += [Confusion(run), checkpoint]
     callbacks += [kind(run) for kind in callback_classes(config)]
     callbacks.append(ProgressLine(run))
     return callbacks
+
+
+def check_callbacks(config: RunConfig) -> None:
+    """Refuse callbacks, or a one-shot method's server half, that a run cannot use.
+
+    Raises
+    ------
+    ConfigError
+    """
+    callback_classes(config)
+    if config.row.is_one_shot:
+        server_half(config, ())
 
 
 def callback_classes(config: RunConfig) -> list[type[Callback]]:
@@ -94,7 +116,7 @@ class CheckpointCallback(Callback):
         self._is_durable = nodes_can_join(run.grid)
 
     def stored(self, completed: Round) -> None:
-        """Store model and state; sinks receive only rounds that are stored."""
+        """Store model and state; sinks receive only rows that are stored."""
         run = self.run
         arrays = checkpoints.Checkpoint(whole_state(run.model), run.fixed, run.calibrated)
         store = run.directory.checkpoints
@@ -123,7 +145,7 @@ class ClientHistory(Callback):
             # Every client had a request, so a client that failed has no score in this round.
             for partition in set(completed.clients) - answer.replies.keys():
                 state.latest.pop(partition, None)
-            self.run.note_best(completed.number)
+            state.note_best(completed.number, self.run.federation)
 
 
 class Confusion(Callback):
@@ -139,7 +161,7 @@ class Confusion(Callback):
             run.warn()
         rows = []
         for partition, counts in sorted(run.confusions.items()):
-            names = [*class_titles(run, partition), ""]  # the name of -1, no class
+            names = [*run.federation.class_titles(partition), ""]  # the name of -1, no class
             triples = zip(counts[::3], counts[1::3], counts[2::3], strict=True)
             rows += [
                 (partition, names[true], names[predicted], count)
@@ -232,7 +254,7 @@ class Evaluation(Callback):
             self._score(EVALUATE, number, self._cohort.scored_together(untrained))
         else:
             return
-        run.note_best(number)
+        run.state.note_best(number, run.federation)
 
     def _score(self, name: str, number: int, clients: list[int]) -> None:
         self.run.forget_scores(clients)

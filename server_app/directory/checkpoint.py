@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from curvfed.server_app.answer import personal_figures
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.messages import Facts, lists_to_tuples
+from curvfed.strategies.wire.messages import Facts, Holders, lists_to_tuples
 from curvfed.strategies.wire.store import Store, StoreError
 
 FIXED = "fixed/"
@@ -89,6 +90,11 @@ class State:
     holders : list of dict
         For each group of a secure sum: its "clients", the "counts" of those that have each class or
         entity, and the number "needed".
+    figures : dict
+        In a one-shot run, the figures of its phases and of its model for the summary, by name.
+    summed : dict
+        In a one-shot run, the "clients" in the stored sum, its "weight", "error" and "noise"; empty
+        before the sum.
     """
 
     round: int = 0
@@ -113,22 +119,35 @@ class State:
     highest_validation: float | None = None
     last_round: int = 0
     holders: list[dict[str, Any]] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+    summed: dict[str, Any] = field(default_factory=dict)
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""
         for name, amount in amounts.items():
             self.totals[name] = self.totals.get(name, 0) + amount
 
-    def note_best(self, figures: dict[str, Any]) -> None:
-        """Keep the figures of a round if they are the best: by number of scored clients first,
-        since missing clients must not improve a round, then by mean validation score."""
+    def holders_of(self, client: int) -> Holders | None:
+        """The holders of classes or entities in a client's group; None if they are not counted."""
+        for group in self.holders:
+            if client in group["clients"]:
+                return Holders(group["needed"], tuple(group["counts"]))
+        return None
+
+    def note_best(self, number: int, federation: Federation) -> None:
+        """Keep the figures of the clients' last scores if this round is the best: by number of
+        scored clients first, since missing clients must not improve a round, then by mean
+        validation score."""
+        figures = {"round": number} | personal_figures(
+            self.latest, federation.descriptions, self.cohort
+        )
         score = figures["metrics"][VALIDATION]
         if score is None:
             return
-        self.validated = figures["round"]
+        self.validated = number
         if self.highest_validation is None or score > self.highest_validation:
             self.highest_validation = score
-            self.improved = figures["round"]
+            self.improved = number
         best = figures if self.best is None else self.best
         ranks = [
             (-item["metrics"]["clients_left_out"], item["metrics"][VALIDATION])

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.cohort import Check
-from curvfed.server_app.secure import UNSIGNED
+from curvfed.server_app.secure.groups import UNSIGNED, Group
 from curvfed.strategies.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import (
     BytesByPartition,
@@ -17,9 +17,6 @@ from curvfed.strategies.secure_sum.messages import (
 from curvfed.strategies.secure_sum.server import unsigned
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import AGREE, KEYS, Header, Parts, Reply
-
-Group = tuple[int, ...]
-"""The partitions of a group, ascending."""
 
 Ask = Callable[[Header, Collection[Group], Mapping[int, Parts], Check], Answer]
 """Asks the members of groups for replies without arrays: `ask(header, groups, parts by partition,
@@ -50,7 +47,7 @@ class GroupKeys:
         self.texts: dict[Group, dict[int, BytesByPartition]] = {}
 
     def exchange(self, header: Header, groups: Iterable[Group]) -> dict[Group, dict[int, str]]:
-        """Exchange the keys of the groups without keys.
+        """Exchange the keys of groups without keys.
 
         A group with a member that was restarted between the two messages stays without keys.
 
@@ -59,10 +56,7 @@ class GroupKeys:
         dict of group to dict of int to str
             For each group that failed, the reasons by partition.
         """
-        new = [group for group in groups if group not in self.texts]
-        if not new:
-            return {}
-        public = self._public_keys(header, new)
+        public = self._public_keys(header, list(groups))
         failed = {group: reasons for group, (_, reasons) in public.items() if reasons}
         keys = {group: keys for group, (keys, reasons) in public.items() if not reasons}
         written = self._written(header, keys)

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from curvfed.server_app.answer import Answer, reason_texts
-from curvfed.server_app.cohort import Check, Cohort, Question
-from curvfed.server_app.run import RoundError, Run, check_enough
-from curvfed.server_app.secure import START_ALL, complete_groups, group_size
-from curvfed.server_app.secure.group_keys import Group, GroupKeys
+from curvfed.server_app.answer import Answer, Question, reason_texts
+from curvfed.server_app.cohort import Check, Cohort
+from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.secure.group_keys import GroupKeys
+from curvfed.server_app.secure.groups import START_ALL, Group, Groups
 from curvfed.server_app.secure.patience import ask_patiently
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
-from curvfed.strategies.config.checks import check_groups
 from curvfed.strategies.config.holders import COUNT_MODULUS, holders_needed, sums_by_name
 from curvfed.strategies.config.masked import basis_of
 from curvfed.strategies.config.secure_phases import (
@@ -23,7 +22,6 @@ from curvfed.strategies.config.secure_phases import (
     Opening,
     check_mean,
     decoded,
-    groups,
     joined_means,
     mean_update,
     session_of,
@@ -68,62 +66,11 @@ class MaskedCohort(Cohort):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        described = run.federation.descriptions
-        self._stated: dict[int, Group] = {}
+        self._guard = run.config.guard
+        self.groups = Groups(run)
         # The reason by group, for groups without a count of holders.
         self._uncounted: dict[Group, str] = {}
-        if any(client.group for client in described.values()):
-            check_groups(run.config)
-            self._stated = {
-                partition: client.group or (partition,) for partition, client in described.items()
-            }
         self._keys = GroupKeys(self._ask_for_keys, run.notes)
-
-    def check(self, phase: str, clients: Sequence[int]) -> None:
-        """Refuse clients if a secure sum over them is impossible, before any of them is asked.
-
-        Raises
-        ------
-        ConfigError
-            If a group has fewer than two, or too few to hide one by noise.
-        """
-        for group in self.groups(clients, 0):
-            self.run.config.guard.check_members(len(group))
-            if len(group) == 2:
-                log.warning("2 clients: each of them can compute the other's vector from the sum")
-            try:
-                session_of(self.run.header(phase), self.run.config, group, (SUM_PRIME, 1))
-            except SecureSumError as error:
-                raise ConfigError(
-                    f"secure sums of {len(group)} clients: {error}", key=error.kind
-                ) from None
-
-    def groups(self, clients: Sequence[int], number: int) -> list[Group]:
-        """The clients of each sum: the fixed groups of real nodes, or those of a simulation.
-
-        Parameters
-        ----------
-        number : int
-            The number of groups of simulated clients; 0 for groups of `secure.group-size`.
-
-        Raises
-        ------
-        ConfigError
-            If no group of real nodes is complete.
-        """
-        if not self._stated:
-            size = group_size(self.run.config, len(clients))
-            return [tuple(group) for group in groups(clients, number, size)]
-        complete, reasons = complete_groups(clients, self._stated)
-        if not complete:
-            raise ConfigError(f"{'; '.join(reasons)}: {START_ALL}", key="incomplete-group")
-        if reasons:
-            self.run.notes["incomplete"] = f"left out of the secure sums: {'; '.join(reasons)}"
-        return [tuple(group) for group in complete]
-
-    def begin(self) -> None:
-        """See `count_holders`."""
-        self.count_holders(list(self.run.federation.nodes), 0)
 
     def count_holders(self, clients: Sequence[int], number: int) -> None:
         """Count the members of each group that contribute to each class or entity, in a run with
@@ -133,7 +80,7 @@ class MaskedCohort(Cohort):
         ----------
         clients : sequence of int
         number : int
-            As `groups` takes it.
+            As `Groups.of` takes it.
 
         Raises
         ------
@@ -148,12 +95,10 @@ class MaskedCohort(Cohort):
         if not (is_needed and names and sums_by_name(run.config)):
             return
         started = time.monotonic()
-        is_one_shot = run.config.row.is_one_shot
-        question = Question(HOLDERS, 0, clients, is_recorded=is_one_shot)
+        question = Question(HOLDERS, 0, clients)
         sizes = dict.fromkeys(self._groups(question, number), (COUNT_MODULUS, len(names)))
         summed = self._sum(question, run.model.sent_to(0), sizes)
-        if not is_one_shot:
-            self.record(summed.answer, started, in_round=False)
+        self.record(summed.answer, started, in_round=run.method.is_one_shot)
         for group, counts in summed.sums.items():
             minima = [asked, *(described[member].min_holders for member in group)]
             needed = max(holders_needed(minimum, len(group)) for minimum in minima)
@@ -195,8 +140,7 @@ class MaskedCohort(Cohort):
         sent = run.model.sent_to(0)
         is_training = question.phase == TRAIN
         like = run.model.expected_reply(0) if is_training else question.sums
-        guard = run.config.guard
-        clip = guard.limit(sent)
+        clip = self._guard.limit(sent)
         bound = question.bound or clip or run.config.secure.clip
         length = vector_length(sum(array.size for array in like.values()))
         sizes = dict.fromkeys(self._groups(question, 0), (SUM_PRIME, length))
@@ -207,7 +151,7 @@ class MaskedCohort(Cohort):
         for group, residues in summed.sums.items():
             encoding = sum_encoding(bound, len(group))
             of_group, figures = decoded(residues, encoding, like)
-            noise = guard.noise(question.phase, len(group))
+            noise = self._guard.noise(question.phase, len(group))
             of_group = replace(of_group, clients=len(group), noise=noise)
             if is_training:
                 try:
@@ -226,7 +170,7 @@ class MaskedCohort(Cohort):
                 100 * share,
             )
         if is_training:
-            check_enough(answer, run.config.min_replies)
+            self.check_enough(answer)
             together = replace(together, arrays=mean_update(together, like, sent))
         return replace(answer, total=together, cohort=cohort)
 
@@ -266,16 +210,15 @@ class MaskedCohort(Cohort):
     def _groups(self, question: Question, number: int) -> list[Group]:
         """The groups of a phase; raises RoundError if none is complete."""
         try:
-            return self.groups(question.clients, number)
+            return self.groups.of(question.clients, number)
         except ConfigError as error:
-            raise RoundError(
-                f"round {question.round}, {question.phase}: {error}", key=error.kind
-            ) from None
+            place = self.run.place(Header(self.run.name, question.phase, question.round))
+            raise RoundError(f"{place}: {error}", key=error.kind) from None
 
     def _sum(self, question: Question, sent: Arrays, sizes: Mapping[Group, Sizes]) -> Summed:
         """Sum the masked vectors of each group."""
         run = self.run
-        header = run.header(question.phase, question.round)
+        header = Header(run.name, question.phase, question.round)
         sums = {}
         failed: dict[Group, str] = {}
         for group, size in sizes.items():
@@ -286,14 +229,17 @@ class MaskedCohort(Cohort):
             session = session_of(header, run.config, group, size)
             sums[group] = SumOfGroup(session, self._basis(group, sent))
         key_failures: dict[Group, dict[int, str]] = {}
-        answer = Answer(header, {}, {}, {}, {}, {})
+        empty = Answer(header, {}, {}, {}, {}, {})
+        answer = empty
         started = time.monotonic()
         pending = list(sums)
         for _ in range(EXCHANGES):
-            key_failures |= self._keys.exchange(header, pending)
+            if new := [group for group in pending if group not in self._keys.texts]:
+                key_failures |= self._keys.exchange(header, new)
             keyed = [group for group in pending if group in self._keys.texts]
             if keyed:
-                answer = answer.joined(self._ask_for_vectors(question, sums, keyed))
+                later = self._ask_for_vectors(question, sums, keyed)
+                answer = later if answer is empty else answer.joined(later)
             for group in keyed:
                 if answer.without_keys.intersection(group):
                     del self._keys.texts[group]
@@ -327,14 +273,14 @@ class MaskedCohort(Cohort):
         run = self.run
         stamp = run.state.stamps.get(group[0], 0)
         facts = run.federation.facts
-        holders = run.holders_of(group[0])
+        holders = run.state.holders_of(group[0]) if run.state.holders else None
         return basis_of(sent, run.fixed, facts, run.requested, stamp, holders)
 
     def _ask_for_vectors(
         self, question: Question, sums: Mapping[Group, SumOfGroup], keyed: Sequence[Group]
     ) -> Answer:
         """Ask the members of groups that have exchanged keys for their masked vectors."""
-        header = self.run.header(question.phase, question.round)
+        header = Header(self.run.name, question.phase, question.round)
         sum_of = {}
         parts: dict[int, Parts] = {}
         for group in keyed:
@@ -390,8 +336,10 @@ class MaskedCohort(Cohort):
         RoundError
             If no group is left, or too few clients.
         """
-        place = f"round {question.round}, {question.phase}"
-        remedy = f"; {START_ALL}" if self._stated else ""
+        if not failed:
+            return answer
+        place = self.run.place(answer.header)
+        remedy = f"; {START_ALL}" if self.groups.stated else ""
         left = answer.without(
             {member: reason for group, reason in failed.items() for member in group}
         )
@@ -401,7 +349,7 @@ class MaskedCohort(Cohort):
         for reason in failed.values():
             log.warning("%s: a group of clients is left out: %s", place, reason)
         min_replies = self.run.config.min_replies
-        if failed and len(left.replies) < min_replies:
+        if len(left.replies) < min_replies:
             raise RoundError(
                 f"{place}: {len(left.replies)} good replies, needed are {min_replies}"
                 f" (min-replies): {texts}{remedy}",

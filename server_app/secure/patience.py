@@ -7,7 +7,7 @@ from dataclasses import replace
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.federation import nodes_back
 from curvfed.server_app.run import PHASE_SILENCE, Run
-from curvfed.server_app.secure.group_keys import Group
+from curvfed.server_app.secure.groups import Group
 from curvfed.strategies.wire.messages import Header
 
 FIRST_PAUSE = 1.0

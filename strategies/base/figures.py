@@ -269,6 +269,9 @@ SUMMED = tuple(name for name, row in SENT.items() if name not in HULL_COUNTS and
 MEANS = tuple(name for name, row in SENT.items() if ROUND in row.levels)
 """Those with their mean over the clients in `rounds.csv`."""
 
+PHASE_COSTS = ("seconds", "bytes_up", "bytes_down")
+"""The costs that a one-shot run has for each of its phases, as "seconds_hulls"."""
+
 FIGURES = {row.name: row for row in ROWS}
 """All figures by name, those of imported methods included."""
 
@@ -325,13 +328,9 @@ def words_of(name: str, figures: Container[str]) -> str:
 def _of_phase(name: str) -> Figure | None:
     """A cost of a single phase of a one-shot run."""
     cost, _, phase = name.rpartition("_")
-    row = FIGURES.get(cost)
-    if row is None:
+    if cost not in PHASE_COSTS:
         return None
-    from curvfed.strategies.wire.messages import MESSAGE_TYPES
-
-    if phase not in MESSAGE_TYPES:
-        return None
+    row = FIGURES[cost]
     return replace(row, name=name, words=f"{row.words}, {phase}", levels=(DETAIL,))
 
 

@@ -227,11 +227,18 @@ class OneShot(Method):
     """A method without rounds, with one secure sum as its work; its halves are those of
     `curvfed.strategies.base.one_shot`.
 
+    Attributes
+    ----------
+    phase : str
+        The name of the phase of its sum, in tables and logs: letters, digits and "-".
+
     Examples
     --------
     >>> OneShot("moments from one secure sum", space="disc").aggregation
     'one-shot'
     """
+
+    phase: str = "sum"
 
     is_one_shot: ClassVar[bool] = True
     sums_only: ClassVar[bool] = True

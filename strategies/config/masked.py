@@ -20,7 +20,8 @@ from curvfed.strategies.wire.messages import (
     EVALUATE,
     FINE_TUNE,
     HOLDERS,
-    HULLS,
+    MESSAGE_TYPES,
+    SUM,
     TRAIN,
     Facts,
     Holders,
@@ -30,18 +31,22 @@ from curvfed.tasks import plugins
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.messages import Basis
 
-TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
-"""Phases with replies that can be masked, in their order within a round."""
+TARGETS = (HOLDERS, TRAIN, CALIBRATE, CCVR, SUM, FINE_TUNE, EVALUATE)
+"""Phases with replies that can be masked, in their order within a round; `SUM` stands for the phase
+that a one-shot method names."""
 
 
 def sum_number(phase: str, round: int) -> int:
     """The number of a run's sum, from 1: it rises from sum to sum, and no two sums share it."""
-    return round * len(TARGETS) + TARGETS.index(phase) + 1
+    place = TARGETS.index(phase if phase in MESSAGE_TYPES else SUM)
+    return round * len(TARGETS) + place + 1
 
 
 def is_masked(run: RunKeys, phase: str) -> bool:
     """Whether the server sees only the sum of the replies of this phase."""
-    return phase in TARGETS and (run.secure_sum or phase in (HOLDERS, HULLS))
+    if phase in (HOLDERS, SUM) or phase not in MESSAGE_TYPES:
+        return True
+    return run.secure_sum and phase in TARGETS
 
 
 OF_THE_SERVER = frozenset(

@@ -27,8 +27,8 @@ from curvfed.strategies.wire.checks import (
     one_line,
 )
 from curvfed.strategies.wire.messages import (
-    ANSWERED_BY_ARRAYS,
     DESCRIBE,
+    WITHOUT_ARRAYS,
     Description,
     Facts,
     Header,
@@ -330,7 +330,7 @@ def decode_reply(content: RecordDict, expected: Header, precision: Precision = E
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more", key="examples")
     metrics = record_of(content, _METRICS, MetricRecord)
-    if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
+    if header.phase in WITHOUT_ARRAYS and _ARRAYS in content:
         raise MessageError(
             f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
         )

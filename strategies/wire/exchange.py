@@ -26,7 +26,7 @@ from flwr.serverapp import Grid
 from curvfed.strategies.run_log import log
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import EXACT, Precision, decode_reply, encode_request
-from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, WAKE_UP, Reply, Request
+from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, SUM, WAKE_UP, Reply, Request
 from curvfed.tasks.errors import KeyedError
 
 MIN_WAIT = 20.0
@@ -131,12 +131,10 @@ def exchange(
     """
     started = time.monotonic()
     # The messages of all nodes share one record of arrays, which is encoded once.
-    messages = [
-        Message(
-            encode_request(request), node, MESSAGE_TYPES[request.header.phase], ttl=timeout + 60
-        )
-        for node, request in requests.items()
-    ]
+    messages = []
+    for receiver, request in requests.items():
+        kind = MESSAGE_TYPES.get(request.header.phase, MESSAGE_TYPES[SUM])
+        messages.append(Message(encode_request(request), receiver, kind, ttl=timeout + 60))
     nodes = [message.metadata.dst_node_id for message in messages]
     ids = list(grid.push_messages(messages))
     if len(ids) != len(nodes):

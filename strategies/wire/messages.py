@@ -24,7 +24,7 @@ CCVR = "ccvr"
 MEASURE = "measure"
 KEYS = "keys"
 AGREE = "agree"
-HULLS = "hulls"
+SUM = "sum"
 
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
@@ -38,8 +38,10 @@ MESSAGE_TYPES = {
     MEASURE: "query.measure",
     KEYS: "query.keys",
     AGREE: "query.agree",
-    HULLS: "query.hulls",
+    SUM: "query.sum",
 }
+"""Flower's type of each phase. `SUM` stands for the sum of a one-shot method, which names its phase
+itself: a phase that is not among these has the type of `SUM`."""
 
 WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.exchange`."""
@@ -54,7 +56,8 @@ CONFUSION = "confusion"
 LAST_ROUND = "last-round"
 """Name of the part of a request that makes a round before `num-rounds` the last one."""
 
-ANSWERED_BY_ARRAYS = (HOLDERS, TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
+WITHOUT_ARRAYS = (DESCRIBE, START, MEASURE, KEYS, AGREE)
+"""Phases without arrays in their replies."""
 
 Parts = Mapping[str, Any]
 """Named values of the types in Flower's records: numbers, strings, bytes, and lists of one of these
@@ -70,7 +73,7 @@ class Header:
     run : str
         Name of the run.
     phase : str
-        A key of `MESSAGE_TYPES`.
+        A key of `MESSAGE_TYPES`, or the name that a one-shot method gives the phase of its sum.
     round : int
         From 1; 0 before the first round.
     """

@@ -7,7 +7,7 @@ from app_runs import Recorder, partition_of, phase_of, run
 from errors import refuses
 from flwr.app import ConfigRecord, Message
 
-from curvfed.client_app import secure
+from curvfed.client_app import secure_keys
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum import crypto
 
@@ -69,9 +69,9 @@ def test_texts_that_nobody_can_read(tmp_path, caplog):
 
 def test_nobody_trains_before_the_peers_texts_are_read(tmp_path, monkeypatch):
     trained = []
-    fit = secure.Client.fit
+    fit = secure_keys.Client.fit
     monkeypatch.setattr(
-        secure.Client,
+        secure_keys.Client,
         "fit",
         lambda self, number: trained.append(self.partition) or fit(self, number),
     )
@@ -102,9 +102,9 @@ def test_a_member_whose_key_is_not_the_rosters(tmp_path, caplog, monkeypatch):
 
 
 def test_a_member_that_does_not_sign(tmp_path, caplog, monkeypatch):
-    key = secure._signing_key
+    key = secure_keys._signing_key
     monkeypatch.setattr(
-        secure, "_signing_key", lambda client: None if client.partition == 1 else key(client)
+        secure_keys, "_signing_key", lambda client: None if client.partition == 1 else key(client)
     )
     result = run(tmp_path, **SETTINGS | {"num_rounds": 1})
     assert "partitions [0, 2] sign their keys and [1] do not" in caplog.text

@@ -21,7 +21,7 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.config.holders import holders_needed, sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.strategies.wire.messages import HULLS, TRAIN, Holders
+from curvfed.strategies.wire.messages import TRAIN, Holders
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -142,7 +142,7 @@ def test_the_node_decides(policy, stated, stays):
 
 def uncounted(request: Message, handle: Handle) -> Message:
     """A server that leaves the count out of its requests."""
-    if phase_of(request.content) in (TRAIN, HULLS) and "holders" in request.content:
+    if phase_of(request.content) in (TRAIN, "hulls") and "holders" in request.content:
         del request.content["holders"]
     return handle(request)
 

@@ -31,8 +31,8 @@ from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.one_shot import _hashes
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import complete_groups, masked_cohort
-from curvfed.server_app.secure.masked_cohort import MaskedCohort
+from curvfed.server_app.secure import masked_cohort
+from curvfed.server_app.secure.groups import Groups, complete_groups
 from curvfed.strategies.config import secure_phases
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.errors import ConfigError, SecureSumError
@@ -116,7 +116,7 @@ OTHERS = r"always summed with partitions \[0, 1, 2, 3\]; a sum without \[3\]"
 
 def lying(patch: pytest.MonkeyPatch, chosen: Callable[[Sequence[int]], list[int]] = list) -> None:
     """A server that sums the nodes that it likes."""
-    patch.setattr(MaskedCohort, "groups", lambda cohort, clients, number: [tuple(chosen(clients))])
+    patch.setattr(Groups, "of", lambda groups, clients, number: [tuple(chosen(clients))])
 
 
 def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):

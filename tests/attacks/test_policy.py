@@ -314,7 +314,7 @@ def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
 FORGED = [
     ({"method": "hull"}, "train", "train"),
     ({"method": "hull"}, "calibrate", "query.calibrate"),
-    ({"method": "fedavg", "secure-sum": True}, "hulls", "query.hulls"),
+    ({"method": "fedavg", "secure-sum": True}, "hulls", "query.sum"),
     ({"method": "fedavg", "secure-sum": True}, "describe", "train"),
     ({"method": "fedavg", "secure-sum": True}, "ccvr", "query.calibrate"),
     ({"method": "fedavg", "dataset": "trees"}, "keys", "query.keys"),

@@ -10,9 +10,9 @@ import pytest
 from flwr.app import RecordDict
 from secure_sums import BASIS, masked_input, plain_sum, session, vectors
 
-from curvfed.client_app import secure
-from curvfed.server_app.answer import Answer
-from curvfed.server_app.cohort import Check, Question, Template
+from curvfed.client_app import secure, secure_keys
+from curvfed.server_app.answer import Answer, Question
+from curvfed.server_app.cohort import Check, Template
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.secure.masked_cohort import MaskedCohort, Summed
 from curvfed.strategies.config.parse import parse
@@ -60,7 +60,7 @@ class Vanishing(MaskedCohort):
             grid=SimpleNamespace(get_node_ids=lambda: self.clients),
             federation=Federation(nodes, {}, Facts("nodes", 0, ()), {}),
             progress=SimpleNamespace(say=lambda *_: None),
-            header=lambda phase, round=0: Header("run", phase, round),
+            name="run",
         )
         super().__init__(run)
 
@@ -142,9 +142,9 @@ class Vanishing(MaskedCohort):
         state = self.states.setdefault(client, RecordDict())
         request = Request(header, parts=parts)
         if header.phase == KEYS:
-            return {}, secure.keys(member, request, state)["parts"]
+            return {}, secure_keys.keys(member, request, state)["parts"]
         if header.phase == AGREE:
-            return {}, secure.agree(member, request, state)["parts"]
+            return {}, secure_keys.agree(member, request, state)["parts"]
         opened = secure.open_sum(member, request, state)
         if opened is None:
             return {}, {WITHOUT_KEYS: True}

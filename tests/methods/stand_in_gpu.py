@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import curvfed.client_app.client
+import curvfed.client_app.client_data
 import curvfed.client_app.resources
 
 GPU = torch.device("meta")
@@ -190,7 +191,7 @@ def _tensor(data, *, device=None, **named):
 def standing_in() -> Iterator[None]:
     """Clients that are set up within the block have the device."""
     with pytest.MonkeyPatch.context() as patch, Device():
-        patch.setattr(curvfed.client_app.client, "device_of", lambda *_: GPU)
+        patch.setattr(curvfed.client_app.client_data, "device_of", lambda *_: GPU)
         patch.setattr(curvfed.client_app.client, "seed_dropout", seeded)
         patch.setattr(curvfed.client_app.resources, "free_memory", lambda device: 2**40)
         patch.setattr(curvfed.client_app.resources, "move_to_device", move_to_device)

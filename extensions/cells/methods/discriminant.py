@@ -250,5 +250,6 @@ METHODS = {
         server="curvfed.extensions.cells.methods.discriminant:DiscriminantServer",
         tasks=POINTS,
         keys={"discriminant": Keys},
+        phase="moments",
     ),
 }

@@ -178,5 +178,6 @@ METHODS = {
         server="curvfed.extensions.cells.methods.pca:PcaServer",
         tasks=POINTS,
         keys={"pca": Keys},
+        phase="moments",
     ),
 }

@@ -122,7 +122,7 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
     } == expected
     phases = [line.split(",") for line in (folder / "rounds.csv").read_text().splitlines()]
     column = phases[0].index("phase")
-    assert [row[column] for row in phases[1:]].count("hulls") == 1
+    assert [row[column] for row in phases[1:]].count("moments") == 1
 
 
 def test_too_few_classes_for_a_classifier():

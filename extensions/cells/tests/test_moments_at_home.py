@@ -13,13 +13,12 @@ from policies import costs, with_policy
 
 from curvfed.extensions.cells.methods.discriminant import DiscriminantServer
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import check_secure_sums
+from curvfed.server_app.secure.groups import check_secure_sums
 from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import HULLS
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -58,7 +57,7 @@ def test_nodes_whose_classes_are_all_small_say_which_line_keeps_their_moments(tm
     with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5") as refused:
         run(tmp_path, nodes=nodes, method="discriminant", intercept=recorder)
     assert "4" not in str(refused.value).partition("hull-min")[2]
-    assert not [reply for reply in recorder.replies("hulls") if "arrays" in reply]
+    assert not [reply for reply in recorder.replies("moments") if "arrays" in reply]
 
 
 def test_the_moments_of_a_class_that_one_node_alone_has_stay_there(tmp_path, sums):
@@ -74,7 +73,7 @@ def test_the_moments_of_a_class_that_one_node_alone_has_stay_there(tmp_path, sum
 
 def test_nothing_is_summed_before_the_count(tmp_path):
     def uncounted(request: Message, handle: Handle) -> Message:
-        if phase_of(request.content) == HULLS and "holders" in request.content:
+        if phase_of(request.content) == "moments" and "holders" in request.content:
             del request.content["holders"]
         return handle(request)
 
@@ -131,7 +130,7 @@ def test_a_noisy_sum_is_paid_once_and_the_budget_ends_the_next(tmp_path):
     }
     recorder = Recorder()
     result = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **private)
-    assert not any(reply["header"]["num_examples"] for reply in recorder.replies("hulls"))
+    assert not any(reply["header"]["num_examples"] for reply in recorder.replies("moments"))
     assert len(costs(tmp_path)) == 1
     assert result.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
     with pytest.raises(FederationError, match=r"max-epsilon = 5"):

@@ -25,7 +25,7 @@ from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.messages import HOLDERS, HULLS, TRAIN, Header, Holders
+from curvfed.strategies.wire.messages import HOLDERS, TRAIN, Header, Holders
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -147,7 +147,7 @@ def test_one_stricter_node_counts_for_its_group(tmp_path, sums):
 
 def uncounted(request: Message, handle: Handle) -> Message:
     """A server that leaves the count out of its requests."""
-    if phase_of(request.content) in (TRAIN, HULLS) and "holders" in request.content:
+    if phase_of(request.content) == TRAIN and "holders" in request.content:
         del request.content["holders"]
     return handle(request)
 

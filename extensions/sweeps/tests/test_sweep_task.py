@@ -13,8 +13,8 @@ from tiers import only
 from curvfed.extensions.sweeps.commands.sweep import task
 from curvfed.extensions.sweeps.commands.sweep.task import make
 from curvfed.server_app import loop
+from curvfed.server_app.callbacks.before_rounds import ModelOfSum, OneSum
 from curvfed.server_app.directory.run_lock import RunLock
-from curvfed.server_app.one_shot import OneShotRun
 
 
 @pytest.fixture
@@ -73,17 +73,18 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
     assert ("resuming after round 2" in caplog.text) == (call_number == 2)
 
 
-@pytest.mark.parametrize("where", only(["_sum", "_finish"], "_finish".__eq__))
+@pytest.mark.parametrize("where", only(["_ask", "aggregate"], "aggregate".__eq__))
 def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(make_run, monkeypatch, caplog, where):
     settings = {"method": "hull", "dataset": "uniform", "points.num": 300, "hull.epsilon": 0.1}
     undisturbed = make_run("whole", **settings)[1]
-    stop(monkeypatch, OneShotRun, where, 0, KeyboardInterrupt())
+    owner = OneSum if where == "_ask" else ModelOfSum
+    stop(monkeypatch, owner, where, 0, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         make_run(**settings)
     error, run = make_run(**settings)
     assert error == ""
     assert figures(run.path) == figures(undisturbed.path)
-    assert ("resuming with the stored sum" in caplog.text) == (where == "_finish")
+    assert ("resuming with the stored sum" in caplog.text) == (where == "aggregate")
 
 
 def test_a_run_that_failed_is_made_anew(make_run, monkeypatch, caplog):

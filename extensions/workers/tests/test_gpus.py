@@ -130,7 +130,7 @@ def test_who_gets_what_in_words():
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients and server that have the GPU compute on the CPU."""
     cpu = torch.device("cpu")
-    monkeypatch.setattr("curvfed.client_app.client.device_of", lambda *_: cpu)
+    monkeypatch.setattr("curvfed.client_app.client_data.device_of", lambda *_: cpu)
     monkeypatch.setattr("curvfed.server_app.global_model.pick_device", lambda _: cpu)
 
 

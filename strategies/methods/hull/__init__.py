@@ -131,5 +131,6 @@ METHODS = {
         server="curvfed.strategies.methods.hull.server:HullServer",
         tasks=POINTS,
         keys={"hull": Keys},
+        phase="hulls",
     ),
 }

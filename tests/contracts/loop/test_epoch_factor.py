@@ -66,7 +66,7 @@ def test_a_run_says_which_keys_differ_from_the_defaults(keys, line, tmp_path, mo
     def stop(config, grid, directory):
         raise ConfigError("stop here", key="stop")
 
-    monkeypatch.setattr(curvfed.server_app.app, "_start", stop)
+    monkeypatch.setattr(curvfed.server_app.app, "Run", stop)
     config = parse(keys)
     directory = SimpleNamespace(path=tmp_path)
     with caplog.at_level("INFO", "curvfed"), pytest.raises(ConfigError):

@@ -10,7 +10,7 @@ from safetensors.numpy import load_file, save_file
 from test_resume import interrupted
 from tiers import only
 
-from curvfed.server_app.loop import warm_start
+from curvfed.server_app.start import warm_start
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import decode_arrays, decode_request
 from curvfed.strategies.wire.store import file_parts

@@ -58,7 +58,7 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
     assert (row["round"], row["partition"], row["score"]) == ("2", "1", "")
     assert reason in row["dropped"]
     assert found.rounds[1]["reasons"] == f"partition 1: {row['dropped']}"
-    assert f"round 2: dropped the reply of partition 1: {row['dropped']}" in caplog.text
+    assert f"round 2, train: dropped the reply of partition 1: {row['dropped']}" in caplog.text
     assert all(np.isfinite(array).all() for array in found.model.values())
 
 
@@ -107,7 +107,7 @@ def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
     with pytest.raises(RoundError) as caught:
         run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0], round=3), **settings)
     text = str(caught.value)
-    assert text.startswith("round 3: 2 good replies of 3, needed are 3")
+    assert text.startswith("round 3, train: 2 good replies of 3, needed are 3")
     summary = Run(tmp_path / "run").summary
     assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", text, 2)
     assert (tmp_path / "run" / "checkpoint" / "server" / "00000002.safetensors").exists()
@@ -117,7 +117,8 @@ def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
 def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):
     """A step so large that every loss is NaN in the second local epoch."""
     with pytest.raises(
-        RoundError, match=r"round 1: 0 good replies of 3, needed are 1 .* partition 0: the loss is "
+        RoundError,
+        match=r"round 1, train: 0 good replies of 3, needed are 1 .* partition 0: the loss is ",
     ):
         run(tmp_path, learning_rate=1e30, local_epochs=3)
     summary = Run(tmp_path / "run").summary

@@ -112,7 +112,7 @@ def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tm
 
 
 def test_where_all_must_reply_the_run_ends_with_the_client_and_the_choice(tmp_path):
-    text = r"round 3: 2 good replies of 3, .*partition 1: .*lost-state = refuse .*previous .*fresh"
+    text = r"round 3, train: 2 good replies of 3, .*partition 1: .*lost-state = refuse .*previous .*fresh"
     with pytest.raises(RoundError, match=text):
         lossy(tmp_path, "all", nodes(tmp_path / "nodes"), min_replies=3)
     made = nodes(tmp_path / "nodes", lost_state="fresh")

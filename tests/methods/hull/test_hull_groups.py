@@ -21,7 +21,7 @@ from hull_nodes import (
 
 from curvfed.client_app import one_shot
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import check_secure_sums
+from curvfed.server_app.secure.groups import check_secure_sums
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.hull.classifier import NONE, client_votes, elect_names

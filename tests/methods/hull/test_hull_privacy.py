@@ -12,6 +12,7 @@ from policies import with_policy
 from scipy import stats
 
 import curvfed.client_app.secure
+import curvfed.client_app.secure_keys
 import curvfed.strategies.methods.hull.client
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import PublicParameters, encode_hulls
@@ -136,13 +137,14 @@ class Watched:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.members: list[Member] = []
-        keep = curvfed.client_app.secure._store
+        keep = curvfed.client_app.secure.store_member
 
         def watched(member, state) -> None:
             self.members.append(member)
             keep(member, state)
 
-        monkeypatch.setattr(curvfed.client_app.secure, "_store", watched)
+        for module in (curvfed.client_app.secure, curvfed.client_app.secure_keys):
+            monkeypatch.setattr(module, "store_member", watched)
 
     def secrets(self) -> set[bytes]:
         """Secret keys, secrets of pairs, order numbers."""

@@ -293,3 +293,23 @@ def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
         hull_run(tmp_path, clients=4, intercept=Crash("evaluate"))
     with refuses("changed-data", error=ConfigError):
         hull_run(tmp_path, clients=3, resume=True)
+
+
+def test_the_log_speaks_of_phases_and_not_of_rounds(tmp_path, caplog):
+    caplog.set_level("INFO")
+    hull_run(tmp_path)
+    lines = [record.getMessage() for record in caplog.records if record.levelname != "DEBUG"]
+    assert [line.partition(":")[0] for line in lines if ": 3 of 3 clients" in line] == [*PHASES]
+    assert not [line for line in lines if line.startswith("round ") or "after round" in line]
+    assert not any(hasattr(record, "rounds") for record in caplog.records)
+
+
+def test_a_method_does_not_take_the_name_of_another_phase(monkeypatch):
+    from curvfed.strategies.config.one_shot import phase_of
+    from curvfed.strategies.config.parse import parse
+
+    config = parse({"method": "hull"})
+    assert phase_of(config) == "hulls"
+    monkeypatch.setitem(vars(config.row), "phase", "train")
+    with refuses("phase-name", '"train"', error=ConfigError):
+        phase_of(config)

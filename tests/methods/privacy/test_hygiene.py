@@ -26,14 +26,14 @@ MARKER = "patient 4711 has diagnosis F32"
 
 SECURE = {"method": "fedavg", "secure_sum": True}
 PLACES = {
-    "reading the data": ("curvfed.client_app.client.load_data", {}),
+    "reading the data": ("curvfed.client_app.client_data.load_data", {}),
     "describing them": ("curvfed.client_app.app.describe", {}),
     "setting up": ("curvfed.client_app.client.make_task", {}),
     "training": ("curvfed.strategies.base.learner.train", {}),
     "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),
     "writing the state": ("curvfed.client_app.personal.Store.save", {}),
-    "making keys": ("curvfed.client_app.secure.Member.begin", SECURE),
-    "writing to peers": ("curvfed.client_app.secure.Member.write", SECURE),
+    "making keys": ("curvfed.client_app.secure_keys.Member.begin", SECURE),
+    "writing to peers": ("curvfed.client_app.secure_keys.Member.write", SECURE),
     "masking": ("curvfed.client_app.secure.Member.mask", SECURE),
     "measuring hulls": ("curvfed.strategies.methods.hull.client.local_hulls", QUICK),
     "encoding hulls": ("curvfed.strategies.methods.hull.client.encode_hulls", QUICK),

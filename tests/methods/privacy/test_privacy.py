@@ -43,11 +43,13 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays, encode_reply
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply
+from curvfed.strategies.wire.messages import MESSAGE_TYPES, SUM, Header, Reply
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
 
 PAGE = Path(__file__).parents[3] / "docs" / "values.md"
+EVERY = [*(set(MESSAGE_TYPES) - {SUM}), "hulls"]
+"""All phases of runs of the core's methods; a one-shot method names that of its sum."""
 SECRET = "patient 4711 has diagnosis F32"
 SHARED = {"fedala": "parameter/own/"}
 """Beginning of the names of what a client keeps of its last reply: it is shared, and no secret."""
@@ -60,7 +62,7 @@ def documented() -> dict[str, set[tuple[str, str]]]:
     for phases, values, sent in re.findall(
         r"^\| ([^|]+) \| ([^|]+) \| (always|shared|parts) \| .+ \|$", PAGE.read_text(), re.MULTILINE
     ):
-        names = MESSAGE_TYPES if phases == "`every`" else re.findall(r"`([\w-]+)`", phases)
+        names = list(EVERY) if phases == "`every`" else re.findall(r"`([\w-]+)`", phases)
         names = [name for name in names if name != "ccvr" or name in METHODS]
         found[sent] |= set(product(names, re.findall(r"`([\w.*]+)`", values)))
     return found

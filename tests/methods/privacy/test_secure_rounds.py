@@ -261,7 +261,7 @@ def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
     )
     asked = [
         phase
-        for phase in ("train", "evaluate", "fine-tune", "calibrate", "hulls")
+        for phase in ("train", "evaluate", "fine-tune", "calibrate", "hulls", "moments")
         if recorder.replies(phase)
     ]
     assert asked
