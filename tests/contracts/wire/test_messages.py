@@ -57,7 +57,13 @@ arrays = hnp.arrays(
 )
 headers = st.builds(Header, texts, st.sampled_from(["curvature", "train", "evaluate"]), ints)
 facts = st.builds(
-    Facts, texts, ints, st.lists(texts).map(tuple), texts, st.booleans(), numbers, numbers
+    Facts,
+    texts,
+    ints,
+    st.lists(texts).map(tuple),
+    texts,
+    st.booleans(),
+    st.lists(numbers).map(tuple),
 )
 values = st.one_of(
     *(
