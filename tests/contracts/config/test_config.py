@@ -19,7 +19,9 @@ from curvfed.strategies.config.parse import all_fields, allowed, parse
 from curvfed.strategies.config.run_config import defaults, flatten
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS, aggregation_rows
+from curvfed.strategies.methods.flatland import MEASURED
 from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks import plugins
 
 FIELDS = dict(all_fields())
 LARGE = 10**9
@@ -46,7 +48,9 @@ def _within(key: str) -> st.SearchStrategy[Any]:
     field = FIELDS[key]
     kind = value_type(field)
     if get_origin(kind) is Literal:
-        return st.sampled_from(get_args(kind))
+        of_extensions = MEASURED if key == "flatland.curvature-init" else ()
+        absent = {*of_extensions} - {*plugins.additions(plugins.GRAPH_CURVATURES)}
+        return st.sampled_from([item for item in get_args(kind) if item not in absent])
     if kind is bool:
         return st.booleans()
     patterns = [item.pattern for item in field.metadata if getattr(item, "pattern", None)]
