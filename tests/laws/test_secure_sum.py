@@ -62,12 +62,6 @@ def test_sums_at_the_ends_of_the_field(value):
     assert Run(what, values).total().tolist() == plain_sum(what, values)
 
 
-def test_a_hundred_members():
-    what = session(100)
-    values = vectors(what)
-    assert Run(what, values).total().tolist() == plain_sum(what, values)
-
-
 def test_a_vector_that_is_masked_again_has_the_same_bytes():
     what = session(4)
     run = Run(what, vectors(what)).agreed().mask()

@@ -76,15 +76,6 @@ def test_equals_the_exact_weighted_mean(dtype, data):
             assert abs(Fraction(float(array[index])) - mean) <= bound
 
 
-@given(replies().filter(lambda drawn: any(examples for examples, _ in drawn)))
-def test_lies_between_the_least_and_the_greatest(given_replies):
-    averaged = split_average(current(), given_replies)
-    for name, array in averaged.items():
-        models = np.stack([arrays[name] for examples, arrays in given_replies if examples])
-        assert (models.min(axis=0) <= array).all()
-        assert (array <= models.max(axis=0)).all()
-
-
 @given(
     hnp.arrays(np.float32, SHAPE, elements=float32),
     st.lists(st.integers(1, 10**7), min_size=1, max_size=30),
