@@ -72,33 +72,6 @@ def test_gaussians_are_those_of_the_pooled_features(owner, seed):
         np.testing.assert_allclose(covariance, expected, rtol=0, atol=1e-11)
 
 
-def test_and_those_of_the_papers_equations():
-    """Luo et al., Eqs. 3 and 4, from the clients' own means and covariances."""
-    features, labels = data(1, 300, 3, 2)
-    parts = divided(features.astype(float), labels, np.arange(300) % 4, 4)
-    sums = summed(parts, 3, 2)
-    for label in (0, 1):
-        members = [z[y == label] for z, y in parts]
-        n = sum(map(len, members))
-        counts = [len(z) for z in members]
-        mean = sum(c / n * z.mean(axis=0) for c, z in zip(counts, members, strict=True))
-        inner = sum(
-            (c - 1) / (n - 1) * np.cov(z, rowvar=False)
-            for c, z in zip(counts, members, strict=True)
-        )
-        outer = sum(
-            c / (n - 1) * np.outer(z.mean(axis=0), z.mean(axis=0))
-            for c, z in zip(counts, members, strict=True)
-        )
-        np.testing.assert_allclose(gaussian(sums[label])[0], mean, atol=1e-12)
-        expected = inner + outer - n / (n - 1) * np.outer(mean, mean)
-        np.testing.assert_allclose(
-            gaussian(sums[label])[1],
-            expected,
-            atol=1e-11,
-        )
-
-
 def test_virtual_features_have_the_class_statistics():
     features, labels = data(2, 500, 4, 3)
     sums = summed([(features, labels)], 4, 3)
