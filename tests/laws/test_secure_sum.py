@@ -24,7 +24,6 @@ LARGEST = 2**63 - 25  # a prime
 
 
 # --- The sum
-# ---------------------------------------------------------------------------------------------------------
 
 
 @examples(40)
@@ -80,7 +79,6 @@ def test_fresh_keys_give_other_masks_and_the_same_sum():
 
 
 # --- What the server sees
-# --------------------------------------------------------------------------------------------
 
 
 def test_masks_are_uniform_by_an_independent_stream_and_rejection():
@@ -224,7 +222,6 @@ def test_what_is_left_of_a_sum_of_two_bases_is_uniform(name):
 
 
 # --- The parts
-# -------------------------------------------------------------------------------------------------------
 
 
 @given(data=st.data(), modulus=st.sampled_from([3, 97, 2**32 + 15, 2**61 - 1, LARGEST]))
@@ -243,7 +240,6 @@ def test_sums_and_differences_do_not_overflow(data, modulus):
 
 
 # --- Fixed point
-# -----------------------------------------------------------------------------------------------------
 
 
 @given(

@@ -198,7 +198,6 @@ def test_who_came_when_the_others_had_begun_is_refused():
 
 
 # --- The server
-# -------------------------------------------------------------------------------------------------------
 
 
 def server(cores=0, partitions=CLIENTS, dtype=np.float32, seed=0):
@@ -269,7 +268,6 @@ def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(cores):
 
 
 # --- Whole runs
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):

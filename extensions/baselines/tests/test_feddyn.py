@@ -115,7 +115,6 @@ def test_both_halves_together_are_algorithm_1_of_the_paper():
 
 
 # --- The server
-# -------------------------------------------------------------------------------------------------------
 
 
 def arrays_of(rng, dtype=np.float64):
@@ -152,7 +151,6 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
 
 
 # --- Whole runs
-# -------------------------------------------------------------------------------------------------------
 
 SMALL = {
     "dataset": "digits",

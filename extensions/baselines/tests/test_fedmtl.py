@@ -146,7 +146,6 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
 
 
 # --- The client
-# -------------------------------------------------------------------------------------------------------
 
 
 def sent_to(client, weight=0.75, seed=7):
@@ -195,7 +194,6 @@ def test_steps_are_along_the_gradient_of_the_objective(dtype):
 
 
 # --- Whole runs
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_relations_before_anyone_replied_and_of_nothing():

@@ -139,7 +139,6 @@ def test_a_client_refuses_other_variates(change, words):
 
 
 # --- The server
-# -------------------------------------------------------------------------------------------------------
 
 NAMES = ("body.weight", "body.running_mean", "head.bias")
 
@@ -201,7 +200,6 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
 
 
 # --- Both together
-# ----------------------------------------------------------------------------------------------------
 
 
 def federation(rounds, participants, clients=3):
@@ -232,7 +230,6 @@ def test_the_servers_variate_is_the_mean_of_the_clients_whoever_took_part():
 
 
 # --- Whole runs
-# -------------------------------------------------------------------------------------------------------
 
 IMAGES = {
     "dataset": "digits",

@@ -265,16 +265,6 @@ def test_controls_exchange_direction_and_length(kind):
         )
 
 
-def test_duplicates_share_what_one_of_them_would_get():
-    rng = np.random.default_rng(3)
-    rows = rng.standard_normal((3, 20)) + 0.5
-    alone, _ = aggregated(np.zeros(20), rows, [1, 1, 1], np.inf)
-    twice, _ = aggregated(np.zeros(20), np.repeat(rows, 2, axis=0), [1] * 6, np.inf)
-    shared = np.array(list(twice.weights.values())).reshape(3, 2)
-    np.testing.assert_allclose(shared.sum(axis=1), list(alone.weights.values()), atol=1e-6)
-    np.testing.assert_allclose(shared[:, 0], shared[:, 1], atol=1e-6)
-
-
 def test_opposite_deviations_leave_the_model_where_it_is_and_the_round_says_so():
     row = np.array([1.0, -2, 3, 4])
     server, _ = aggregated(np.ones(4), np.stack([row, -3 * row]), [9, 1], np.inf)

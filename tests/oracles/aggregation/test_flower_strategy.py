@@ -139,16 +139,6 @@ def test_momentum_equals_torchs_sgd():
         np.testing.assert_allclose(server.sent_to(0)[name], expected.detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_full_step_without_momentum_is_the_average():
-    start, rounds = rounds_of(2, 2)
-    server, average = optimizer("avgm", start, rate=1.0, beta1=0.0), Average(start)
-    for replies in rounds:
-        server.aggregate(replies)
-        average.aggregate(replies)
-    for name, array in average.state().items():
-        np.testing.assert_array_equal(server.sent_to(0)[name], array)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_the_median_is_numpys(seed):
     """Of the clients that have examples, 1 to 4, not 0 and those whose replies are the start."""
@@ -273,7 +263,6 @@ def test_a_round_without_examples_is_no_step(name):
 
 
 # --- The table of names and keys against Flower's own signatures
-# ------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FLOWER)

@@ -280,15 +280,6 @@ def test_the_reference_is_the_best_of_the_three_closest_midpoints(seed):
         )
 
 
-def test_with_one_point_each_the_reference_is_their_midpoint():
-    points = np.array([[0.3, 0.1], [-0.3, -0.1]])
-    model = PoincareSVM(-1, math.inf).fit(points, ["b", "a"])
-    np.testing.assert_allclose(model.references_, [[0, 0]], atol=1e-15)
-    np.testing.assert_array_equal(model.predict(points), ["b", "a"])
-    # both on the margin
-    assert model.decision_function(points) == pytest.approx([1, -1], rel=1e-12)
-
-
 def test_given_references_are_used():
     points, labels = clusters(3, 10, 0)
     shared = PoincareSVM(-1.3, 1, [0.1, 0.2]).fit(points, labels)
