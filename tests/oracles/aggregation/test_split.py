@@ -87,21 +87,6 @@ def test_equal_replies_come_out_as_they_are(array, sizes):
     np.testing.assert_array_equal(averaged["w"], array)
 
 
-@given(replies(min_size=2, examples=st.just(5)), st.randoms())
-def test_order_of_the_replies_costs_rounding_alone(given_replies, chance):
-    first = split_average(current(), given_replies)
-    repeated = split_average(current(), given_replies)
-    shuffled = list(given_replies)
-    chance.shuffle(shuffled)
-    reordered = split_average(current(), shuffled)
-    for name in first:
-        assert first[name].tobytes() == repeated[name].tobytes()
-        scale = np.mean([np.abs(arrays[name]) for _, arrays in given_replies], axis=0)
-        assert (
-            np.abs(first[name] - reordered[name]) <= np.finfo(np.float32).eps * scale + 1e-45
-        ).all()
-
-
 @given(replies(), st.integers(0, 6))
 def test_who_has_no_examples_has_no_say(given_replies, place):
     """Not even if what it sends is NaN."""
