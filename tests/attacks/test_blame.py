@@ -53,14 +53,16 @@ def is_mean_without(run_of_sums, folder, partitions: set[int], **settings) -> bo
     )
 
 
-def test_texts_that_nobody_can_read(tmp_path, caplog):
-    def turned(request: Message, handle):
-        reply = handle(request)
-        if phase_of(request.content) == "agree" and partition_of(reply.content) == 2:
-            parts = reply.content["parts"]
-            parts["values"] = [text[::-1] for text in parts["values"]]
-        return reply
+def turned(request: Message, handle):
+    """What client 2 writes to the others cannot be read."""
+    reply = handle(request)
+    if phase_of(request.content) == "agree" and partition_of(reply.content) == 2:
+        parts = reply.content["parts"]
+        parts["values"] = [text[::-1] for text in parts["values"]]
+    return reply
 
+
+def test_texts_that_nobody_can_read(tmp_path, caplog):
     result = run(tmp_path, intercept=turned, **SETTINGS)
     assert "partition 2: its text cannot be decrypted" in caplog.text
     assert replies_of(result, "train") == [3, 3]
@@ -75,14 +77,6 @@ def test_nobody_trains_before_the_peers_texts_are_read(tmp_path, monkeypatch):
         "fit",
         lambda self, number: trained.append(self.partition) or fit(self, number),
     )
-
-    def turned(request: Message, handle):
-        reply = handle(request)
-        if phase_of(request.content) == "agree" and partition_of(reply.content) == 2:
-            parts = reply.content["parts"]
-            parts["values"] = [text[::-1] for text in parts["values"]]
-        return reply
-
     run(tmp_path, intercept=turned, **SETTINGS | {"num_rounds": 1})
     assert sorted(trained) == [2, 3, 4, 5]  # the others cannot read what 2 wrote
 

@@ -8,7 +8,7 @@ import pytest
 from app_runs import run
 from errors import refuses
 from guards import hiding
-from policies import costs, with_policy
+from policies import costs, sharing_nodes, with_policy
 
 from curvfed.client_app import rounds
 from curvfed.client_app.contribution import Contribution
@@ -109,11 +109,7 @@ def guarded(monkeypatch):
 
 
 def nodes_in(folder, policy=BUDGET):
-    nodes = [
-        {"partition-id": number, "num-partitions": 3, "state-path": str(folder / f"state{number}")}
-        for number in range(3)
-    ]
-    return with_policy(folder, nodes, policy)
+    return with_policy(folder, sharing_nodes(folder), policy)
 
 
 def test_a_guard_that_does_not_declare_it_is_refused(guarded):

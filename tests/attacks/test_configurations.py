@@ -2,13 +2,13 @@
 configurations gave an honest server every single node's update."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from app_runs import run
 from errors import refuses
+from hull_nodes import nodes_of
 from policies import with_policy
-from test_ledger import Observer, cells, hospitals
+from test_ledger import SUMMED, Observer, cells, hospitals
 
 from curvfed.client_app.node import ledger_file
 from curvfed.client_app.node.ledger import Ledger
@@ -18,7 +18,6 @@ from curvfed.strategies.errors import ConfigError, SecureSumError
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
-SUMMED: dict[str, Any] = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
 LIMIT = r"under 1 other configuration; .* \[runs\] configurations = 1 in this node's policy"
 
 
@@ -66,19 +65,9 @@ def test_a_resumed_run_goes_on(tmp_path):
         run(tmp_path, "long", nodes=nodes, **cosine | {"num_rounds": 2})
 
 
-def clinics(folder: Path) -> list[dict[str, Any]]:
-    folder.mkdir()
-    nodes = []
-    for number in range(3):
-        path = folder / f"{number}.csv"
-        path.write_text(cells(number))
-        state = str(folder / f"state{number}")
-        nodes.append({"partition-id": number, "data-path": str(path), "state-path": state})
-    return nodes
-
-
 def test_one_state_of_the_data_has_one_set_of_settings(tmp_path):
-    nodes = clinics(tmp_path / "nodes")
+    parts = [cells(number) for number in range(3)]
+    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", parts), "")
     hull = {"method": "hull", "dataset": "own", "hull__cap": 128}
     # A dry run sums nothing.
     run(tmp_path, "dry", nodes=nodes, hull__epsilon=0.3, hull__dry_run=True, **hull)

@@ -114,7 +114,6 @@ def checkpoint_of(done: Run) -> dict[str, Any]:
 
 
 # --- Who decides, and for which runs
-# --------------------------------------------------------------------------------------
 
 
 def test_the_default_is_three_or_all_of_a_smaller_group():

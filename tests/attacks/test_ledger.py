@@ -101,7 +101,7 @@ def cells(seed: int, number: int = 60) -> str:
     return "\n".join(["x,y,label", *(f"{x:.6f},{y:.6f},{label}" for x, y, label in rows)])
 
 
-SUMMED = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
+SUMMED: dict[str, Any] = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
 
 LATER: dict[str, dict[str, Any]] = {
     "the same run": {},

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from app_runs import Run, real_nodes, run
-from graph_fixtures import user_fields
+from app_runs import Run, run
 from secure_sums import BASIS
 from secure_sums import session as session_of
+from test_ledger import SUMMED, hospitals
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.ledger_memory import ACCEPTED
@@ -23,9 +23,6 @@ from curvfed.strategies.secure_sum import Session
 from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.usefixtures("own_home")
-
-
-SUMMED: dict[str, Any] = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
 
 
 def removed(path: Path) -> None:
@@ -44,10 +41,6 @@ def ledgers(nodes: Sequence[Mapping[str, Any]]) -> list[Path]:
     return [
         Path(node["state-path"]) / f"ledger-{number:05d}.jsonl" for number, node in enumerate(nodes)
     ]
-
-
-def hospitals(folder: Path) -> list[dict[str, Any]]:
-    return real_nodes(folder, [user_fields(60, seed=index) for index in range(4)])
 
 
 def train_replies(result: Run) -> list[str]:

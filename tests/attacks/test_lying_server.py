@@ -224,7 +224,6 @@ def test_a_thousand_lies_at_random(monkeypatch):
 
 
 # --- Groups
-# --------------------------------------------------------------------------------------------------------
 
 
 def sums_of_a_node(seed: int, folder: Path) -> list[set[tuple[int, ...]]]:

@@ -13,7 +13,7 @@ from app_runs import run
 from errors import refuses
 from graph_fixtures import user_fields
 from guards import needs_privacy
-from hull_nodes import decoded
+from hull_nodes import decoded, nodes_of
 from hypothesis import given
 from hypothesis import strategies as st
 from image_fixtures import write_classes
@@ -47,18 +47,7 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
 
 
 def points_nodes(folder: Path) -> list[dict[str, Any]]:
-    folder.mkdir()
-    nodes = []
-    for number in range(3):
-        (folder / f"{number}.csv").write_text(cells(number))
-        nodes.append(
-            {
-                "partition-id": number,
-                "data-path": str(folder / f"{number}.csv"),
-                "state-path": str(folder / f"state{number}"),
-            }
-        )
-    return with_policy(folder, nodes, MANY)
+    return with_policy(folder, nodes_of(folder, [cells(number) for number in range(3)]), MANY)
 
 
 def test_no_test_size_gives_a_second_sum(tmp_path):
@@ -184,7 +173,6 @@ def test_another_node_splits_the_same_records_otherwise(tmp_path):
 
 
 # --- Neighbours
-# -----------------------------------------------------------------------------------------
 
 
 def points_of(values: NDArray[Any], split: RecordSplit | None, **keys: Any) -> Any:

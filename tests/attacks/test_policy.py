@@ -230,7 +230,6 @@ def test_counts_of_a_small_class_stay_at_home(tmp_path):
 
 
 # --- How large a sum is
-# -------------------------------------------------------------------------------------------------
 
 
 def test_a_sum_over_few_nodes_is_refused():
@@ -243,7 +242,6 @@ def test_a_sum_over_few_nodes_is_refused():
 
 
 # --- Errors, digests, files, phases
-# -------------------------------------------------------------------------------------
 
 
 def test_errors_about_points_tell_no_count(tmp_path):
@@ -414,7 +412,6 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
 
 
 # --- Who is real
-# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_node_is_real_unless_this_process_simulates_it():

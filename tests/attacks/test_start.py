@@ -13,7 +13,7 @@ from app_runs import EVERY, QUICK, Run, real_nodes, run
 from errors import refuses
 from graph_fixtures import user_fields
 from numpy.typing import NDArray
-from policies import with_policy
+from policies import sharing_nodes, with_policy
 from safetensors.numpy import save_file
 
 from curvfed.client_app import start
@@ -184,8 +184,4 @@ def test_the_model_of_a_one_shot_run_is_scored_after_its_sum(tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(("method", "task"), EVERY)
 def test_the_seeded_start_of_every_method_is_known(method, task, tmp_path):
-    nodes = [
-        {"partition-id": number, "num-partitions": 3, "state-path": str(tmp_path / str(number))}
-        for number in range(3)
-    ]
-    run(tmp_path, nodes=nodes, method=method, **QUICK[task] | {"num_rounds": 1})
+    run(tmp_path, nodes=sharing_nodes(tmp_path), method=method, **QUICK[task] | {"num_rounds": 1})

@@ -55,28 +55,6 @@ def test_binary_code_gives_every_case_back(batch: int) -> None:
         assert decoded(case.total(), case.public) == case.sent, seed
 
 
-def test_the_cases_cover_what_they_should() -> None:
-    cases = [hull_case(seed) for seed in CASES]
-    epsilons = [case.public.epsilon for case in cases]
-    assert min(epsilons) == 0.01
-    assert max(epsilons) == 20
-    assert {(case.public.num_clients, case.public.num_classes) for case in cases} == {
-        (3, 2),
-        (3, 8),
-        (10, 2),
-        (10, 8),
-    }
-    assert {case.public.is_dense for case in cases} == {True, False}
-    assert max(case.public.label_code.num_words for case in cases) > 2
-    assert max(deepest(case) for case in cases) > 20
-    hulls = [
-        (corners, case.public.cap) for case in cases for hulls in case.clients for corners in hulls
-    ]
-    assert {len(corners) for corners, _ in hulls} >= {0, 1, 2, 10}
-    assert sum(len(corners) == cap for corners, cap in hulls) > 100
-    assert sum(not hulls for case in cases for hulls in case.clients) > 20
-
-
 @pytest.mark.parametrize("batch", only(range(10), range(FIRST).__contains__))
 def test_bose_chowla_code_gives_back_what_it_can_and_says_so_where_it_cannot(batch: int) -> None:
     outcomes = set()

@@ -1,7 +1,7 @@
 """Laws of the Lorentz model, for many curvatures and dimensions, in float32 and float64.
 
 Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own
-arithmetic (boosts, norms of tangent vectors), that is done in float64.
+arithmetic (norms of tangent vectors), that is done in float64.
 """
 
 import itertools
@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from hyperbolic_worlds import DTYPES, F64, World, assert_below, boost, law, radii, rotation, worlds
+from hyperbolic_worlds import DTYPES, F64, World, assert_below, law, radii, worlds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,26 +59,6 @@ def test_log0_and_exp0_are_inverse(world, radius):
 
 
 @law
-@given(worlds(LorentzWorld), radii)
-def test_distance_from_the_origin_is_the_length(world, radius):
-    v = world.vectors(20, radius)
-    x = lorentz.exp0(v, world.curvature)
-    origin = lorentz.exp0(torch.zeros_like(v), world.curvature)
-    length = v.to(F64).norm(dim=-1)
-    for distance in (
-        lorentz.dist(origin, x, world.curvature),
-        lorentz.dist(x, origin, world.curvature),
-    ):
-        assert_below((distance.to(F64) - length).abs(), 8 * (2 + radius) * world.eps * length)
-    log = lorentz.log(origin, x, world.curvature)
-    assert_below(
-        (log[:, 1:] - v).abs(), 8 * (4 + radius) * world.eps * v.abs().amax(-1, keepdim=True)
-    )
-    assert (log[:, 0] == 0).all()
-    assert torch.equal(lorentz.exp(origin, log, world.curvature)[:, 1:] != 0, x[:, 1:] != 0)
-
-
-@law
 @given(worlds(LorentzWorld), radii, radii)
 def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     x, y = world.points(20, x_radius), world.points(20, y_radius)
@@ -92,20 +72,6 @@ def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     returned = lorentz.log(x, reached, world.curvature)
     assert_below(
         world.tangent_norm(x, returned - v), bound + 8 * world.cosh(x) * world.eps * n * world.R
-    )
-
-
-@law
-@given(worlds(LorentzWorld), radii)
-def test_log_is_tangent_and_as_long_as_the_distance(world, radius):
-    x, y = world.points(20, radius), world.points(20, radius)
-    v = lorentz.log(x, y, world.curvature)
-    product = lorentz.inner(x.to(F64), v.to(F64)).abs()
-    # Of ⟨x, v⟩ = 0 what is left is the rounding of the two times.
-    assert_below(product, 32 * world.eps * (x[:, 0] * v[:, 1:].norm(dim=-1)).to(F64))
-    distance = lorentz.dist(x, y, world.curvature).to(F64)
-    assert_below(
-        (world.tangent_norm(x, v) - distance).abs(), 16 * world.cosh(x) * world.eps * distance
     )
 
 
@@ -129,35 +95,6 @@ def test_distance_is_a_metric(world, radius):
     assert torch.equal(dist(x, x)[0], torch.zeros(20, dtype=F64))
     assert_below((xy - yx).abs(), 2 * xy_bound)
     assert_below(xz - xy - yz, xy_bound + yz_bound + xz_bound)
-
-
-@law
-@given(worlds(LorentzWorld), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
-def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
-    matrix = rotation(world) if rapidity is None else boost(world, rapidity)
-    x, y = world.points(20, radius), world.points(20, radius)
-    a, b = (lorentz.project(p.to(F64), world.curvature) @ matrix.T for p in (x, y))
-    a, b = a.to(world.dtype), b.to(world.dtype)
-    # Rounding a point of the dtype moves it by eps·cosh(r)·R, and the product by as much times the
-    # boost's norm.
-    moved = 16 * world.eps * (world.cosh(a) + world.cosh(b)) * world.R
-    distance, image = (
-        lorentz.dist(x, y, world.curvature).to(F64),
-        lorentz.dist(a, b, world.curvature).to(F64),
-    )
-    bound = moved + 8 * (world.cosh(x) + world.cosh(a)) * world.eps * distance
-    assert_below((distance - image).abs(), bound)
-    # exp and log commute with them.
-    v = lorentz.log(x, y, world.curvature)
-    v_image = (v.to(F64) @ matrix.T).to(world.dtype)
-    n = world.tangent_norm(x, v) / world.R
-    stretch = (
-        (1 + n) * n.cosh() * (world.cosh(x) * math.cosh(rapidity or 0) + world.cosh(a)) * world.R
-    )
-    reached = lorentz.exp(a, v_image, world.curvature)
-    assert_below(
-        lorentz.dist(reached.to(F64), b.to(F64), world.curvature), 64 * world.eps * stretch
-    )
 
 
 @law
@@ -197,17 +134,6 @@ def test_centroid(world, radius, num):
     same = lorentz.centroid(x[:1].expand(num, -1), weights[0], world.curvature)
     condition = 2 * world.cosh(x[0]).square() - 1
     assert_below((same - x[0]).abs(), 16 * condition * world.eps * x[0, 0])
-
-
-@law
-@given(worlds(LorentzWorld), st.sampled_from([1e-2, 1.0, 3.0]))
-def test_centroid_of_two_equal_weights_is_the_midpoint(world, radius):
-    x = world.points(2, radius)
-    middle = lorentz.centroid(x, torch.ones(2, dtype=world.dtype), world.curvature)
-    half = lorentz.dist(x[0], x[1], world.curvature) / 2
-    bound = 64 * (2 * world.cosh(middle).square() - 1) * world.cosh(x).max() * world.eps * world.R
-    for point in x:
-        assert_below((lorentz.dist(point, middle, world.curvature) - half).abs(), bound)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -309,40 +235,6 @@ def test_gradient_of_log_at_equal_points_is_the_identity(dtype, radius):
     assert torch.equal(jacobian, torch.eye(3, dtype=dtype))
 
 
-@every_call
-@pytest.mark.parametrize("radius", [0.0, 0.1, 2.0])
-def test_gradcheck_with_respect_to_points_vectors_and_curvature(call, radius):
-    generator = torch.Generator().manual_seed(0)
-    v = torch.randn(3, 5, generator=generator, dtype=F64)
-    tangents = radius * torch.randn(3, 4, generator=generator, dtype=F64)
-    curvature = torch.tensor(-0.6, dtype=F64, requires_grad=True)
-    x = lorentz.exp0(tangents, curvature.detach())
-    assert torch.autograd.gradcheck(call, (x.requires_grad_(), v.requires_grad_(), curvature))
-    v_zero = torch.zeros_like(v).requires_grad_()
-    # the distance from the origin to itself has no gradient
-    if radius and call is not CALLS["dist"]:
-        assert torch.autograd.gradcheck(call, (x, v_zero, curvature))
-
-
-@every_call
-def test_batches_broadcast_and_curvature_may_differ_along_them(call):
-    generator = torch.Generator().manual_seed(0)
-    curvature = torch.tensor([-0.3, -1.0, -2.0])
-    v = torch.randn(2, 3, 5, generator=generator)
-    x = lorentz.exp0(v.flip(0)[..., 1:], curvature)
-    if call is CALLS["centroid"]:
-        together = lorentz.centroid(x, torch.ones(3), torch.tensor([-0.3, -1.0]))
-        parts = torch.stack(
-            [lorentz.centroid(x[i], torch.ones(3), c) for i, c in enumerate([-0.3, -1.0])]
-        )
-    else:
-        together = call(x, v, curvature)
-        parts = torch.stack(
-            [call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1
-        )
-    torch.testing.assert_close(together, parts)
-
-
 @pytest.mark.parametrize("name", ["exp", "log", "dist"])
 def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
     generator = torch.Generator().manual_seed(0)
@@ -376,11 +268,6 @@ def test_leading_dimensions_of_both_points_broadcast(name, curvature):
     torch.testing.assert_close(CALLS[name](x, v[:, None], curvature), table.transpose(0, 1))
     torch.testing.assert_close(CALLS[name](x, v[0], curvature), table[:, 0])
     torch.testing.assert_close(CALLS[name](x[0], v, curvature), table[0])
-
-
-def test_centroid_refuses_a_wrong_number_of_weights():
-    with pytest.raises(ValueError, match=r"\(3,\).*\(2, 4\)"):
-        lorentz.centroid(lorentz.exp0(torch.ones(2, 3), -1.0), torch.ones(3), -1.0)
 
 
 def test_inner_keeps_the_dimension_on_demand():

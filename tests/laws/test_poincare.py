@@ -1,7 +1,7 @@
 """Laws of the Poincaré ball, for many curvatures and dimensions, in float32 and float64.
 
 Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own
-arithmetic (isometries, norms of tangent vectors), that is done in float64.
+arithmetic (norms of tangent vectors), that is done in float64.
 """
 
 import itertools
@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from hyperbolic_worlds import DTYPES, F64, World, assert_below, boost, law, radii, rotation, worlds
+from hyperbolic_worlds import DTYPES, F64, World, assert_below, law, radii, worlds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,13 +46,6 @@ class PoincareWorld(World):
         """Riemannian norm of tangent vectors at x."""
         return 2 / (1 - self.square(x)) * v.to(F64).norm(dim=-1)
 
-    def hyperboloid(self, x):
-        square = self.square(x).unsqueeze(-1)
-        return torch.cat([(1 + square) * self.R, 2 * x.to(F64)], dim=-1) / (1 - square)
-
-    def ball(self, x):
-        return x[..., 1:] / (1 + x[..., :1] / self.R)
-
 
 @law
 @given(worlds(PoincareWorld), radii)
@@ -70,21 +63,6 @@ def test_log0_and_exp0_are_inverse(world, radius):
 
 
 @law
-@given(worlds(PoincareWorld), radii)
-def test_distance_from_the_origin_is_twice_the_norm(world, radius):
-    v = world.vectors(20, radius)
-    x, origin = poincare.exp0(v, world.curvature), torch.zeros_like(v)
-    length = 2 * v.to(F64).norm(dim=-1)
-    relative = 8 * (world.sinh(x) * world.R / length + world.kappa(x)) * world.eps
-    assert_below(
-        (poincare.dist(origin, x, world.curvature).to(F64) - length).abs(), relative * length
-    )
-    log = poincare.log(origin, x, world.curvature)
-    assert_below((log - v).norm(dim=-1), relative * length)
-    assert_below((poincare.exp(origin, v, world.curvature) - x).abs(), 16 * world.eps * x.abs())
-
-
-@law
 @given(worlds(PoincareWorld), radii, radii)
 def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     x, y = world.points(20, x_radius), world.points(20, y_radius)
@@ -94,15 +72,6 @@ def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     # An error of v, relative to it, is carried along by sinh(n)/n.
     bound = 16 * world.kappa(x, y) * (n.cosh() + world.cosh(y)) * world.eps * world.R
     assert_below(poincare.dist(reached.to(F64), y.to(F64), world.curvature), bound)
-
-
-@law
-@given(worlds(PoincareWorld), radii)
-def test_log_is_as_long_as_the_distance(world, radius):
-    x, y = world.points(20, radius), world.points(20, radius)
-    distance = poincare.dist(x, y, world.curvature).to(F64)
-    length = world.length(x, poincare.log(x, y, world.curvature))
-    assert_below((length - distance).abs(), 16 * world.kappa(x, y) * world.eps * distance)
 
 
 @law
@@ -117,37 +86,6 @@ def test_distance_is_a_metric(world, radius):
     assert torch.equal(poincare.dist(x, x, world.curvature), torch.zeros(20, dtype=world.dtype))
     bound = 8 * world.kappa(x, y, z) * world.eps * (xy + yz + xz).to(F64)
     assert_below(xz.to(F64) - xy.to(F64) - yz.to(F64), bound)
-
-
-@law
-@given(worlds(PoincareWorld), st.sampled_from([1e-2, 1.0, 4.0]), st.sampled_from([None, 0.1, 2.0]))
-def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
-    matrix = rotation(world) if rapidity is None else boost(world, rapidity)
-
-    def move(x):
-        return world.ball(world.hyperboloid(x) @ matrix.T)
-
-    x, y = world.points(20, radius), world.points(20, radius)
-    a, b = move(x).to(world.dtype), move(y).to(world.dtype)
-    # Rounding a point moves it by up to eps·sinh(r)·R, and the arithmetic of `move` costs as much
-    # again in float64.
-    moved = (
-        16 * (world.cosh(x) + world.cosh(y) + world.cosh(a) + world.cosh(b)) * world.eps * world.R
-    )
-    distance, image = (poincare.dist(*pair, world.curvature).to(F64) for pair in ((x, y), (a, b)))
-    assert_below(
-        (distance - image).abs(), moved + 16 * world.kappa(x, y, a, b) * world.eps * distance
-    )
-    # exp and log commute with them.
-    v = poincare.log(x, y, world.curvature)
-    _, v_image = torch.func.jvp(move, (x.to(F64),), (v.to(F64),))
-    reached = poincare.exp(a, v_image.to(world.dtype), world.curvature)
-    n = world.length(x, v) / world.R
-    stretch = world.kappa(x, y, a, b) * (1 + world.cosh(a)) * n.cosh() + world.cosh(b)
-    assert_below(
-        poincare.dist(reached.to(F64), b.to(F64), world.curvature),
-        moved + 32 * stretch * world.eps * world.R,
-    )
 
 
 @law
@@ -186,33 +124,6 @@ def test_mobius_addition_is_a_gyrogroup(world, radius):
 
 
 @law
-@given(worlds(PoincareWorld), st.sampled_from([1e-2, 1.0, 3.0]))
-def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, radius):
-    x, y = world.points(20, radius), world.points(20, radius)
-    share = torch.rand(20, generator=world.generator, dtype=world.dtype)
-    v = poincare.log(x, y, world.curvature)
-    middle = poincare.exp(x, share.unsqueeze(-1) * v, world.curvature)
-    distance = poincare.dist(x, y, world.curvature)
-    off = (
-        16
-        * world.kappa(x, y)
-        * (distance / world.R).to(F64).cosh()
-        * world.cosh(x)
-        * world.eps
-        * world.R
-    )
-    assert_below((poincare.dist(x, middle, world.curvature) - share * distance).abs(), off)
-    assert_below((poincare.dist(middle, y, world.curvature) - (1 - share) * distance).abs(), off)
-    a, b, m = (
-        2 * point.to(F64) / (1 + world.square(point).unsqueeze(-1)) for point in (x, y, middle)
-    )
-    along = (b - a) / (b - a).norm(dim=-1, keepdim=True)
-    across = (m - a) - ((m - a) * along).sum(-1, keepdim=True) * along
-    # The Klein metric is nowhere shorter than the Euclidean one.
-    assert_below(across.norm(dim=-1), 2 * off + 32 * world.eps * world.R)
-
-
-@law
 @given(worlds(PoincareWorld), radii)
 def test_cdist_is_dist_of_all_pairs(world, radius):
     x, y = world.points(7, radius), world.points(5, radius)
@@ -222,22 +133,6 @@ def test_cdist_is_dist_of_all_pairs(world, radius):
     assert_below((matrix - all_pairs).abs(), 16 * kappa * world.eps * all_pairs)
     same = poincare.cdist(x, x, world.curvature)
     assert torch.equal(same.diagonal(), torch.zeros(7, dtype=world.dtype))
-
-
-@law
-@given(worlds(PoincareWorld), radii)
-def test_distances_by_normal_coordinates_are_those_of_the_points(world, radius):
-    v, w = world.vectors(7, radius), world.vectors(5, radius)
-    x, y = poincare.exp0(v, world.curvature), poincare.exp0(w, world.curvature)
-    expected = poincare.cdist(x, y, world.curvature).to(F64)
-    nearer = torch.minimum(world.cosh(x)[:, None], world.cosh(y))
-    # exp0 rounds its coordinates, which moves a point by eps·sinh(r)·R; κ is cdist's.
-    rounded = nearer + world.sinh(x)[:, None] + world.sinh(y)
-    bound = torch.maximum(world.kappa(x)[:, None], world.kappa(y)) * (expected + 1)
-    bound = 8 * world.eps * (bound + expected + rounded * world.R)
-    assert_below((normal_coordinates.cdist(v, w, world.curvature) - expected).abs(), bound)
-    both = normal_coordinates.cdist(w, v, world.curvature).mT
-    assert_below((normal_coordinates.cdist(v, w, world.curvature) - both).abs(), bound)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -306,7 +201,6 @@ CALLS = {
     ),
 }
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-CDISTS = [call for name, call in CALLS.items() if name.startswith(("cdist", "normal"))]
 
 
 def assert_value_and_gradient_are_finite(call, x, v, curvature):
@@ -352,34 +246,6 @@ def test_gradient_of_the_distance_has_unit_length(dtype, radius):
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_gradient_of_the_distance_between_near_points(dtype):
-    unit = torch.tensor([0.3, -0.4, 1.2], dtype=dtype) / 1.3
-    near = torch.zeros(1, 3, dtype=dtype, requires_grad=True)
-    for distance in (
-        poincare.dist(near, 1e-6 * unit, -1.5),
-        poincare.cdist(near, 1e-6 * unit[None], -1.5),
-    ):
-        (gradient,) = torch.autograd.grad(distance.sum(), near)
-        torch.testing.assert_close(gradient[0], -2 * unit, rtol=32 * torch.finfo(dtype).eps, atol=0)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("length", [20.0, 80.0, 500.0])
-def test_gradient_by_normal_coordinates_goes_on_beyond_the_limit(dtype, length):
-    # Far out the distance is 2‖v‖ plus a function of the direction: −2·(Busemann function of the
-    # direction at y).
-    w = torch.tensor([[0.5, -0.3, 0.2]], dtype=dtype)
-    v = (length * torch.tensor([[0.6, 0.8, 0.0]], dtype=dtype)).requires_grad_()
-    (gradient,) = torch.autograd.grad(normal_coordinates.cdist(v, w, -1.0).sum(), v)
-    y = poincare.exp0(w.to(F64), -1.0)
-    u = v.detach().to(F64) / v.detach().to(F64).norm()
-    busemann_gradient = 2 * (u - y) / (u - y).square().sum()
-    across = busemann_gradient - (busemann_gradient * u).sum() * u
-    expected = 2 * u + across / length
-    torch.testing.assert_close(gradient.to(F64), expected, rtol=0, atol=64 * torch.finfo(dtype).eps)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("radius", [0.0, 1e-6, 2.0])
 def test_gradients_at_equal_points_and_of_no_step_are_identities(dtype, radius):
     x = poincare.exp0(radius / 2 * torch.tensor([0.6, 0.0, -0.8], dtype=dtype), -1.5)
@@ -388,40 +254,6 @@ def test_gradients_at_equal_points_and_of_no_step_are_identities(dtype, radius):
     exp = torch.autograd.functional.jacobian(lambda v: poincare.exp(x, v, -1.5), 0 * x)
     for jacobian in (log, exp):
         torch.testing.assert_close(jacobian, identity, rtol=0, atol=16 * torch.finfo(dtype).eps)
-
-
-@every_call
-@pytest.mark.parametrize("radius", [0.0, 0.1, 2.0])
-def test_gradcheck_with_respect_to_points_vectors_and_curvature(call, radius):
-    generator = torch.Generator().manual_seed(0)
-    v = torch.randn(3, 4, generator=generator, dtype=F64)
-    tangents = radius / 2 * torch.randn(3, 4, generator=generator, dtype=F64)
-    curvature = torch.tensor(-0.6, dtype=F64, requires_grad=True)
-    x = poincare.exp0(tangents, curvature.detach())
-    assert torch.autograd.gradcheck(call, (x.requires_grad_(), v.requires_grad_(), curvature))
-    v_zero = torch.zeros_like(v).requires_grad_()
-    if radius:  # the distance from the origin to itself has no gradient
-        assert torch.autograd.gradcheck(call, (x, v_zero, curvature))
-
-
-@every_call
-def test_batches_broadcast_and_curvature_may_differ_along_them(call):
-    generator = torch.Generator().manual_seed(0)
-    curvature = torch.tensor([-0.3, -1.0, -2.0])
-    v = torch.randn(2, 3, 5, generator=generator)
-    x = poincare.exp0(v.flip(0), curvature)
-    if call in CDISTS:  # sets of points: a curvature for each
-        curvature = curvature[:2]
-        together = call(x, v, curvature)
-        parts = torch.stack([call(x[i], v[i], c) for i, c in enumerate(curvature.tolist())])
-        assert together.shape == (2, 3, 3)
-        torch.testing.assert_close(call(x, v[0], curvature)[1], call(x[1], v[0], curvature[1]))
-    else:
-        together = call(x, v, curvature)
-        parts = torch.stack(
-            [call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1
-        )
-    torch.testing.assert_close(together, parts)
 
 
 @every_call

@@ -24,7 +24,6 @@ LARGEST = 2**63 - 25  # a prime
 
 
 # --- The sum
-# ---------------------------------------------------------------------------------------------------------
 
 
 @examples(40)
@@ -62,12 +61,6 @@ def test_sums_at_the_ends_of_the_field(value):
     assert Run(what, values).total().tolist() == plain_sum(what, values)
 
 
-def test_a_hundred_members():
-    what = session(100)
-    values = vectors(what)
-    assert Run(what, values).total().tolist() == plain_sum(what, values)
-
-
 def test_a_vector_that_is_masked_again_has_the_same_bytes():
     what = session(4)
     run = Run(what, vectors(what)).agreed().mask()
@@ -86,7 +79,6 @@ def test_fresh_keys_give_other_masks_and_the_same_sum():
 
 
 # --- What the server sees
-# --------------------------------------------------------------------------------------------
 
 
 def test_masks_are_uniform_by_an_independent_stream_and_rejection():
@@ -230,7 +222,6 @@ def test_what_is_left_of_a_sum_of_two_bases_is_uniform(name):
 
 
 # --- The parts
-# -------------------------------------------------------------------------------------------------------
 
 
 @given(data=st.data(), modulus=st.sampled_from([3, 97, 2**32 + 15, 2**61 - 1, LARGEST]))
@@ -249,7 +240,6 @@ def test_sums_and_differences_do_not_overflow(data, modulus):
 
 
 # --- Fixed point
-# -----------------------------------------------------------------------------------------------------
 
 
 @given(

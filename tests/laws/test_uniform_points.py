@@ -106,13 +106,6 @@ def test_two_classes(curvature):
     assert (sides[is_far] == labels).all()
 
 
-def test_scaling_the_disc_scales_the_points():
-    small, labels, _ = two_classes(500, 0.95 / 2, 0.5, 0.3 / 2, -4.0, seed=1)
-    unit, same, _ = two_classes(500, 0.95, 0.5, 0.3, -1.0, seed=1)
-    assert (labels == same).all()
-    np.testing.assert_allclose(2 * small, unit, rtol=16 * EPS)
-
-
 def test_the_seed_draws():
     first, repeated, reseeded = (
         two_classes(300, 0.95, 0.5, 0.1, -1.0, seed)[0] for seed in (0, 0, 1)

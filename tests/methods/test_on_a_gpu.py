@@ -207,13 +207,6 @@ def test_sums_on_the_cpu_of_models_on_a_gpu(settings, own_home):
     assert found["status"] == "completed"
 
 
-def test_hull_beside_a_gpu(own_home):
-    found = summary(
-        {"method": "hull", "dataset": "uniform", "hull.num-classes": 2, "device": "cuda:0"}
-    )
-    assert found["metrics"]["hulls_exact"] is True
-
-
 @pytest.mark.parametrize("device", ["cuda:0", "cpu"])
 def test_personal_state_of_a_gpu_is_read_on_any_device(device, own_home, tmp_path):
     settings = {"dataset": "trees", "method": "flatland", "results-dir": str(tmp_path)}

@@ -53,21 +53,3 @@ def worlds(draw, kind, max_dim=64):
 def assert_below(error, bound):
     assert error.isfinite().all()
     assert (error <= bound).all(), f"error over bound: {(error / bound).max().item():.3g}"
-
-
-def boost(world, rapidity):
-    """(d+1, d+1) boost along a random direction."""
-    u = torch.randn(world.dim, generator=world.generator, dtype=F64)
-    u = u / u.norm()
-    matrix = torch.eye(world.dim + 1, dtype=F64)
-    matrix[0, 0] = math.cosh(rapidity)
-    matrix[0, 1:] = matrix[1:, 0] = math.sinh(rapidity) * u
-    matrix[1:, 1:] += (math.cosh(rapidity) - 1) * torch.outer(u, u)
-    return matrix
-
-
-def rotation(world):
-    matrix = torch.eye(world.dim + 1, dtype=F64)
-    gauss = torch.randn(world.dim, world.dim, generator=world.generator, dtype=F64)
-    matrix[1:, 1:] = torch.linalg.qr(gauss).Q
-    return matrix

@@ -16,6 +16,12 @@ def with_policy(
     return [{**node, "policy": str(path)} for node in nodes]
 
 
+def sharing_nodes(folder: Path, number: int = 3) -> list[dict[str, Any]]:
+    """Real nodes, each with its part of a public data set and a disk of its own."""
+    nodes = [{"partition-id": index, "num-partitions": number} for index in range(number)]
+    return [node | {"state-path": str(folder / f"state{node['partition-id']}")} for node in nodes]
+
+
 def costs(folder: Path, partition: int = 0) -> list[dict[str, Any]]:
     """The lines of a node's ledger about its budget of privacy."""
     lines = (folder / f"state{partition}" / f"ledger-{partition:05d}.jsonl").read_text()

@@ -52,15 +52,6 @@ def check_bound(sums: Sums, variances: Variances, num: int, size: int, data: Any
     np.testing.assert_array_equal(change, alone, "whatever the other records are")
 
 
-def check_records_that_are_not_finite(calibration: type, keys: Any) -> None:
-    """The sums are finite. A vector with a number that is not was refused, and the error left
-    without noise."""
-    half = calibration(keys, RunKeys(), hiding())
-    features = np.array([[0.5, 0.25], [np.nan, np.inf], [-np.inf, np.nan], [3e38, 1e-45]])
-    total = half.summed(on_grid(features, half.reach), np.array([0, 1, 2, 0]), 3)
-    assert np.isfinite(total).all()
-
-
 def largest_change(sums: Sums, variances: Variances) -> float:
     """The change by a long record, over the bound."""
     alone = sums(np.array([[100.0, 0.0]]), np.array([1]))

@@ -1,4 +1,4 @@
-"""APPLE against its Algorithm 1 in NumPy, on both sides, and what it becomes in its limits."""
+"""APPLE against its Algorithm 1 in NumPy, on both sides."""
 
 import math
 from dataclasses import replace
@@ -163,38 +163,6 @@ def test_a_schedule_shortens_both_steps_and_moments_begin_at_rest():
     assert_near(client.share(), fresh.share(), 0)
 
 
-def test_alone_and_with_relations_that_rest_it_is_local_training():
-    client = apple_client((OWN,), apple__rate=0.0)
-    local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
-    start = state(local.local.model)
-    own_core = {f"core/{OWN}/{name}": array for name, array in start.items()}
-    client.receive(own_core | {"shares": np.ones(1)})
-    client.train()
-    local.train()
-    assert_near(client.share(), state(local.scored), 0)
-    assert_near(state(client.scored), state(local.scored), 0)
-
-
-def test_with_relations_that_rest_a_run_is_fedavg(tmp_path):
-    """One step from the mean w of three cores moves each by 3η/3 g_j(w), and so their mean by
-    FedAvg's step."""
-    settings = {
-        "dataset": "digits",
-        "num_rounds": 3,
-        "local_epochs": 1,
-        "batch_size": 0,
-        "weights": "uniform",
-        "weight_decay": 0.0,
-        "fine_tune_epochs": 0,
-    }
-    apple = run(tmp_path, "apple", method="apple", learning_rate=0.3, apple__rate=0.0, **settings)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", learning_rate=0.3, **settings)
-    for name, array in fedavg.model.items():
-        cores = [apple.model[f"core/{partition}/{name}"] for partition in range(3)]
-        np.testing.assert_allclose(np.mean(cores, axis=0), array, rtol=0, atol=2e-6)
-        assert np.ptp(cores, axis=0).max() > 1e-4
-
-
 def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     client = apple_client(apple__cores=1, apple__rate=0.0)
     start = {name: np.array(array) for name, array in client.share().items()}
@@ -230,7 +198,6 @@ def test_who_came_when_the_others_had_begun_is_refused():
 
 
 # --- The server
-# -------------------------------------------------------------------------------------------------------
 
 
 def server(cores=0, partitions=CLIENTS, dtype=np.float32, seed=0):
@@ -301,7 +268,6 @@ def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(cores):
 
 
 # --- Whole runs
-# -------------------------------------------------------------------------------------------------------
 
 
 def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):

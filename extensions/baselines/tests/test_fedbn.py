@@ -3,6 +3,7 @@
 import pytest
 from errors import refuses
 from guards import needs_privacy
+from tiers import only
 from torch import nn
 
 from curvfed.strategies.config.parse import parse
@@ -15,7 +16,7 @@ NETS = [name for name in KINDS["images"].models if name not in ("cnn", "features
 """The networks with normalisation."""
 
 
-@pytest.mark.parametrize("kind", NETS)
+@pytest.mark.parametrize("kind", only(NETS, "convnet".__eq__))
 def test_all_tensors_of_batch_normalisation_stay_and_no_others(kind):
     model = ImageModelSpec(kind, (1, 16, 16), "batch", 4, 3).build(seed=0)
     norms = [name for name, layer in model.named_modules() if isinstance(layer, nn.BatchNorm2d)]

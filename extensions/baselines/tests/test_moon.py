@@ -1,4 +1,4 @@
-"""MOON against its loss in NumPy, and what it becomes in its limits."""
+"""MOON against its loss in NumPy."""
 
 import math
 from dataclasses import replace
@@ -10,7 +10,6 @@ from tiny_learning import (
     Examples,
     assert_near,
     batches,
-    copied,
     features,
     gradient,
     learner,
@@ -18,7 +17,6 @@ from tiny_learning import (
     state,
 )
 
-from curvfed.extensions.baselines.methods import moon
 from curvfed.tasks.task import Batch
 
 RATE = 0.3
@@ -93,31 +91,6 @@ def test_rounds_of_a_client_are_those_of_the_paper(mu, tau, dtype):
         assert_near(client.share(), previous, tolerance)
         assert trained.loss == pytest.approx(loss, abs=10 * tolerance)
         assert_near(previous_model(client), client.share(), 0)
-
-
-def test_without_the_term_it_is_fedavg_to_the_bit_and_nothing_more_is_computed(monkeypatch):
-    monkeypatch.setattr(
-        moon, "_cosines", lambda *arguments: pytest.fail("a forward pass for nothing")
-    )
-    plain = new(moon__mu=0.0)
-    fedavg = new("fedavg")
-    rng = np.random.default_rng(3)
-    for _ in range(2):
-        sent = drawn(fedavg, rng)
-        for client in (plain, fedavg):
-            client.receive(sent)
-        assert plain.train() == fedavg.train()
-        assert_near(plain.share(), fedavg.share(), 0)
-
-
-def test_from_the_start_on_the_term_is_log_2_and_moves_nothing():
-    """As long as the model received is the client's last: both are the start."""
-    contrasted = new(moon__mu=1.0)
-    fedavg = new("fedavg")
-    for client in (contrasted, fedavg):
-        client.receive(copied(client))
-    assert contrasted.train().loss == pytest.approx(fedavg.train().loss + math.log(2), abs=1e-14)
-    assert_near(contrasted.share(), fedavg.share(), 1e-14)
 
 
 def test_features_of_length_0_have_no_direction_and_do_no_harm():

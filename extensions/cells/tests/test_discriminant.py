@@ -1,19 +1,16 @@
 """Discriminant analysis through a run's secure sum, against scikit-learn on all points in one
 place."""
 
-import json
 import warnings
 
 import numpy as np
 import pytest
 import torch
 from app_runs import run
-from hull_nodes import blobs, nodes_of
+from equal_runs import same_arrays
 from predictions import ask
-from safetensors.numpy import load_file
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
-from curvfed.deployments.inprocess import simulate
 from curvfed.extensions.cells.methods.discriminant import (
     discriminant,
     scores,
@@ -23,6 +20,8 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.run_page import run_page
 from curvfed.strategies.base.moments import class_moments
 from curvfed.strategies.hull.classifier import Classifier
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 
 ORACLES = {
     "lda": LinearDiscriminantAnalysis,
@@ -71,32 +70,21 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     path = tmp_path / "points.npz"
     points, labels = points_of(2, 4)
     tested = np.arange(len(points)) % 5 == 0
-    np.savez(
-        path,
-        x_train=points[~tested],
-        y_train=labels[~tested],
-        x_test=points[tested],
-        y_test=labels[tested],
+    parts = {"x_train": points[~tested], "y_train": labels[~tested]}
+    np.savez(path, x_test=points[tested], y_test=labels[tested], **parts)
+    found = run(
+        tmp_path, method="discriminant", dataset=str(path), discriminant__kind=kind, clients=4
     )
-    keys = {
-        "method": "discriminant",
-        "dataset": str(path),
-        "discriminant.kind": kind,
-        "results-dir": str(tmp_path),
-    }
-    summary = json.loads((simulate(keys | {"run-name": "run"}, 4) / "summary.json").read_text())
+    summary = found.summary
     assert summary["status"] == "completed"
     assert summary["metrics"]["sum_error"] < 1e-8
-    from curvfed.tasks.points.dataset import PointDataset
-    from curvfed.tasks.points.point_spec import PointSpec
-
     pooled = PointDataset(PointSpec(str(path), tmp_path)).pooled()
     assert summary["metrics"]["points_summed"] == pooled.train.sum()
     tangents = poincare.log0(torch.from_numpy(pooled.points), -1.0).numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
-    classifier = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
+    classifier = Classifier.from_arrays(found.model)
     np.testing.assert_allclose(
         classifier.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8
     )
@@ -105,24 +93,15 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
 
 
 def test_a_resumed_run_sums_nothing_anew(tmp_path):
-    np.savez(tmp_path / "points.npz", x_train=points_of(2, 4)[0], y_train=points_of(2, 4)[1])
-    keys = {
-        "method": "discriminant",
-        "dataset": str(tmp_path / "points.npz"),
-        "results-dir": str(tmp_path),
-        "run-name": "run",
-    }
-    first = load_file(simulate(keys, 3) / "model.safetensors")
-    (tmp_path / "run" / "model.safetensors").unlink()
-    (tmp_path / "run" / "summary.json").unlink()
-    folder = simulate(keys | {"resume": True}, 3)
-    expected = {name: array.tolist() for name, array in first.items()}
-    assert {
-        name: array.tolist() for name, array in load_file(folder / "model.safetensors").items()
-    } == expected
-    phases = [line.split(",") for line in (folder / "rounds.csv").read_text().splitlines()]
-    column = phases[0].index("phase")
-    assert [row[column] for row in phases[1:]].count("moments") == 1
+    points, labels = points_of(2, 4)
+    np.savez(tmp_path / "points.npz", x_train=points, y_train=labels)
+    settings = {"method": "discriminant", "dataset": str(tmp_path / "points.npz")}
+    first = run(tmp_path, **settings)
+    for name in ("model.safetensors", "summary.json"):
+        (first.path / name).unlink()
+    resumed = run(tmp_path, resume=True, **settings)
+    assert same_arrays(resumed.model, first.model)
+    assert [row["phase"] for row in resumed.rounds].count("moments") == 1
 
 
 def test_too_few_classes_for_a_classifier():
@@ -194,34 +173,10 @@ def test_a_run_with_a_rare_class_completes_and_warns(tmp_path):
     tangents, labels = points_with_rare_classes()
     points = poincare.exp0(torch.from_numpy(tangents), -1.0).numpy()
     np.savez(tmp_path / "points.npz", x_train=points, y_train=labels)
-    keys = {
-        "method": "discriminant",
-        "dataset": str(tmp_path / "points.npz"),
-        "results-dir": str(tmp_path),
-        "run-name": "run",
-    }
-    summary = json.loads((simulate(keys, 3) / "summary.json").read_text())
+    summary = run(tmp_path, method="discriminant", dataset=str(tmp_path / "points.npz")).summary
     assert summary["status"] == "completed"
     assert summary["metrics"]["classes_pooled"] == 2
     assert "2 classes have fewer than 3 points" in " ".join(summary["warnings"])
-
-
-def test_a_model_below_the_most_frequent_class_is_told(tmp_path):
-    """All points of a class have the other one where the server scores."""
-    test = blobs("02", seed=9)
-    for name in ("y_train", "y_test"):
-        test[name] = np.where(test[name] == "0", "2", "0")
-    np.savez(tmp_path / "test.npz", **test)
-    result = run(
-        tmp_path,
-        nodes=nodes_of(tmp_path / "nodes", [blobs("02", seed=seed, test=0) for seed in range(3)]),
-        method="discriminant",
-        test_data=str(tmp_path / "test.npz"),
-        secure__min_holders=1,
-        share_statistics=True,
-    )
-    (sentence,) = [text for text in result.summary["warnings"] if "trivial answer" in text]
-    assert sentence.startswith("the global accuracy, 0.0%, is below that of the trivial answer (")
 
 
 @pytest.mark.parametrize(("kind", "form"), [("qda", "quadratic"), ("lda", "linear")])

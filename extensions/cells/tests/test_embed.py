@@ -33,9 +33,9 @@ def run(*arguments) -> int:
     return main(["embed", *map(str, arguments)])
 
 
-def small(path, values, genes=None):
+def small(path, values):
     values = np.asarray(values, dtype=np.float32)
-    genes = genes or [f"gene{number}" for number in range(values.shape[1])]
+    genes = [f"gene{number}" for number in range(values.shape[1])]
     cells = [f"cell{number}" for number in range(len(values))]
     anndata.AnnData(
         values, obs=pandas.DataFrame(index=cells), var=pandas.DataFrame(index=genes)
@@ -101,38 +101,21 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
 
 
 @pytest.mark.parametrize(
-    ("values", "genes", "message"),
+    ("values", "words"),
     [
-        (np.arange(200).reshape(40, 5) % 7, None, "whole numbers; allowed are logarithms"),
-        (np.full((40, 5), -0.5), None, "are from -0.5 to 0; allowed are logarithms"),
-        (
-            np.full((40, 5), 1.5),
-            None,
-            "40 cells and 0 genes that vary; allowed are more than 30 cells",
-        ),
-        (
-            SHARES,
-            None,
-            "which is too small for logarithms: perhaps fractions; allowed are logarithms",
-        ),
-        (
-            np.log1p(COUNTS),
-            None,
-            "are natural logarithms of counts that are not normalised, as they are whole numbers",
-        ),
-        (
-            np.log2(1e4 * SHARES + 1),
-            None,
-            "are logarithms of base 2, as every cell then has the sum 1e+04; allowed",
-        ),
+        (np.arange(200).reshape(40, 5) % 7, "whole numbers; allowed are logarithms"),
+        (np.full((40, 5), -0.5), "from -0.5 to 0"),
+        (np.full((40, 5), 1.5), "0 genes that vary"),
+        (SHARES, "perhaps fractions"),
+        (np.log1p(COUNTS), "not normalised"),
+        (np.log2(1e4 * SHARES + 1), "base 2"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:Variable names are not unique")
-def test_what_is_no_reference_is_refused(tmp_path, capsys, values, genes, message):
-    path = small(tmp_path / "a.h5ad", values, genes)
+def test_what_is_no_reference_is_refused(tmp_path, capsys, values, words):
+    path = small(tmp_path / "a.h5ad", values)
     assert run(path, "--make-reference", "--out", tmp_path / "b.h5ad") == 2
     refusal = capsys.readouterr().err
-    assert message in refusal
+    assert words in refusal
     assert str(path) in refusal
 
 
@@ -158,19 +141,13 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
     assert run(site, "--out", out) == 2
     assert run(site, "--reference", site, "--make-reference", "--out", out) == 2
     capsys.readouterr()
-    for arguments, message in (
-        (
-            (site, "--reference", site, "--out", out),
-            "is no reference (KeyError: 'uns/curvfed'); one is made by curvfed embed",
-        ),
-        ((tmp_path / "a.h5ad", "--make-reference", "--out", out), "no file"),
-        (
-            (site, "--make-reference", "--layer", "logs", "--out", out),
-            "has no layer logs; there are raw, X (--layer)",
-        ),
+    for arguments, words in (
+        ((site, "--reference", site), "is no reference"),
+        ((tmp_path / "a.h5ad", "--make-reference"), "no file"),
+        ((site, "--make-reference", "--layer", "logs"), "no layer logs; there are raw, X"),
     ):
-        assert run(*arguments) == 2
-        assert message in capsys.readouterr().err
+        assert run(*arguments, "--out", out) == 2
+        assert words in capsys.readouterr().err
     assert not out.exists()
 
 
@@ -189,16 +166,8 @@ def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, w
     (tmp_path / "folder.h5ad").mkdir()
     (tmp_path / "link.h5ad").symlink_to(tmp_path / "one.h5ad")
     before = sorted(tmp_path.iterdir())
-    assert (
-        run(
-            tmp_path / "one.h5ad",
-            "--reference",
-            tmp_path / "reference.h5ad",
-            "--out",
-            tmp_path / name,
-        )
-        == 2
-    )
+    reference = ("--reference", tmp_path / "reference.h5ad")
+    assert run(tmp_path / "one.h5ad", *reference, "--out", tmp_path / name) == 2
     refusal = capsys.readouterr().err
     assert words in refusal
     assert str(tmp_path / name) in refusal

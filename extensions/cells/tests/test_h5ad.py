@@ -59,16 +59,8 @@ def test_h5ad(h5ad):
 @pytest.mark.parametrize(
     ("embedding", "label", "facts"),
     [
-        (
-            "X_umap",
-            "cell",
-            ("no-column", "points.embedding-key", "X_disc", "X_pca"),
-        ),
-        (
-            "X_disc",
-            "type",
-            ("no-column", "points.label-key"),
-        ),
+        ("X_umap", "cell", ("no-column", "points.embedding-key", "X_disc", "X_pca")),
+        ("X_disc", "type", ("no-column", "points.label-key")),
         ("X_pca", "cell", ("coordinates", "float64", "(4, 5)")),
         ("X_disc", "score", ("labels", "float64")),
     ],

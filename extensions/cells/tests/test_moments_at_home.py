@@ -9,11 +9,10 @@ from app_runs import Handle, Recorder, phase_of, run
 from flwr.app import Message
 from guards import needs_privacy
 from hull_nodes import blobs, nodes_of, nodes_with_a_single_cell
-from policies import costs, with_policy
+from policies import costs, sharing_nodes, with_policy
 
 from curvfed.extensions.cells.methods.discriminant import DiscriminantServer
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure.groups import check_secure_sums
 from curvfed.strategies.config.holders import sums_by_name
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -111,15 +110,7 @@ def test_one_state_of_the_data_has_one_set_of_settings(tmp_path, sums):
 
 @needs_privacy
 def test_a_noisy_sum_is_paid_once_and_the_budget_ends_the_next(tmp_path):
-    nodes = [
-        {
-            "partition-id": number,
-            "num-partitions": 3,
-            "state-path": str(tmp_path / f"state{number}"),
-        }
-        for number in range(3)
-    ]
-    nodes = with_policy(tmp_path, nodes, "[privacy]\nmax-epsilon = 5\n")
+    nodes = with_policy(tmp_path, sharing_nodes(tmp_path), "[privacy]\nmax-epsilon = 5\n")
     private = {
         "method": "discriminant",
         "dataset": "uniform",
@@ -135,13 +126,3 @@ def test_a_noisy_sum_is_paid_once_and_the_budget_ends_the_next(tmp_path):
     assert result.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
     with pytest.raises(FederationError, match=r"max-epsilon = 5"):
         run(tmp_path, "second", nodes=nodes, clients=3, **private)
-
-
-def test_the_groups_that_check_states_are_those_of_the_run(tmp_path):
-    keys = {"dataset": "uniform", "points.num": 300, "method": "discriminant"}
-    config = resolve_defaults(parse(keys), "points")
-    assert "2 groups of 6 clients" in check_secure_sums(config, 12)[0]
-    spy = Recorder()
-    settings = {"dataset": "uniform", "points__num": 300, "method": "discriminant"}
-    run(tmp_path, clients=12, intercept=spy, **settings)
-    assert {len(request["parts"]["members"]) for request in spy.requests("keys")} == {6}

@@ -15,12 +15,11 @@ from curvfed.geometry import poincare
 from curvfed.geometry.hydra import hydra
 
 GRAPHS = {
-    "grid": nx.grid_2d_graph(6, 6),
-    "tree": nx.random_labeled_tree(40, seed=0),
-    "cycle": nx.cycle_graph(24),
-    "random": nx.gnp_random_graph(50, 0.1, seed=1),
-    "preferential": nx.barabasi_albert_graph(50, 2, seed=0),
-    "communities": nx.connected_caveman_graph(6, 8),
+    "grid": nx.grid_2d_graph(5, 5),
+    "tree": nx.random_labeled_tree(30, seed=0),
+    "cycle": nx.cycle_graph(20),
+    "random": nx.gnp_random_graph(30, 0.15, seed=1),
+    "communities": nx.connected_caveman_graph(5, 6),
 }
 
 every_graph = pytest.mark.parametrize("name", GRAPHS)
@@ -31,9 +30,9 @@ def paths(name: str) -> np.ndarray:
 
 
 @every_graph
-@pytest.mark.parametrize("dim", [2, 5])
-def test_distortion_goes_to_that_of_flat_space_with_the_curvature(name, dim):
+def test_distortion_goes_to_that_of_flat_space_with_the_curvature(name):
     """First order: the differences over the curvature have one limit from both sides."""
+    dim = 2
     distances = paths(name)
     flat = distortion(distances, dim, 0.0)
     slopes = {}
@@ -56,8 +55,7 @@ def test_the_curve_of_a_search_has_no_step_at_0(name):
     assert max(near) - min(near) <= 0.01
 
 
-@every_graph
-@pytest.mark.parametrize("dim", [2, 5])
+@pytest.mark.parametrize(("name", "dim"), [*((name, 2) for name in GRAPHS), ("tree", 5)])
 def test_no_distortion_exceeds_that_of_a_closed_form(name, dim):
     distances = paths(name)
     pairs = squareform(distances)
@@ -83,8 +81,8 @@ def test_no_distortion_exceeds_that_of_a_closed_form(name, dim):
 @every_graph
 def test_a_search_finds_what_a_single_descent_finds(name):
     distances = paths(name)
-    best = fit(distances, 5)
+    best = fit(distances, 3)
     for curvature in (best.curvature, 0.0):
-        alone = distortion(distances, 5, curvature)
+        alone = distortion(distances, 3, curvature)
         assert best.curve[curvature] == pytest.approx(alone, abs=0.001)
     assert math.isclose(best.distortion, min(best.curve.values()), abs_tol=0.001)

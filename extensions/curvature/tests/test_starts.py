@@ -12,7 +12,7 @@ from curvature_starts import RADII, STILL, curvatures, edges_of, on, standardize
 
 import curvfed.geometry.curvature
 from curvfed.extensions.curvature.distortion import fit
-from curvfed.extensions.curvature.measures import DIMENSIONS, NODES, sampled_distances
+from curvfed.extensions.curvature.measures import DIMENSIONS, sampled_distances
 from curvfed.server_app.run import RoundError
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -41,7 +41,9 @@ def test_a_curvature_starts_at_the_graphs_standardised(task, sets, tmp_path):
     np.testing.assert_allclose(curvatures(made), expected, rtol=1e-5)
 
 
-def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_path):
+def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_path, monkeypatch):
+    number = 40  # of nodes; a search over more takes its time
+    monkeypatch.setattr("curvfed.extensions.curvature.measures.NODES", number)
     recorder = Recorder()
     settings = {"flatland__curvature_init": "fit", "flatland__curvature_map": "wide"}
     found = run(tmp_path, intercept=recorder, **settings, **STILL, **on("nodes", sets))
@@ -49,7 +51,7 @@ def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_pat
     for client in range(3):
         edges, num_nodes = edges_of("nodes", client)
         graph: Any = SimpleNamespace(edge_index=edges, labels=torch.zeros(num_nodes))
-        distances, _ = sampled_distances(graph, NODES)
+        distances, _ = sampled_distances(graph, number)
         fitted.append(fit(distances, DIMENSIONS).curvature)
     low, high = -1 / math.exp(6 * math.tanh(-4 / 3)), -1 / math.exp(6 * math.tanh(4 / 3))
     np.testing.assert_allclose(curvatures(found), np.clip(fitted, low, high), rtol=1e-5)

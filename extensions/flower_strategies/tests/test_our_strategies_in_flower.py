@@ -34,7 +34,6 @@ SHARING = {name: row for name, row in METHODS.items() if row.personal != ("*",)}
 ONE_OF_EACH = list(
     {row.aggregation: name for name, row in SHARING.items() if not row.is_one_shot}.values()
 )
-SPLIT = ["flatland", "fedper", "lg-fedavg"]
 
 
 def nodes(number=CLIENTS):
@@ -89,6 +88,12 @@ class Replay:
             RecordDict({"arrays": reply["arrays"], "metrics": metrics}), reply_to=message
         )
 
+    def check(self):
+        """They were sent what the clients of the recorded run were."""
+        assert self.sent.keys() == self.asked.keys()
+        for place, arrays in self.sent.items():
+            assert_equal(arrays, self.asked[place])
+
     def start(self, chosen, more=()):
         # a model, or the core of one for every client, and what a protocol has besides
         first = self.asked[1, 0]
@@ -126,9 +131,7 @@ def test_consistent_aggregation_is_our_own_loops(tmp_path):
     )
     chosen = ConsistentAggregation(radius=0.7, deviations="raw", **WHOLE)
     result = clients.start(chosen)
-    assert clients.sent.keys() == clients.asked.keys()
-    for place, arrays in clients.sent.items():
-        assert_equal(arrays, clients.asked[place])
+    clients.check()
     final = {name: array.numpy() for name, array in result.arrays.items()}
     assert_equal(final, {name: found.model[name] for name in final})
     assert len(final) > 3
@@ -140,14 +143,12 @@ def test_consistent_aggregation_is_our_own_loops(tmp_path):
     assert min(losses) < result.train_metrics_clientapp[ROUNDS]["loss"] < max(losses)
 
 
-@pytest.mark.parametrize("method", SPLIT)
-def test_the_split_is_our_own_loops(method, tmp_path):
-    found, clients = recorded(tmp_path, method)
-    personal = METHODS[method].personal
+def test_the_split_is_our_own_loops(tmp_path):
+    found, clients = recorded(tmp_path, "flatland")
+    personal = METHODS["flatland"].personal
     kept = {pattern.replace("*", "mine"): np.ones(3, np.float32) for pattern in personal}
     result = clients.start(SplitAggregation(personal=personal, **WHOLE), kept)
-    for place, arrays in clients.sent.items():
-        assert_equal(arrays, clients.asked[place])
+    clients.check()
     assert_equal({name: array.numpy() for name, array in result.arrays.items()}, found.model)
 
 
@@ -158,16 +159,13 @@ def test_every_aggregation_is_our_own_loops(method, tmp_path):
     found, clients = recorded(tmp_path, method)
     chosen = strategy(method, num_rounds=ROUNDS, **WHOLE)
     clients.start(chosen)
-    assert clients.sent.keys() == clients.asked.keys()
-    for place, arrays in clients.sent.items():
-        assert_equal(arrays, clients.asked[place])
+    clients.check()
     state = chosen.aggregation.state()
     assert state
     assert_equal(state, {name: array for name, array in found.model.items() if name in state})
 
 
 # --- Clients of an ordinary app
-# ---------------------------------------------------------------------------------------
 
 
 START = {
@@ -243,7 +241,6 @@ BAD = {
     "has another dtype": lambda arrays, metrics: arrays.update(w=np.zeros((2, 3))),
     "is not finite": lambda arrays, metrics: arrays.update(w=np.full((2, 3), np.nan, np.float32)),
     "has no number of examples": lambda arrays, metrics: metrics.pop("num-examples"),
-    "has a negative one": lambda arrays, metrics: metrics.update({"num-examples": -1}),
     "has one that is no number": lambda arrays, metrics: metrics.update(
         {"num-examples": float("nan")}
     ),

@@ -244,7 +244,7 @@ def labelled_and_masked(rows, seed):
     return shuffled[:half], shuffled[half:]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_confidence_score_is_that_of_label_propagation(seed):
     """With rows of 1/C where no label is known, as in the authors' code."""
     labels = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2])
@@ -263,19 +263,6 @@ def test_the_confidence_score_is_that_of_label_propagation(seed):
         )
         == expected
     )
-
-
-def ring(size=24):
-    ends = [(i, (i + 1) % size) for i in range(size)]
-    edges = torch.tensor(sorted([*ends, *((j, i) for i, j in ends)])).T
-    return GraphInputs(Constant.of(torch.zeros(size, 1)), edges)
-
-
-def test_the_confidence_score_is_high_where_neighbours_are_alike_and_low_where_they_differ():
-    rows = torch.arange(24)
-    torch.manual_seed(0)
-    assert homophily_confidence(ring(), rows, rows // 12, 2) >= 0.75
-    assert homophily_confidence(ring(), rows, rows % 2, 2) <= 0.5
 
 
 def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, array_names, partition_of, run
-from equal_runs import same_arrays
 from graph_fixtures import write_tu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from curvfed.extensions.graph_baselines.functional_embedding import (
     EMBEDDING,
     FedPubParts,
-    MaskedLinear,
     embed,
     random_graph,
 )
@@ -93,23 +91,6 @@ def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(ta
     assert not torch.allclose(
         multiplied(model, task, kind, False).eval()(inputs), model.eval()(inputs)
     )
-
-
-def test_gradients_of_weight_and_mask_are_the_products_with_each_other():
-    linear = torch.nn.Linear(4, 3)
-    masked = MaskedLinear(linear, 0.1)
-    scattered(masked)
-    weight, mask = (
-        parameter.detach().clone()
-        for name, parameter in masked.named_parameters()
-        if name != "bias"
-    )
-    x = torch.randn(6, 4)
-    upstream = torch.randn(6, 3)
-    masked(x).backward(upstream)
-    outer = upstream.t() @ x
-    torch.testing.assert_close(dict(masked.named_parameters())["weight"].grad, outer * mask)
-    torch.testing.assert_close(masked.mask.grad, outer * weight)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -278,34 +259,6 @@ def test_starts_are_mixtures_of_those_who_learnt(seed, examples, scale):
     for p, expected in mixtures(replies, scale).items():
         close(aggregation.sent_to(p), expected)
     close(aggregation.sent_to(99), split_average(fresh().sent_to(0), list(replies.values())))
-
-
-@given(st.integers(0, 2**32), st.integers(1, 6))
-def test_without_scale_and_with_equal_data_it_is_the_average_of_fedavg(seed, count):
-    replies = replies_of(np.random.default_rng(seed), range(count), [7] * count)
-    aggregation = fresh(0.0)
-    aggregation.aggregate(replies)
-    for p in range(count):
-        close(aggregation.sent_to(p), split_average(fresh().sent_to(0), list(replies.values())))
-
-
-def test_a_great_scale_leaves_everybody_alone():
-    replies = replies_of(np.random.default_rng(0), range(3), [1, 2, 3])
-    aggregation = fresh(1e9)
-    aggregation.aggregate(replies)
-    assert all(same_arrays(aggregation.sent_to(p), replies[p].arrays) for p in range(3))
-
-
-def test_twins_start_alike_and_a_stranger_weighs_less():
-    rng = np.random.default_rng(1)
-    (twin,) = replies_of(rng, [0], [5]).values()
-    stranger = Statistics({name: -array for name, array in twin.arrays.items()}, 5)
-    aggregation = fresh(3.0)
-    aggregation.aggregate({0: twin, 1: twin, 2: stranger})
-    close(aggregation.sent_to(0), aggregation.sent_to(1))
-    share = 2 * math.exp(3) / (2 * math.exp(3) + math.exp(-3))
-    expected = (2 * share - 1) * twin.arrays["w"]
-    np.testing.assert_allclose(aggregation.sent_to(0)["w"], expected, rtol=1e-5)
 
 
 def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):

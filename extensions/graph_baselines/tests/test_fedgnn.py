@@ -11,10 +11,7 @@ from graph_fixtures import user_fields
 from tiny_learning import assert_near, descend, learner, state
 
 import curvfed.strategies.base.noise
-from curvfed.extensions.graph_baselines.methods.fedgnn import FedGnnServer, Keys
-from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.codec import decode_arrays
 
 RATE = 0.3
@@ -78,23 +75,6 @@ def test_what_leaves_is_that_of_the_equation(noise, dtype):
     assert_near(
         state(client.scored), after, 1e-8 if dtype == np.float64 else 50 * np.finfo(dtype).eps
     )
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_without_noise_and_with_room_to_move_it_is_fedavg_to_the_last_bit(dtype):
-    client, _ = trained(dtype=dtype, **OFF)
-    fedavg, _ = trained("fedavg", dtype=dtype)
-    assert_near(client.share(), fedavg.share(), 0)
-
-
-@pytest.mark.parametrize("rate", [0.3, 0.003])
-def test_no_entry_is_further_than_the_learning_rate_of_the_round_allows(rate):
-    client, received = trained(rounds=1, fedgnn__clip=0.05, fedgnn__noise=0.0)
-    client.receive(received)
-    client.local.optimizer.learning_rate = rate
-    client.train()
-    furthest = max(np.abs(client.share()[name] - start).max() for name, start in received.items())
-    assert furthest == pytest.approx(0.05 * rate, rel=1e-9)
 
 
 def test_noise_is_drawn_once_for_a_round_and_anew_for_the_next():
@@ -178,19 +158,6 @@ def test_a_run_without_noise_is_fedavgs_and_its_noise_leaves_the_own_scores_alon
     assert not any(
         np.allclose(array, loud.model[name], atol=1) for name, array in fedavg.model.items()
     )
-
-
-def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():
-    rng = np.random.default_rng(0)
-    start = {"w": rng.normal(size=(2, 3))}
-    replies = {p: Statistics({"w": rng.normal(size=(2, 3))}, p) for p in range(3)}
-    noisy = FedGnnServer(start, Keys(noise=0.0))
-    average = Average(start)
-    noisy.aggregate(replies)
-    average.aggregate(replies)
-    assert_near(noisy.sent_to(0), average.sent_to(0), 0)
-    assert noisy.figures == {}
-    assert noisy.is_global
 
 
 def test_noised_updates_can_be_summed_in_secret(tmp_path):

@@ -221,15 +221,6 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
     assert threshold in (-1.0, 1.0) or 1 < sources < 5
 
 
-def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit():
-    rng = np.random.default_rng(0)
-    replies = {partition: reply(rng, dtype=np.float32) for partition in range(4)}
-    server = FedGtaServer(model(rng, np.float32), Keys(threshold=1.0, moments=ORDER))
-    server.aggregate(replies)
-    for partition, update in replies.items():
-        np.testing.assert_array_equal(server.sent_to(partition)["w"], update.arrays["w"])
-
-
 def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
     rng = np.random.default_rng(0)
     axes = np.eye(CLASSES)
@@ -282,16 +273,6 @@ def test_replies_without_their_figures_or_parameters_are_refused(lacking):
         )
 
 
-def test_a_run_at_threshold_1_is_training_alone(tmp_path):
-    settings = {"num_rounds": 3, "optimizer_state": "fresh"}
-    gta = run(tmp_path, "gta", method="fedgta", fedgta__threshold=1.0, **settings)
-    local = run(tmp_path, "local", method="local", **settings)
-    assert [(row["score"], row["loss"]) for row in gta.clients] == [
-        (row["score"], row["loss"]) for row in local.clients
-    ]
-    assert gta.summary["metrics"]["models_per_start"] == 1
-
-
 def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_statistics(tmp_path):
     graphs = [user_fields(60 + 10 * index, seed=index) for index in range(3)]
     nodes = real_nodes(tmp_path / "nodes", graphs)
@@ -325,15 +306,3 @@ def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_stati
         for reply in recorder.replies("train")
         if partition_of(reply) == 1 and array_names(reply)
     ]
-
-
-def test_clients_that_are_the_same_have_the_plain_mean():
-    rng = np.random.default_rng(0)
-    replies = {
-        partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)
-    }
-    server = FedGtaServer(model(rng), Keys(threshold=0.99, moments=ORDER))
-    server.aggregate(replies)
-    mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
-    for partition in replies:
-        np.testing.assert_allclose(server.sent_to(partition)["w"], mean, rtol=0, atol=1e-15)

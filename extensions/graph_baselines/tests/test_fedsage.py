@@ -594,14 +594,6 @@ def test_a_run_trains_generators_first_and_then_the_classifier_alone(tmp_path):
     assert set(result.model) == {name for name in sent[0] if "/" not in name} | {"rounds-left"}
 
 
-def test_without_generators_it_is_fedavg(tmp_path):
-    settings = {"num_rounds": 3, "dropout": 0.0}
-    result = run(tmp_path, "sage", method="fedsage+", fedsage__generator_rounds=0, **settings)
-    fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
-    assert all(np.array_equal(result.model[name], array) for name, array in fedavg.model.items())
-    assert result.summary["personal_accuracy_mean"] == fedavg.summary["personal_accuracy_mean"]
-
-
 def test_real_nodes_show_their_nodes_only_where_they_share_statistics(tmp_path):
     graphs = [user_fields(60 + 10 * index, seed=index) for index in range(2)]
     nodes = real_nodes(tmp_path / "nodes", graphs)

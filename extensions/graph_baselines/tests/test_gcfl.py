@@ -202,13 +202,6 @@ def test_what_never_splits_is_the_average_to_the_bit(starts, data):
     assert aggregation.figures["clusters"] == 1
 
 
-@given(triples, st.integers(1, 6), st.floats(0, 20), st.floats(0, 20))
-def test_clients_that_agree_are_never_parted(update, count, first, second):
-    aggregation = clusters(min(first, second), max(first, second) + 1e-9)
-    for _ in range(3):
-        assert go(aggregation, dict.fromkeys(range(count), update)) == 1
-
-
 def test_gcfl_plus_parts_by_the_course_of_the_norms():
     """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and
     {1, 3}.
@@ -344,14 +337,6 @@ def test_the_thresholds_go_with_the_learning_rate(rate):
         unit = rate * length / 3.0
         updates = {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))}
         assert go(server, updates) == count
-
-
-def test_without_a_split_it_is_fedper(tmp_path):
-    gcfl = run(tmp_path, "a", method="gcfl", num_rounds=3)
-    fedper = run(tmp_path, "b", method="fedper", num_rounds=3)
-    for name, array in fedper.model.items():
-        assert gcfl.model[f"cluster/0/{name}"].tobytes() == array.tobytes()
-    assert gcfl.figures["clients"] == fedper.figures["clients"]
 
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])

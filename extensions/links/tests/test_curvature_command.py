@@ -38,14 +38,6 @@ def test_the_expected_gain_of_a_hierarchy_is_printed(tmp_path, capsys):
     assert f"the best flat score: {expected} points" in printed
 
 
-def test_a_hierarchy_smaller_than_the_measured_ones_is_named(tmp_path, capsys):
-    write_links(tmp_path / "pair.tsv", [("cat", "mammal")])
-    assert main(["curvature", "pair.tsv"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    fewest = measured_gain().fewest_entities
-    assert f"None of these hierarchies had fewer than {fewest} entities" in printed
-
-
 def test_columns_in_another_order_are_noted(tmp_path, capsys):
     names = [f"n{number}" for number in range(40)]
     lines = [f"{head}\t{tail}\tis\n" for head, tail in zip(names[1:], names, strict=False)]

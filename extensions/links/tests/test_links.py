@@ -38,26 +38,6 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.registry import SOURCES, tasks_of
 
-FILES = {  # of two links each
-    "pairs.tsv": "cat\tmammal\ndog\tmammal\ncat\tcat\n",
-    "named.csv": "head,relation,tail\ncat,is a,mammal\ndog,chases,cat\n",
-    "closure.csv": "id1,id2,weight\ncat,mammal,1\ndog,mammal,1\n",
-    "numbers.tsv": "7\t0\t12\n12\t1\t7\n",
-    "from_excel.csv": "\ufeffhead,tail\ncat,mammal\ndog,mammal\n",
-    "terms.obo": (
-        "format-version: 1.2\n\n[Term]\nid: A:2\nis_a: A:1 ! root\nrelationship: part_of A:3 ! x\n"
-        "\n[Term]\nid: A:4\nis_a: A:1\nis_obsolete: true\n\n[Typedef]\nid: part_of\n"
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_files_of_links_are_recognised_and_read(name, tmp_path):
-    path = tmp_path / name
-    path.write_text(FILES[name], encoding="utf-8")
-    assert tasks_of(str(path)) == ("links",)
-    assert len(read_links(path).triples) == 2
-
 
 def test_a_folder_with_a_split_keeps_it_and_points_stay_points(tmp_path):
     for split, name in enumerate(("train.txt", "valid.txt", "test.txt")):

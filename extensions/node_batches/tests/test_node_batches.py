@@ -267,14 +267,3 @@ def test_by_clusters_a_run_trains_and_goes_on_to_the_same_bits(method, own_graph
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, "stopped", intercept=stop, **settings)
     assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
-
-
-def test_a_batch_of_more_nodes_than_there_are_changes_no_bit(own_graph, tmp_path):
-    settings = {"method": "flatland", "dataset": own_graph, "clients": 2, "num_rounds": 2}
-    one, other = (
-        run(tmp_path, "auto", **settings),
-        run(tmp_path, "more", batch_size=100_000, **settings),
-    )
-    assert [one.figures[part] for part in ("rounds", "clients", "model")] == [
-        other.figures[part] for part in ("rounds", "clients", "model")
-    ]

@@ -7,14 +7,10 @@ import pytest
 import torch
 from graph_fixtures import tu_graphs, write_tu
 from one_client import a_client
-from record_changes import check_records_that_are_not_finite
 from torch import nn
 
 from curvfed.extensions.privacy.private_steps import ExampleGradients, PrivateSteps, clipped_sum
-from curvfed.strategies.base.calibration import BATCH
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.methods import spherefed
-from curvfed.tasks.images.client_task import classifier_inputs
 from curvfed.tasks.task import Batch, filled_up
 
 CLIP = 0.5
@@ -173,21 +169,3 @@ def test_an_example_is_computed_the_same_whatever_others_there_are(client, tmp_p
     all_rows = rows_of(everybody)
     for positions in (everybody[1:], everybody[:3], everybody[-1:], everybody.flip(0)[::2]):
         assert rows_of(positions) <= all_rows
-
-
-def test_the_features_in_a_private_sum_are_the_same_whatever_others_there_are(tmp_path):
-    client = sphere(tmp_path)
-
-    def features_of(numbers):
-        client.task.parts["train"] = numbers
-        features, _ = classifier_inputs(client.model, client.task, BATCH)
-        return {row.numpy().tobytes() for row in features}
-
-    everybody = client.task.parts["train"]
-    all_features = features_of(everybody)
-    for numbers in (everybody[1:], everybody[:3], everybody[-1:], everybody.flip(0)[::2]):
-        assert features_of(numbers) <= all_features
-
-
-def test_no_network_makes_one_record_fail_a_private_sum():
-    check_records_that_are_not_finite(spherefed.ClosedForm, spherefed.Keys())

@@ -5,7 +5,7 @@ from app_runs import Recorder, run, value_names
 from errors import refuses
 from flwr.app import Message, RecordDict
 from graph_fixtures import write_tu
-from policies import costs, with_policy
+from policies import costs, sharing_nodes, with_policy
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.policy import Privacy
@@ -40,14 +40,7 @@ OPEN = {"dp__unit": "none", "dp__epsilon": "auto"}
 
 
 def nodes_in(folder, policy="", count=2):
-    nodes = [
-        {
-            "partition-id": number,
-            "num-partitions": count,
-            "state-path": str(folder / f"state{number}"),
-        }
-        for number in range(count)
-    ]
+    nodes = sharing_nodes(folder, count)
     return with_policy(folder, nodes, policy) if policy else nodes
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from app_runs import Recorder, phase_of, run, value_names
 from hull_nodes import nodes_of
-from policies import costs, with_policy
+from policies import costs, sharing_nodes, with_policy
 
 from curvfed.deployments.arguments import read_request
 from curvfed.extensions.privacy.accountant import noise_multiplier
@@ -48,11 +48,7 @@ ROUNDS = {
 
 
 def nodes_in(folder, policy):
-    nodes = [
-        {"partition-id": number, "num-partitions": 3, "state-path": str(folder / f"state{number}")}
-        for number in range(3)
-    ]
-    return with_policy(folder, nodes, policy)
+    return with_policy(folder, sharing_nodes(folder), policy)
 
 
 def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path):

@@ -19,9 +19,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
 from curvfed.client_app.rounds import class_sums
-from curvfed.deployments.arguments import check_request
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.preflight import preflight
 from curvfed.server_app.directory.array_files import GlobalTest
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
@@ -245,17 +243,13 @@ def test_a_calibration_without_a_shared_linear_classifier_is_refused(settings, a
         parse({"dataset": "digits", "calibration": "ffc"} | settings)
 
 
-@pytest.mark.parametrize("aggregation", ["auto", "average", "fednova", "consistent"])
-def test_repeated_calibrations_go_with_an_aggregation_without_a_memory(aggregation):
+def test_repeated_calibrations_go_with_an_aggregation_without_a_memory():
     raw = {"method": "fedavg", "dataset": "digits", "calibration": "ffc", "calibration-every": 2}
-    assert parse(raw | {"aggregation": aggregation}).calibration_every == 2
-
-
-@pytest.mark.parametrize("aggregation", ["fedopt", "flower:FedAvgM"])
-def test_repeated_calibrations_are_refused_with_a_memory_of_the_classifier(aggregation):
-    raw = {"method": "fedavg", "dataset": "digits", "calibration": "ffc", "calibration-every": 2}
-    with pytest.raises(ConfigError, match="keeps nothing of the classifier"):
-        parse(raw | {"aggregation": aggregation})
+    for aggregation in ("auto", "fednova", "consistent"):
+        assert parse(raw | {"aggregation": aggregation}).calibration_every == 2
+    for aggregation in ("fedopt", "flower:FedAvgM"):
+        with pytest.raises(ConfigError, match="keeps nothing of the classifier"):
+            parse(raw | {"aggregation": aggregation})
 
 
 @pytest.mark.parametrize("method", ["spherefed", "fedavg"])
@@ -275,36 +269,6 @@ def test_training_goes_on_with_the_classifier_of_a_calibration(method, tmp_path)
 def test_a_calibration_of_graphs_is_refused_before_any_round(tmp_path):
     with pytest.raises(FederationError, match="classifiers of images alone"):
         run(tmp_path, method="fedavg", dataset="trees", calibration="ffc")
-
-
-def test_a_calibration_of_graphs_is_refused_before_a_simulation():
-    settings = {"method": "fedavg", "dataset": "trees", "calibration": "ffc"}
-    with pytest.raises(ConfigError, match="classifiers of images alone") as caught:
-        preflight(check_request(settings, 3))
-    assert caught.value.key == "config.other-task"
-
-
-@pytest.mark.parametrize(
-    ("method", "phase", "place"),
-    [
-        ("spherefed", "calibrate", -1),
-        ("spherefed", "calibrate", 1),
-        ("ccvr", "ccvr", -2),
-        ("ccvr", "ccvr", 10),
-    ],
-)
-def test_one_number_of_one_client_does_not_spoil_the_calibration(method, phase, place, tmp_path):
-    def inflated(reply):
-        sums = np.array(reply.arrays["sums"])
-        sums[place] = 1e300
-        return replace(reply, arrays={"sums": sums})
-
-    found = small(
-        tmp_path, method=method, num_rounds=1, intercept=Fault(0, forged(inflated), phase, 1)
-    )
-    (row,) = [row for row in found.rounds if row["phase"] == phase]
-    assert (row["replies"], row["dropped"]) == ("2", "1")
-    assert all(np.isfinite(array).all() for array in found.model.values())
 
 
 def test_a_calibration_that_fails_costs_nothing_else(tmp_path):
@@ -370,9 +334,7 @@ def test_clients_without_images_and_classes_that_nobody_has(method, tmp_path):
     assert any(sum(one) == 0 for one in counts)
 
 
-def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
-    tmp_path, monkeypatch
-):
+def test_a_client_whose_loss_is_nan_is_dropped_by_name(tmp_path, monkeypatch):
     train = learner_side.train
 
     def poisoned(model, task, optimizer, *rest, **keywords):
@@ -391,15 +353,25 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
         if "the loss is nan in local epoch 1" in row["dropped"]
     } == {"1"}
     assert all(np.isfinite(array).all() for array in found.model.values())
-    monkeypatch.undo()
-    with refuses("too-few-replies", 0, 3, error=RoundError):
-        small(tmp_path, "all", method="fedavg", learning_rate=1e30)
 
 
-@pytest.mark.parametrize(("method", "phase"), [("spherefed", "calibrate"), ("ccvr", "ccvr")])
-def test_sums_that_are_none_are_dropped(method, phase, tmp_path):
-    """One wrong sum from each of five of seven clients."""
+def inflated(place):
+    """Sums of which one number is out of all measure."""
+
+    def change(sums):
+        sums[place] = 1e300
+        return sums
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("method", "phase", "places"), [("spherefed", "calibrate", (-1, 1)), ("ccvr", "ccvr", (-2, 10))]
+)
+def test_sums_that_are_none_are_dropped(method, phase, places, tmp_path):
+    """One wrong sum from each of seven of nine clients."""
     changes = [
+        *map(inflated, places),
         lambda sums: np.full_like(sums, math.nan),
         lambda sums: sums[:-1],
         lambda sums: sums.astype(np.float32),
@@ -415,10 +387,11 @@ def test_sums_that_are_none_are_dropped(method, phase, tmp_path):
         is_sum = phase_of(request.content) == phase
         return forged(forge)(request, handle) if is_sum else handle(request)
 
-    settings = {"clients": 7, "images__train_subset": 350}
+    settings = {"clients": 9, "images__train_subset": 450}
     found = small(tmp_path, method=method, num_rounds=1, intercept=answer, **settings)
     (row,) = [row for row in found.rounds if row["phase"] == phase]
-    assert (row["replies"], row["dropped"]) == ("2", "5")
+    assert (row["replies"], row["dropped"]) == ("2", "7")
+    assert all(np.isfinite(array).all() for array in found.model.values())
 
 
 def folders(tmp_path, *shapes, classes=("cat", "dog")):

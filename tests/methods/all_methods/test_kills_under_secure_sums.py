@@ -9,6 +9,7 @@ import pytest
 from app_runs import CLIENTS, EVERY, QUICK, Handle, Recorder, Run, array_names, newest, run
 from equal_runs import figures, same_arrays
 from flwr.app import Message, RecordDict
+from policies import sharing_nodes
 from tiers import only
 
 from curvfed.client_app.clients_in_memory import forget_all
@@ -90,18 +91,6 @@ def kill_node(request: Message, handle: Handle) -> None:
     grid._contexts[request.metadata.dst_node_id].state = RecordDict()
 
 
-def real(folder: Path) -> list[dict[str, Any]]:
-    """Real nodes with ledgers, each with its part of a public data set."""
-    return [
-        {
-            "partition-id": number,
-            "num-partitions": CLIENTS,
-            "state-path": str(folder / f"state{number}"),
-        }
-        for number in range(CLIENTS)
-    ]
-
-
 def result(made: Run) -> dict[str, Any]:
     """The figures of a run, without what repeated exchanges of keys cost, and without what nodes
     say of themselves, such as their folders."""
@@ -128,14 +117,16 @@ def personal(folder: Path, partition: int) -> dict[str, Any]:
 def test_a_killed_run_has_the_bits_of_the_whole_one(method, task, tmp_path):
     settings = settings_of(method, task)
     recorder = Recorder()
-    whole = run(tmp_path / "whole", nodes=real(tmp_path / "whole"), intercept=recorder, **settings)
+    whole = run(
+        tmp_path / "whole", nodes=sharing_nodes(tmp_path / "whole"), intercept=recorder, **settings
+    )
     vectors = [reply for reply in recorder.replies() if MASKED in array_names(reply)]
     # The second member's vector in the sum in the middle.
     second = len(vectors) // (2 * CLIENTS) * CLIENTS + 2
     expected = result(whole)
     for name, kill in (("server", kill_server), ("node", kill_node)):
         folder = tmp_path / name
-        nodes = real(folder)
+        nodes = sharing_nodes(folder)
         disturb = Kill(second, kill)
         if name == "server":
             with pytest.raises(KeyboardInterrupt):

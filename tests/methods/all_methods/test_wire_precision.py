@@ -12,9 +12,7 @@ from tiers import only
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.secure_phases import MAX_EXAMPLES, sum_encoding
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.wire.codec import Precision, decode_arrays, encode_arrays
 
 METHODS = [
@@ -223,11 +221,3 @@ def test_masked_sums_are_refused(name, settings):
     key = "wire-precision-with-secure-sum-with-method"
     with refuses(key, f'"{name}"', "float32", error=ConfigError):
         parse({"wire-precision": name, **settings})
-
-
-def test_half_the_width_would_leave_a_secure_sum_too_few_digits():
-    """Ten clients with 100 examples each."""
-    clip, examples = 1000.0, 10 * 100
-    halved = FixedPoint(clip * MAX_EXAMPLES, 10, 2**31 - 1)
-    assert halved.error / examples == 0.08
-    assert sum_encoding(clip, 10).error / examples == pytest.approx(7.5e-11, rel=0.01)

@@ -38,7 +38,7 @@ def failed(path: Path) -> dict:
     return summary
 
 
-@pytest.mark.parametrize("method", ["flatland", "fedavg", "local"])
+@pytest.mark.parametrize("method", ["fedavg", "local"])
 def test_a_client_without_training_nodes_weighs_nothing(method, tmp_path):
     none = masks(torch.zeros(60, dtype=torch.bool))
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3, **none)])

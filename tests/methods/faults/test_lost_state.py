@@ -2,7 +2,6 @@
 that never began."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -170,57 +169,6 @@ def test_a_name_whose_run_never_began_is_not_dead(left, resume, tmp_path):
     assert found.summary["status"] == "completed"
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert not list(folder.glob(".*"))
-
-
-class FullDisk:
-    """Every write of the app to a file fails from the `at`-th on."""
-
-    def __init__(self, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.left = at
-        for name in ("curvfed.strategies.wire.store.os.writev", "curvfed.tasks.stored_files.open"):
-            self._fail(name, monkeypatch)
-
-    def _fail(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        import os
-
-        works = os.writev if name.endswith("writev") else open
-
-        def write(*arguments, **keys):
-            self.left -= 1
-            if self.left < 0:
-                raise OSError(28, "No space left on device")
-            return works(*arguments, **keys)
-
-        monkeypatch.setattr(name, write, raising=False)
-
-
-def test_a_full_disk_ends_the_run_and_the_rest_is_the_same_bits(tmp_path, monkeypatch):
-    settings = {"method": "flatland", "num_rounds": 2, "clients": 2, "dataset": "trees"}
-    whole = run(tmp_path, "whole", **settings)
-    failed = at = 0
-    for at in range(40):
-        forget_all()
-        name = f"full-{at}"
-        with monkeypatch.context() as patched:
-            disk = FullDisk(at, patched)
-            try:
-                run(tmp_path, name, **settings)
-            except (OSError, ConfigError) as error:
-                assert "No space left" in str(error)  # noqa: PT017
-                failed += 1
-        if disk.left >= 0:
-            break
-        forget_all()
-        begun = (tmp_path / name / "config.toml").exists()
-        again = run(tmp_path, name, resume=begun, **settings)
-        assert re.sub(name, "whole", json.dumps(again.figures["summary"])) == json.dumps(
-            whole.figures["summary"]
-        ), at
-        assert again.figures["model"] == whole.figures["model"]
-        assert again.figures["rounds"] == whole.figures["rounds"]
-    assert failed >= 8
-    assert at < 39
-    assert not list(tmp_path.glob("*-refused-*"))
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from app_runs import run
 from errors import refuses
-from graph_fixtures import write_tu, write_user_graph
+from graph_fixtures import write_user_graph
 from tiers import only
 
 import curvfed.client_app.resources
@@ -83,15 +83,8 @@ def test_a_network_that_is_far_too_large_is_not_even_begun(graph, monkeypatch):
         lambda *_: pytest.fail("4 billion weights were made"),
     )
     monkeypatch.setattr(curvfed.client_app.resources, "free_memory", lambda device: 15 * GIB)
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError, match=r"takes 80\.0 GiB .*; device cpu has 15\.0 GiB free"):
         fitting_model(spec, config, graph, CPU)
-    assert (
-        str(refused.value)
-        == "training a model of 4,295,491,584 parameters takes 80.0 GiB (weights, gradients,"
-        " moments, a copy), and this client's data and the activations of a batch need more;"
-        " device cpu has 15.0 GiB free. Use a smaller embedding-dim, model or batch-size, or"
-        " another device"
-    )
 
 
 def test_a_gpu_that_is_too_small(graph, monkeypatch):
@@ -131,27 +124,6 @@ def test_data_of_nodes_on_a_device(graph):
     assert made - loops == graph.bytes_on(CPU) - edges // 2
 
 
-def test_data_of_graphs_on_a_device(tmp_path):
-    write_tu(tmp_path)
-    graphs = load_data(parse({}), Node(partition=0, data_path=tmp_path / "tu" / "MUTAG" / "raw"))
-    assert graphs.bytes_on(CPU) == 0
-    assert graphs.bytes_on(CUDA) == graphs.features.nbytes + graphs.edge_index.nbytes
-    rows = graphs.features.to_sparse_csr()
-    held = sum(part.nbytes for part in (rows.values(), rows.col_indices(), rows.crow_indices()))
-    assert replace(graphs, features=rows).bytes_on(CUDA) == held + graphs.edge_index.nbytes
-
-
-def test_data_of_images_and_points_on_a_device():
-    images = load_data(
-        parse({"dataset": "digits", "method": "fedavg"}), Node(partition=0, num_partitions=5)
-    )
-    assert (images.bytes_on(CUDA), images.bytes_on(CPU)) == (images.images.nbytes, 0)
-    points = load_data(
-        parse({"dataset": "uniform", "method": "hull"}), Node(partition=0, num_partitions=5)
-    )
-    assert points.bytes_on(CUDA) == 0
-
-
 def test_a_client_for_which_there_is_no_memory_is_dropped_with_the_figures(tmp_path, monkeypatch):
     real = curvfed.client_app.resources.free_memory
     asked: list[torch.device] = []
@@ -188,11 +160,7 @@ def test_memory_that_runs_out_is_told(fail):
         fail()
     told = memory_error(raised.value, parse({"batch-size": 77}), Node(partition=0, device="cpu"))
     assert isinstance(told, TrainingError)
-    assert (
-        str(told)
-        == "device cpu ran out of memory at batch-size = 77; use a smaller embedding-dim, model or"
-        " batch-size, or another device"
-    )
+    assert "device cpu ran out of memory at batch-size = 77" in str(told)
 
 
 @pytest.mark.parametrize("where", only(["batches", "scores"], "batches".__eq__))

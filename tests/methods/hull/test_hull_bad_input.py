@@ -254,16 +254,6 @@ def test_with_a_roster_a_run_is_the_same(signed, tmp_path):
     assert all(len(reply["parts"]["signature"]) == 64 for reply in recorder.replies("keys"))
 
 
-def test_a_run_ends_at_a_key_of_somebody_else(signed, tmp_path):
-    key = Path(signed[1]["signing-key"])
-    key.write_bytes(Path(signed[0]["signing-key"]).read_bytes())
-    recorder = Recorder()
-    text = r"partition 1: its key is not signed by its key in the roster"
-    with pytest.raises(RoundError, match=text):
-        hull_run(tmp_path, nodes=signed, intercept=recorder)
-    assert "hulls" not in phases(recorder)
-
-
 def test_a_server_in_the_middle_is_refused(signed, tmp_path):
     """It puts a key of its own in the place of a client's, and signs it as well as it can."""
 

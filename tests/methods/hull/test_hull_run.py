@@ -134,24 +134,16 @@ def test_what_a_run_leaves(tmp_path):
     )
     assert run.summary["global_accuracy"] > 0.95
     assert (metrics["dropouts"], metrics["replies_dropped"], metrics["nodes_refused"]) == (0, 0, 0)
-    hulls = [hull for client in expected(parts_of(clients), 0.01) for hull in client]
-    sizes = [len(hull) for hull in hulls]
+    sizes = [len(hull) for client in expected(parts_of(clients), 0.01) for hull in client]
     points = sum(len(labels) for _, labels in parts_of(clients))
     assert (metrics["hull_points"], metrics["hull_points_shared"]) == (points, sum(sizes))
     assert metrics["hull_share_revealed"] == sum(sizes) / points
-    assert (metrics["hull_count"], metrics["hull_vertices_max"]) == (8, max(sizes))
-    assert metrics["hull_vertices_mean"] == np.mean(sizes)
-    assert metrics["hull_prime"] > metrics["hull_bins"] > max(max(hull) for hull in hulls)
+    assert metrics["hull_count"] == 8
     assert [row["phase"] for row in run.rounds] == [*PHASES]
     assert [row["round"] for row in run.rounds] == ["0"] * (len(PHASES) - 1) + ["1"]
     assert all(
         (row["replies"], row["dropped"], row["reasons"]) == ("4", "0", "") for row in run.rounds
     )
-    for phase in PHASES:
-        assert all(
-            metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down")
-        )
-    assert metrics["bytes_up_hulls"] == 8 * (metrics["hull_symbols"]) + 6 * 32
     assert run.summary["bytes_up"] == sum(metrics[f"bytes_up_{phase}"] for phase in SUMMED)
     assert [(row["phase"], row["partition"]) for row in run.clients] == [
         (phase, str(partition)) for phase in PHASES for partition in range(clients)
@@ -260,11 +252,15 @@ class Crash:
         return handle(request)
 
 
-def test_a_run_that_crashed_with_the_hulls_asks_for_no_secret_again(tmp_path):
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_a_run_that_has_the_hulls_asks_for_no_secret_again(is_finished, tmp_path):
     whole = hull_run(tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        hull_run(tmp_path, intercept=Crash("evaluate"))
-    assert Run(tmp_path / "run").summary["error"] == "interrupted"
+    if is_finished:
+        hull_run(tmp_path)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            hull_run(tmp_path, intercept=Crash("evaluate"))
+        assert Run(tmp_path / "run").summary["error"] == "interrupted"
     counted = Crash()
     resumed = hull_run(tmp_path, resume=True, intercept=counted)
     assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
@@ -279,13 +275,6 @@ def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
     resumed = hull_run(tmp_path, resume=True, intercept=counted)
     assert set(counted.asked.values()) == {3}
     assert figures(resumed) == figures(hull_run(tmp_path / "whole"))
-
-
-def test_a_finished_run_resumed_is_the_same_run(tmp_path):
-    before, counted = figures(hull_run(tmp_path)), Crash()
-    after = figures(hull_run(tmp_path, resume=True, intercept=counted))
-    assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
-    assert after == before
 
 
 def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):

@@ -101,36 +101,11 @@ def test_features_of_low_rank_get_the_head_of_least_norm(num):
     np.testing.assert_allclose(near, head, atol=1e-3)
 
 
-def test_a_class_that_nobody_has_gets_a_row_of_zeros():
-    rng = np.random.default_rng(2)
-    features, labels = data(rng, 200, 6, 3)
-    for ridge in (0, 0.1):
-        head = calibrated([(features, labels * 2)], 6, 5, ridge)  # classes 1 and 3 are absent
-        np.testing.assert_array_equal(head[[1, 3]], 0)
-        np.testing.assert_allclose(
-            head[[0, 2, 4]], centralised(features, labels, 3, ridge), atol=1e-8
-        )
-
-
 def test_no_example_at_all_is_a_head_of_zeros():
     for ridge in (0, 1.0):
         np.testing.assert_array_equal(
             calibrated([(np.zeros((0, 3)), np.zeros(0, int))], 3, 2, ridge), np.zeros((2, 3))
         )
-
-
-@given(
-    st.lists(st.integers(0, 3), min_size=30, max_size=30),
-    st.integers(1, 30),
-    st.permutations(range(4)),
-)
-def test_it_does_not_matter_how_examples_are_divided(clients, batch, names):
-    features, labels = data(np.random.default_rng(3), 30, 4, 3)
-    sums, owner = packed(features, labels, 3), np.array(clients)
-    parts = {
-        name: packed(features[owner == name], labels[owner == name], 3, batch) for name in names
-    }
-    np.testing.assert_allclose(sum(parts.values()), sums, rtol=0, atol=1e-14)
 
 
 @given(st.integers(1, 6), st.integers(1, 5), st.integers(0, 9))

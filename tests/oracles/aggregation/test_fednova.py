@@ -2,12 +2,9 @@
 
 import mpmath
 import numpy as np
-import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.optimizer import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
@@ -24,20 +21,6 @@ def arrays_of(vector):
 
 def vector_of(arrays):
     return np.append(arrays["b"], arrays["w"].ravel()).astype(np.float64)
-
-
-@pytest.mark.parametrize("momentum", [0, 0.5, 0.9, 0.99])
-@pytest.mark.parametrize("steps", [1, 2, 7, 60])
-def test_sgd_on_a_constant_gradient_goes_so_far(steps, momentum):
-    where = torch.zeros(1, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.SGD([where], lr=1.0, momentum=momentum)
-    for _ in range(steps):
-        optimizer.zero_grad()
-        (-where).sum().backward()
-        optimizer.step()
-    assert float(gradient_weight(steps, momentum)) == pytest.approx(
-        where.item(), rel=8 * EPS / (1 - momentum) ** 2
-    )
 
 
 @given(st.integers(0, 10**6), st.floats(0, 0.999))
@@ -88,23 +71,6 @@ def test_equals_the_sums_written_out(clients, momentum, seed):
     np.testing.assert_allclose(start + weights @ moves, expected, atol=1e-12 * max(abs(expected)))
 
 
-@pytest.mark.parametrize("momentum", [0, 0.9])
-@pytest.mark.parametrize("steps", [1, 13, 10**6])
-def test_equal_steps_are_the_average(steps, momentum):
-    rng = np.random.default_rng(0)
-    start = arrays_of(rng.standard_normal(100))
-    replies = {
-        p: Statistics(arrays_of(rng.standard_normal(100)), n, {"steps": steps})
-        for p, n in enumerate([1, 0, 9, 4])
-    }
-    server, average = new_server(start, momentum), Average(start)
-    for aggregation in (server, average):
-        aggregation.aggregate(replies)
-    for name, array in average.sent_to(0).items():
-        assert server.sent_to(0)[name].dtype == array.dtype
-        np.testing.assert_allclose(server.sent_to(0)[name], array, rtol=EPS32, atol=1e-9)
-
-
 def test_who_took_no_step_is_left_out():
     start = arrays_of(np.zeros(3))
     with_idle = {
@@ -121,38 +87,6 @@ def test_who_took_no_step_is_left_out():
     idle = new_server(arrays_of([1, 2, 3]))
     idle.aggregate({p: with_idle[p] for p in (1, 2)})
     np.testing.assert_array_equal(vector_of(idle.sent_to(0)), [1, 2, 3])
-
-
-def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
-    """f_k = (x - c_k)²/2; client 1 takes 20 steps for one of client 0, and both have as many
-    examples."""
-    rate, momentum, centres, steps = 0.002, 0.5, (0.0, 1.0), (1, 20)
-
-    def trained(x, centre, count):
-        velocity = 0.0
-        for _ in range(count):
-            velocity = momentum * velocity + (x - centre)
-            x -= rate * velocity
-        return x
-
-    ends = []
-    for aggregation in (
-        new_server({"w": np.array([0.3])}, momentum),
-        Average({"w": np.array([0.3])}),
-    ):
-        for _ in range(600):
-            x = float(aggregation.sent_to(0)["w"][0])
-            aggregation.aggregate(
-                {
-                    k: Statistics(
-                        {"w": np.array([trained(x, centres[k], steps[k])])}, 10, {"steps": steps[k]}
-                    )
-                    for k in (0, 1)
-                }
-            )
-        ends.append(float(aggregation.sent_to(0)["w"][0]))
-    assert ends[0] == pytest.approx(0.5, abs=0.02)
-    assert ends[1] > 0.9
 
 
 def test_buffers_are_averaged_by_examples_alone():

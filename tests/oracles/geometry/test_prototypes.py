@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import kstest
-from textbook import prototypes_by_descent
 from tiers import examples
 
 from curvfed.geometry import prototypes
@@ -100,14 +99,6 @@ def test_unit_vectors_between_the_bounds_and_the_best_of_random_draws(num, dim, 
     assert largest <= float(best) + 20 * EPS
 
 
-def test_the_bound_is_that_of_the_sharp_codes():
-    """The oracle's own check: Levenshtein's bound is met by the codes for which it is known to
-    be.
-    """
-    for num, dim, cosine in [(16, 5, 1 / 5), (27, 6, 1 / 4), (100, 22, 1 / 11), (112, 21, 1 / 9)]:
-        assert levenshtein(num, dim) == pytest.approx(cosine, abs=1e-12)
-
-
 @pytest.mark.parametrize(("num", "worst"), [(100, 0.156), (200, 0.235)])
 def test_many_classes_in_twenty_dimensions(num, worst):
     assert levenshtein(num, 20) < float(cosines(uniform(num, 20, 0)).max()) <= worst
@@ -150,11 +141,3 @@ def test_orthonormal_rows_have_no_preferred_direction():
             assert kstest(rows[:, i, j].numpy(), "uniform", args=(-1, 2)).pvalue > 1e-3
     # as many reflections as rotations
     assert abs(float(torch.linalg.det(rows).mean())) < 5 / math.sqrt(1500)
-
-
-def test_the_papers_descent_spreads_them_less():
-    apart = 2 * torch.eye(100)
-    descended = prototypes_by_descent(100, 20, 1_000)
-    assert torch.allclose(descended.norm(dim=1), torch.ones(100))
-    ours = uniform(100, 20, 0).float()
-    assert (ours @ ours.T - apart).max() < (descended @ descended.T - apart).max() < 0.7

@@ -105,16 +105,6 @@ def test_a_batch_is_cut_out_node_by_node(data, graphs, one_hot):
     )
 
 
-def test_features_of_either_layout_are_cut():
-    graphs = [(2, [(0, 1)]), (3, []), (4, [(0, 2), (1, 3)])]
-    layouts = set()
-    for one_hot in (True, False):
-        client = client_of(graphs, one_hot)
-        layouts.add(client.features.layout)
-        assert_cut(client, [0, 2], GraphBatches(client, CPU).of(torch.tensor([0, 2])))
-    assert layouts == {torch.sparse_csr, torch.strided}
-
-
 @examples(40)
 @given(st.data(), sets_of_graphs, st.integers(0, 7))
 def test_batches_are_the_choice_in_its_order_and_each_ascending(data, graphs, size):
@@ -188,15 +178,6 @@ def test_what_is_made_lazily_is_made_once_and_right(one_hot, dtype):
         inputs.norms.dtype,
         *(constant.matrix.dtype for constant in (inputs.members, inputs.sums, inputs.adjacency)),
     } == {dtype}
-
-
-@pytest.mark.parametrize("name", ["adjacency", "sums", "members"])
-def test_what_scoring_makes_autograd_may_use(name):
-    inputs = GraphInputs.of(client_of([(2, [(0, 1)]), (5, [])], one_hot=True), CPU)
-    with torch.inference_mode():
-        assert not getattr(inputs, name).matrix.is_inference()
-        assert not getattr(inputs, name).transpose.is_inference()
-        assert not inputs.norms.is_inference()
 
 
 class Lookup(nn.Module):
@@ -390,11 +371,6 @@ def test_a_class_that_the_federation_does_not_know_is_named():
     for client in (one_graph(), many_graphs()):
         with pytest.raises(DataError, match=f"'{client.class_names[0]}'"):
             client_task(client, client.class_names[1:], CPU)
-
-
-def test_a_task_is_of_the_kind_of_its_data():
-    assert isinstance(client_task(one_graph(), ("left", "right"), CPU), NodeTask)
-    assert isinstance(client_task(many_graphs(), NAMES, CPU), WholeGraphTask)
 
 
 def gradients(task: NodeTask | WholeGraphTask, model: nn.Module) -> dict[str, Tensor]:

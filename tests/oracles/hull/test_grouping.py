@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mpmath import mp
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
-from tiers import examples, only
+from tiers import examples
 
 from curvfed.strategies.hull.grouping import METHODS, average_distances, group_hulls
 
@@ -185,20 +185,6 @@ def test_every_way_to_assign_few_hulls() -> None:
     assert tried > 80
 
 
-@pytest.mark.parametrize("one_sided", [False, True])
-@pytest.mark.parametrize("lacking", only([0, 2, 4], (4).__eq__))
-def test_uniform_points_where_clients_lack_a_class(lacking: int, one_sided: bool) -> None:
-    shares = {method: [] for method in ("assignment", "kernighan-lin")}
-    for seed in range(8):
-        clients, truth = uniform(seed, lacking, one_sided)
-        for method, share in shares.items():
-            share.append(right(flat(group(clients, 2, -1.0, method, seed)), truth))
-    assert min(shares["assignment"]) == 1
-    # Equal parts cannot be right where one class has fewer hulls than the other.
-    wrong = lacking / 2 if one_sided else 0
-    np.testing.assert_allclose(shares["kernighan-lin"], 1 - wrong / (20 - lacking))
-
-
 @pytest.mark.parametrize(
     ("method", "classes"),
     [(method, classes) for method in METHODS for classes in ((2,) if "-" in method else (2, 3, 8))],
@@ -224,13 +210,6 @@ def test_separated_classes_that_clients_lack() -> None:
         incomplete += max(map(len, hulls)) < 8
         assert right(flat(group(hulls, 8, -1.0)), truth) == 1
     assert incomplete > 8
-
-
-def test_one_class_per_client() -> None:
-    rng = np.random.default_rng(1)
-    truth = rng.permutation(np.repeat(np.arange(5), 4)).tolist()
-    clients = [[cloud(rng, centres(5)[label])] for label in truth]
-    assert right(flat(group(clients, 5, -1.0)), truth) == 1
 
 
 @st.composite

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from errors import refuses
 from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
-from textbook import berlekamp_massey, plain_decode
 
 from curvfed.strategies.errors import HullError
 from curvfed.strategies.hull.symbols import SPARE, decode, encode, prime_above, roots
@@ -63,37 +62,6 @@ def test_many_bins(prime: int) -> None:
     positions, amounts = decode(encode(bins, values, 6000 + SPARE, prime), prime, prime - 1, 3000)
     np.testing.assert_array_equal(positions, bins)
     np.testing.assert_array_equal(amounts, values)
-
-
-def test_neighbouring_bins() -> None:
-    prime = prime_above(2**24)
-    bins = np.arange(1, 2001, dtype=np.uint64)
-    positions, amounts = decode(encode(bins, bins, 4000 + SPARE, prime), prime, 2**24, 2000)
-    np.testing.assert_array_equal(positions, bins)
-    np.testing.assert_array_equal(amounts, bins)
-
-
-def test_plain_decoder_agrees() -> None:
-    prime = prime_above(2**12)
-    bins, values = sparse(40, 4000, prime)
-    symbols = encode(bins, values, 80 + SPARE, prime)
-    assert len(berlekamp_massey(symbols.tolist(), prime)) == 41
-    plain = plain_decode(symbols.tolist(), prime, 4000)
-    assert plain == dict(zip(bins.tolist(), values.tolist(), strict=True))
-    positions, amounts = decode(symbols, prime, 4000, 40)
-    assert plain == dict(zip(positions.tolist(), amounts.tolist(), strict=True))
-
-
-def test_symbols_add_up() -> None:
-    prime = prime_above(2**24)
-    first, second = (sparse(30, 500, prime // 3, seed) for seed in (1, 2))
-    total = (encode(*first, 200, prime) + encode(*second, 200, prime)) % np.uint64(prime)
-    both = dict.fromkeys(np.union1d(first[0], second[0]).tolist(), 0)
-    for bins, values in (first, second):
-        for place, value in zip(bins.tolist(), values.tolist(), strict=True):
-            both[place] += value
-    positions, amounts = decode(total, prime, 500, 98)
-    assert dict(zip(positions.tolist(), amounts.tolist(), strict=True)) == both
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from curvature_limits import SIZES, orders, values
 from mpmath import mpf
 from torch import nn
 
-from curvfed.geometry import normal_coordinates, poincare, prototypes
+from curvfed.geometry import normal_coordinates, prototypes
 from curvfed.geometry.frames import Geodesic
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import make_optimizer
@@ -48,16 +48,6 @@ def exact_distance(z, w):
         mpmath.fsum(v**2 for v in values) for values in ([a - b for a, b in zip(x, w)], x, w)
     )
     return mpmath.acosh(1 + 2 * apart / ((1 - xx) * (1 - ww)))
-
-
-@both_dtypes
-def test_linear_head(dtype):
-    spec = HeadSpec("linear", 4, 7)
-    head, z = given_head(spec, dtype), features([0.0, 1e-3, 1.0, 50.0], 7, dtype)
-    expected = z.double() @ head.weight.double().T + head.bias.double()
-    torch.testing.assert_close(
-        head(z).double(), expected, rtol=0, atol=200 * torch.finfo(dtype).eps
-    )
 
 
 @both_dtypes
@@ -146,17 +136,6 @@ def test_prototypes_at_curvature_0_are_the_limit_of_curved_ones(dtype):
     assert z.grad.isfinite().all()
 
 
-def test_the_largest_logit_is_the_nearest_prototypes_and_for_equal_norms_that_of_largest_cosine():
-    head = given_head(HeadSpec("prototypes", 10, 5, fixed=True, start="uniform"), torch.float64)
-    z = features([0.01, 0.5, 1.0, 2.0, 8.0] * 40, 5, torch.float64)
-    predicted = head(z).argmax(dim=1)
-    torch.testing.assert_close(predicted, (z @ head.weight.T).argmax(dim=1))
-    points = poincare.exp0(z, -1.0)
-    torch.testing.assert_close(
-        predicted, poincare.cdist(points, head.prototypes, -1.0).argmin(dim=1)
-    )
-
-
 def test_a_trained_poincare_head_starts_from_the_same_points_as_a_fixed_one():
     spec = HeadSpec("prototypes", 10, 20, start="uniform", slope=0.8)
     trained, fixed = given_head(spec), given_head(replace(spec, fixed=True))
@@ -164,28 +143,6 @@ def test_a_trained_poincare_head_starts_from_the_same_points_as_a_fixed_one():
     torch.testing.assert_close(trained.prototypes.norm(dim=1), torch.full((10,), 0.8))
     assert trained.weight.requires_grad
     assert not any(parameter.requires_grad for parameter in fixed.parameters())
-
-
-@pytest.mark.parametrize("radius", [0.3, 1.5])
-def test_sgd_in_normal_coordinates_is_riemannian_sgd_along_a_ray(radius):
-    """Riemannian gradients are Euclidean ones over the metric λ²; its exponential map goes at unit
-    speed along rays."""
-    head = PrototypeHead(HeadSpec("prototypes", 1, 2, start="uniform")).double()
-    with torch.no_grad():
-        head.weight[0, 0] = radius
-    z, rate = torch.tensor([[2 * radius, 0.0]], dtype=torch.float64), 0.1
-    (gradient,) = torch.autograd.grad(-head(z).sum(), head.weight)
-    moved = poincare.exp0(head.weight.detach() - rate * gradient, -1.0)
-
-    point = head.prototypes.detach().requires_grad_()
-    (euclidean,) = torch.autograd.grad(
-        poincare.cdist(poincare.exp0(z, -1.0), point, -1.0).sum(), point
-    )
-    metric = (2 / (1 - point.detach().square().sum())) ** 2
-    # A tangent vector v at the origin has length 2‖v‖: the metric of normal coordinates is 4 along
-    # a ray.
-    riemannian = poincare.exp(point.detach(), -4 * rate * euclidean / metric, -1.0)
-    torch.testing.assert_close(moved, riemannian, rtol=1e-13, atol=0)
 
 
 @pytest.mark.parametrize("curvature", [-1.0, -0.4])

@@ -103,17 +103,6 @@ def test_a_pass_takes_every_training_image_once(num_train, batch_size, batch_nor
     assert sizes == expected
 
 
-def test_passes_are_shuffled_by_the_default_generator():
-    calls: list[tuple[Tensor, Tensor]] = []
-    task = task_of(client_of(20), 20, recorder(calls))
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        list(task.losses(net_of()))
-    first, repeated, second = (numbers_of(images) for images, _ in calls)
-    assert first == repeated != second
-    assert first != sorted(first)
-
-
 def test_training_is_that_of_a_plain_loop():
     client, losses = client_of(23, 4, 4), []
     models = net_of(), net_of()
@@ -296,24 +285,6 @@ def test_logits_that_are_not_finite_are_wrong():
     assert predicted.tolist() == [-1] * 6
     assert not (labels == predicted).any()
     assert task_of(client, 0).scores(model) == {"score": 0.0}
-
-
-def test_training_lowers_the_loss_of_every_objective():
-    client = client_of(40)
-    for kind, head in (("cross-entropy", {}), ("mse", {"head": "sphere", "start": "orthonormal"})):
-        model, rates = net_of(**head), {"cross-entropy": 0.05, "mse": 0.3}
-        task = task_of(client, 8, objective(kind))
-        optimizer, means = torch.optim.SGD(model.parameters(), rates[kind]), []
-        torch.manual_seed(0)
-        for _ in range(15):
-            values = []
-            for loss in task.losses(model):
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                values.append(loss.item())
-            means.append(sum(values) / len(values))
-        assert means[-1] < 0.7 * means[0], kind
 
 
 def test_an_unknown_class_is_refused_by_name():

@@ -3,7 +3,6 @@ HyperFed names."""
 
 import math
 
-import geoopt
 import mpmath
 import pytest
 import torch
@@ -127,22 +126,6 @@ def test_one_negative_is_drawn_for_each_image_and_anew_at_each_step():
     assert loss(model, images, labels).item() == first
 
 
-def test_one_negative_is_all_negatives_on_average_and_for_two_classes_always():
-    images, labels = images_of(64), labels_of(64)
-    torch.manual_seed(0)
-    single, all_negatives = (
-        objective("triplet", negatives=negatives) for negatives in ("one", "all")
-    )
-    model = model_of()
-    drawn = torch.stack([single(model, images, labels) for _ in range(400)])
-    spread = drawn.std().item() / math.sqrt(400)
-    assert abs(drawn.mean().item() - all_negatives(model, images, labels).item()) <= 4 * spread
-    pair = model_of(num_classes=2)
-    torch.testing.assert_close(
-        single(pair, images, labels % 2), all_negatives(pair, images, labels % 2)
-    )
-
-
 @both_dtypes
 @pytest.mark.parametrize("kind", ["triplet", "geodesic"])
 @ONE_AND_ALL
@@ -189,25 +172,6 @@ def test_the_gradient_of_the_triplet_loss(dtype, length):
             assert abs(mpf(slope) - expected) <= 64 * torch.finfo(dtype).eps
 
 
-def test_the_hinge_is_zero_with_zero_gradient_once_the_margin_is_kept():
-    model, labels = model_of(), torch.arange(10)
-    images = (model.head.weight / 0.9 * math.atanh(0.9)).detach()[:, None, None].requires_grad_()
-    loss = objective("triplet", margin=3.0, negatives="all")(model, images, labels)
-    loss.backward()
-    assert loss.item() == 0
-    assert not images.grad.any()
-    beyond = objective("triplet", margin=30.0, negatives="all")(model, images, labels)
-    assert beyond.item() > 0
-
-
-def test_cross_entropy():
-    model, images, labels = model_of("sphere", scale=7.0), images_of(30, length=3.0), labels_of(30)
-    cosines = nn.functional.normalize(images.flatten(1)).double() @ model.head.weight.double().T
-    expected = -(7 * cosines).log_softmax(dim=1)[torch.arange(30), labels].mean()
-    loss = objective("cross-entropy")(model, images, labels)
-    torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
-
-
 @both_dtypes
 @pytest.mark.parametrize("num_classes", [1, 2, 10])
 def test_mse_by_its_formula(dtype, num_classes):
@@ -220,19 +184,6 @@ def test_mse_by_its_formula(dtype, num_classes):
     loss = objective("mse")(model, images, labels)
     assert loss.dtype == dtype
     assert loss.item() == pytest.approx(expected, rel=30 * torch.finfo(dtype).eps)
-
-
-@ONE_AND_ALL
-def test_mixup_adds_its_term_and_none_draws_nothing(negatives):
-    model, images, labels = model_of(), images_of(16, length=3.0), labels_of(16)
-
-    def loss(mixup):
-        torch.manual_seed(5)
-        return objective("triplet", negatives=negatives, mixup=mixup)(model, images, labels).item()
-
-    plain, half, twice = loss(0.0), loss(0.5), loss(2.0)
-    assert half > plain
-    assert twice - plain == pytest.approx(4 * (half - plain), rel=1e-5)
 
 
 def test_the_term_of_mixup_by_its_formula(monkeypatch):
@@ -265,28 +216,6 @@ def test_the_shares_of_mixup_have_their_beta_distribution(monkeypatch):
     for _ in range(1000):
         loss(model, images, labels)
     assert stats.kstest(torch.stack(shares).numpy(), stats.beta(0.5, 0.5).cdf).pvalue > 0.01
-
-
-@pytest.mark.parametrize("decay", [0.0, 1e-3])
-def test_riemannian_sgd_on_euclidean_parameters_is_sgd(decay):
-    """HyperFed trains by RSGD what is Euclidean where the prototypes are fixed: the weights of the
-    body."""
-    losses, models = objective("triplet", negatives="all"), []
-    images, labels = images_of(32, dtype=torch.float64), labels_of(32)
-    for optimizer_of in (geoopt.optim.RiemannianSGD, torch.optim.SGD):
-        torch.manual_seed(0)
-        model = model_of(dtype=torch.float64)
-        model.body = nn.Sequential(nn.Flatten(), nn.Linear(20, 20, dtype=torch.float64))
-        optimizer = optimizer_of(model.body.parameters(), lr=0.1, momentum=0.0, weight_decay=decay)
-        for _ in range(5):
-            optimizer.zero_grad()
-            losses(model, images, labels).backward()
-            optimizer.step()
-        models.append(model)
-    riemannian, plain = (
-        torch.nn.utils.parameters_to_vector(model.body.parameters()) for model in models
-    )
-    assert (riemannian - plain).abs().max() <= 1e-16
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.tasks.task import roc_auc, score
@@ -21,20 +21,6 @@ def tensors(pairs):
 
 
 @given(examples)
-def test_roc_auc_is_that_of_scikit_learn(pairs):
-    from sklearn.metrics import roc_auc_score
-
-    values, positive = tensors(pairs)
-    assume(0 < int(positive.sum()) < len(positive))
-    # The oracle takes scores as close as its own rounding for ties: it gets their ranks, which are
-    # all that matters.
-    ranks = torch.unique(values, return_inverse=True)[1]
-    assert roc_auc(values, positive) == pytest.approx(
-        roc_auc_score(positive.numpy(), ranks.numpy()), abs=1e-14
-    )
-
-
-@given(examples)
 def test_roc_auc_is_the_share_of_pairs_in_order(pairs):
     values, positive = tensors(pairs)
     upper, lower = values[positive].tolist(), values[~positive].tolist()
@@ -43,15 +29,6 @@ def test_roc_auc_is_the_share_of_pairs_in_order(pairs):
     assert roc_auc(values, positive) == (
         None if expected is None else pytest.approx(expected, abs=1e-14)
     )
-
-
-def test_roc_auc_of_many_ties():
-    from sklearn.metrics import roc_auc_score
-
-    rng = np.random.default_rng(0)
-    values, positive = rng.integers(0, 7, 20_000).astype(np.float64), rng.random(20_000) < 0.2
-    area = roc_auc(torch.from_numpy(values), torch.from_numpy(positive))
-    assert area == pytest.approx(roc_auc_score(positive, values), abs=1e-13)
 
 
 @given(st.integers(2, 6), st.integers(1, 50), st.integers(0, 2**32 - 1))
@@ -78,13 +55,6 @@ def test_roc_auc_of_logits_takes_the_second_class_as_positive():
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc"])
 def test_no_examples_have_no_score(metric):
     assert score(metric, torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64)) is None
-
-
-@pytest.mark.parametrize("label", [0, 1])
-def test_one_class_has_an_accuracy_and_no_roc_auc(label):
-    logits, labels = torch.tensor([[1.0, 0.0]] * 3), torch.full((3,), label)
-    assert score("roc_auc", logits, labels) is None
-    assert score("accuracy", logits, labels) == 1.0 - label
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -65,11 +65,3 @@ def test_a_stored_state_goes_on_to_the_same_bits_and_a_reset_one_starts_afresh(m
     assert all(torch.equal(undisturbed[name], stored[name]) for name in SHAPES)
     second.reset()
     assert not any(tensor.any() for tensor in second.state().values())
-
-
-def test_another_models_state_is_refused():
-    optimizer = SGD(parameters(torch.float32), 0.1, 0.9, 0.0)
-    with pytest.raises(KeyError):
-        optimizer.load({})
-    with pytest.raises(ValueError, match=r"momentum/a has shape \[2\], expected \[3, 2\]"):
-        optimizer.load({name: torch.zeros(2) for name in optimizer.state()})
