@@ -66,12 +66,13 @@ class Progress:
         self._said = time.monotonic()
 
     def say(self, number: int, text: str, silence: float = 0.0) -> None:
-        """Log a line about a round, unless the last line is less than `silence` seconds old."""
+        """Log a line about a round, or before the first one without a number, unless the last line
+        is less than `silence` seconds old."""
         now = time.monotonic()
         if now - self._said < silence:
             return
         self._said = now
-        if self.rounds:
+        if number and self.rounds:
             place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
             log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
         else:
@@ -79,8 +80,7 @@ class Progress:
 
     def count(self, header: Header, done: int, total: int) -> None:
         """Log the replies so far in a slow phase."""
-        if time.monotonic() - self._said >= PHASE_SILENCE:
-            self.say(header.round, f"{header.phase}: {done} of {total} clients")
+        self.say(header.round, f"{header.phase}: {done} of {total} clients", PHASE_SILENCE)
 
 
 class Run:

@@ -11,7 +11,7 @@ import numpy as np
 
 from curvfed.geometry.arrays import Floats, Indices
 from curvfed.server_app.report.page import printable
-from curvfed.server_app.report.style import LARGE, PAGE_SIZE, SMALLER
+from curvfed.server_app.report.style import LARGE, PAGE_SIZE, SMALLER, load_fonts
 
 SMALL = LARGE * SMALLER
 
@@ -83,6 +83,7 @@ def fitted(text: str, room: float, size: float = SMALL) -> str:
 @cache
 def inches(text: str, size: float = SMALL) -> float:
     """The width of the widest line of a text."""
+    load_fonts()
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 

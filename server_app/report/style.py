@@ -5,11 +5,13 @@ colour-blind and in black and white. Pages hold figures as inline SVG in their o
 dark; figures are also saved as files on white paper.
 """
 
+import logging
 import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
@@ -152,12 +154,29 @@ class Look:
         return _mixed(self.colour, "#ffffff")
 
 
+@cache
+def load_fonts() -> None:
+    """Import matplotlib's fonts. On a new machine it lists them, and logs that this takes a moment;
+    nobody asked."""
+    logger = logging.getLogger("matplotlib.font_manager")
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return "is building the font cache" not in record.getMessage()
+
+    logger.addFilter(is_news)
+    try:
+        import matplotlib.font_manager  # noqa: F401
+    finally:
+        logger.removeFilter(is_news)
+
+
 @contextmanager
 def applied(size: float = LARGE) -> Iterator[None]:
     """Apply matplotlib's defaults and ours, whatever the user's own settings, with type of `size`
     points."""
     import matplotlib
 
+    load_fonts()
     small = dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), size * SMALLER)
     with matplotlib.rc_context(), warnings.catch_warnings():
         matplotlib.rcdefaults()
@@ -180,6 +199,7 @@ def panels(
     height : float, optional
         Height of a panel in inches.
     """
+    load_fonts()
     from matplotlib.figure import Figure
 
     columns = columns or columns_for(count)

@@ -1,0 +1,22 @@
+"""The lines about a slow phase: with the number of its round, and before the first round without."""
+
+import logging
+
+from curvfed.server_app import run
+from curvfed.server_app.run import Progress
+from curvfed.strategies.wire.messages import TRAIN, Header
+
+
+def test_a_phase_before_the_rounds_is_no_round(caplog, monkeypatch, own_log):
+    """A one-shot run said "round 0/100" for minutes, as if its rounds did not begin."""
+    monkeypatch.setattr(run, "PHASE_SILENCE", 0.0)
+    own_log.propagate = True
+    caplog.set_level(logging.INFO, logger="curvfed")
+    progress = Progress(100)
+    for number, phase in ((0, "measure"), (7, TRAIN)):
+        progress.count(Header(run="one", round=number, phase=phase), 1, 3)
+    first, second = caplog.records
+    assert first.getMessage() == "measure: 1 of 3 clients"
+    assert not hasattr(first, "rounds")
+    assert second.getMessage() == f"round 7/100  {TRAIN}: 1 of 3 clients"
+    assert second.rounds == (7, 100)
