@@ -1,6 +1,7 @@
 """Every measured figure of README.md and findings.md is read from a committed result."""
 
 import csv
+import json
 import re
 from pathlib import Path
 from runpy import run_path
@@ -64,3 +65,29 @@ def test_every_claim_names_its_command_and_result():
         rows = list(csv.DictReader(file))
     assert len(rows) > 20
     assert [row for row in rows if not all(row.values())] == []
+
+
+def accepted(name):
+    """The values of an acceptance table by row."""
+    stored = (ROOT / "docs" / "measured" / "accept" / f"{name}.json").read_text(encoding="utf-8")
+    return {row["what"]: row["value"] for row in json.loads(stored)}
+
+
+def test_the_page_on_points_has_the_figures_of_the_acceptance_tables():
+    page = " ".join((ROOT / "docs" / "points.md").read_text(encoding="utf-8").split())
+    below = [
+        float(value.split(";")[0].replace("−", "-"))
+        for value in (accepted("auto_choice") | accepted("auto_held_out")).values()
+    ]
+    *others, worst = sorted(below)
+    assert (
+        f"On {len(others)} of {len(below)} point sets it was within {others[-1]} points of the best"
+        f" classifier, on heavy tails {worst}" in page
+    )
+    liars = accepted("olsson_liars")
+    honest = float(liars["Olsson, 10 splits, 10 honest clients"].split()[0])
+    one, three = (
+        liars[f"{number} of 10: negative, honest minus this"].split(";")[0].strip("+")
+        for number in (1, 3)
+    )
+    assert f"costs {one} points of {honest:.1f}, three cost {three}" in page
