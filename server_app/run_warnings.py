@@ -9,17 +9,13 @@ single clients in `client_history`."""
 from collections.abc import Callable
 from functools import lru_cache
 
-from pydantic.fields import FieldInfo
-
 from curvfed.server_app import client_history
 from curvfed.server_app.answer import personal_figures, trivial_scores
 from curvfed.server_app.data_warnings import data_warnings
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, PERSONAL_ACCURACY, find, words_of
-from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.base.score_words import FEW_TESTS, few_examples
-from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig, defaults
 from curvfed.tasks.kinds import GLOBAL_TRIVIAL, GUESSES, KINDS, TRIVIAL_OF
 
@@ -101,12 +97,14 @@ def _large_loss(config: RunConfig, federation: Federation, state: State) -> str:
 def _proximal(config: RunConfig, task: str) -> str:
     """A proximal term without effect if clients make one step per round; with the default
     coefficient only for methods without other keys, which are FedAvg otherwise."""
-    keys = [key for key, field in fields(type(config)) if _is_proximal(field)]
-    key = next((key for key in keys if config[key]), "")
+    own_terms = config.own_keys.proximal_terms()
+    table = next(iter(config.row.keys), "")
+    terms = config.proximal_terms() | {f"{table}.{name}": own_terms[name] for name in own_terms}
+    key = next((key for key, coefficient in terms.items() if coefficient), "")
     if not key:
         return ""
-    own_fields = type(config.own_keys).model_fields.values()
-    is_fedavg = bool(own_fields) and all(map(_is_proximal, own_fields))
+    own_fields = type(config.own_keys).model_fields
+    is_fedavg = bool(own_fields) and own_fields.keys() == own_terms.keys()
     if not is_fedavg and config[key] == defaults()[key]:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"
@@ -116,10 +114,6 @@ def _proximal(config: RunConfig, task: str) -> str:
         f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local"
         f" step per round, where its gradient is 0, so {equals}; raise local-epochs{smaller}"
     )
-
-
-def _is_proximal(field: FieldInfo) -> bool:
-    return any(isinstance(item, ProximalTerm) for item in field.metadata)
 
 
 def _one_answer(config: RunConfig, federation: Federation, state: State) -> str:

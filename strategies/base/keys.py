@@ -136,21 +136,6 @@ def kebab(name: str) -> str:
 Rate = Annotated[float, AfterValidator(_finite)]
 
 
-@dataclass(frozen=True)
-class ProximalTerm:
-    """Says that a key's value, times `factor`, is the coefficient of ||w - w_t||^2 in the local
-    objective, where w_t are the shared parameters received. Its gradient is 0 in the first local
-    step of a round."""
-
-    factor: float
-
-
-Proximity = Annotated[Rate, ProximalTerm(0.5)]
-"""mu of a term mu/2 ||w - w_t||^2, which every `Learner` adds by itself."""
-
-WholeProximity = Annotated[Rate, ProximalTerm(1.0)]
-"""lambda of a term lambda ||w - w_t||^2."""
-
 AUTO = "auto"
 """The value that leaves the choice to the run."""
 
@@ -233,14 +218,11 @@ class Table(BaseModel):
                         values[key] = int(value) if value.isdecimal() else float(value)
         return values
 
-    def proximal_coefficients(self) -> list[float]:
-        """The coefficients of ||w - w_t||^2 that the keys choose."""
-        return [
-            getattr(self, name) * item.factor
-            for name, field in type(self).model_fields.items()
-            for item in field.metadata
-            if isinstance(item, ProximalTerm)
-        ]
+    def proximal_terms(self) -> dict[str, float]:
+        """By field, the coefficient of ||w - w_t||^2 in the local objective, where w_t are the
+        shared parameters received. Every `Learner` adds these terms; the gradient is 0 in the first
+        local step of a round."""
+        return {}
 
     def conflict(self, run: Any) -> tuple[str, str]:
         """The keys, separated by spaces, that contradict each other or keys of the run, and the

@@ -202,15 +202,17 @@ class Learner:
         return self.local.task.loss(model, batch)
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """Terms that are added to the gradients of each step: by default a proximal term for each
-        key, of the run or the method, of type `Proximity`."""
+        """Terms that are added to the gradients of each step: by default the proximal terms of
+        the keys of the run and of the method (`Table.proximal_terms`)."""
         local = self.local
         # In the first step the parameters are still those received, and the term and its gradient
         # are 0.
         if local.config.local_epochs * local.task.num_steps <= 1:
             return []
         parameters = [local.trained[name] for name in local.shared_and_trained]
-        coefficients = local.config.proximal_coefficients() + self.keys.proximal_coefficients()
+        of_run = local.config.proximal_terms()
+        of_method = self.keys.proximal_terms()
+        coefficients = [*of_run.values(), *of_method.values()]
         return [Proximal(parameters, coefficient) for coefficient in coefficients if coefficient]
 
     def fine_tune(self) -> Tuned:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import CHOSEN, Form, OfExtensions, Proximity, Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Form, OfExtensions, Rate, Table
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.tasks import plugins
 
@@ -115,7 +115,7 @@ class RunKeys(Table):
     clip_norm: Rate = Field(default=CHOSEN, ge=0)
     """maximum norm of the gradient of a local step; longer gradients are shortened to it; 0: no
     limit; auto: no limit, but 10 with feddyn, as in its authors' code"""
-    proximal: Proximity = Field(default=0.0, ge=0)
+    proximal: Rate = Field(default=0.0, ge=0)
     """mu of the term mu/2 ||w - w_t||^2, which holds the shared parameters near those received, for
     every method that trains, besides a method's own term. No effect with a single local step"""
     schedule: Literal["constant", "cosine", "steps", "inverse"] | None = CHOSEN
@@ -279,6 +279,10 @@ class RunKeys(Table):
     """keys of other packages' methods, which flwr run accepts only here: key=value separated by
     spaces, such as extra='fedexp.epsilon=1e-3'. A key that is also given elsewhere with another
     value is refused"""
+
+    def proximal_terms(self) -> dict[str, float]:
+        """That of every method."""
+        return {"proximal": self.proximal / 2}
 
     @property
     def callback_names(self) -> tuple[str, ...]:

@@ -2,15 +2,19 @@
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import Proximity, Table
+from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 
 class Keys(Table):
-    """Keys of FedProx; the type of `mu` adds the term."""
+    """Keys of FedProx."""
 
-    mu: Proximity = Field(default=0.01, ge=0)
+    mu: Rate = Field(default=0.01, ge=0)
     """mu of the term mu/2 ||w - w_t||^2; no effect with a single local step"""
+
+    def proximal_terms(self) -> dict[str, float]:
+        """FedProx's term."""
+        return {"mu": self.mu / 2}
 
 
 METHODS = {

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from pydantic import AfterValidator, Field
 
-from curvfed.strategies.base.keys import CHOSEN, OfExtensions, Rate, Table, WholeProximity
+from curvfed.strategies.base.keys import CHOSEN, OfExtensions, Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import home
@@ -61,9 +61,13 @@ class Keys(Table):
     self_weight: bool = True
     """graphs with model=lorentz: learn the weight of a node relative to its neighbours, the epsilon
     of GIN; false: equal weights"""
-    proximal: WholeProximity = Field(default=0.01, ge=0)
+    proximal: Rate = Field(default=0.01, ge=0)
     """coefficient of the proximal term on the shared parameters; its gradient is 0 in the first
     local step, so it matters from two local steps on"""
+
+    def proximal_terms(self) -> dict[str, float]:
+        """The paper's term, without a half."""
+        return {"proximal": self.proximal}
 
     def idle(self) -> tuple[str, ...]:
         """A given curvature is not learned."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
-from curvfed.strategies.base.keys import Proximity, Rate, Table
+from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Tuned
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.moments import (
@@ -43,11 +43,15 @@ class Keys(Table):
     """squared error to the one-hot label, or cross-entropy at the temperature"""
     temperature: Rate = Field(default=10.0, gt=0)
     """tau, which multiplies the cosines under cross-entropy; ignored under mse"""
-    mu: Proximity = Field(default=0.0, ge=0)
+    mu: Rate = Field(default=0.0, ge=0)
     """mu of FedProx's term, to use FedProx as the base algorithm"""
     ridge: Rate = Field(default=0.0, ge=0)
     """lambda times the number of examples, which the calibration adds to the diagonal; 0: the
     pseudo-inverse"""
+
+    def proximal_terms(self) -> dict[str, float]:
+        """FedProx's term."""
+        return {"mu": self.mu / 2}
 
 
 class SphereFedClient(Learner):

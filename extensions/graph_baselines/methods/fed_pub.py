@@ -10,7 +10,7 @@ from torch import nn
 from curvfed.extensions.graph_baselines.functional_embedding import EMBEDDING, FedPubParts, embed
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Replies, split_average
-from curvfed.strategies.base.keys import Rate, Table, WholeProximity
+from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, Method, Network
 from curvfed.strategies.base.personal import PersonalAverages, cosines
@@ -29,9 +29,13 @@ class Keys(Table):
     """lambda_1, coefficient of the L1 norm of the personal masks in the local objective. In the
     authors' code, with 1e-3, the term lacks a gradient; with a gradient 1e-3 brings the masks to
     nearly 0 within 100 rounds"""
-    proximal: WholeProximity = Field(default=1e-3, ge=0)
+    proximal: Rate = Field(default=1e-3, ge=0)
     """lambda_2, coefficient of the proximal term on the shared parameters; no effect with a single
     local step, as for flatland.proximal"""
+
+    def proximal_terms(self) -> dict[str, float]:
+        """The paper's term, without a half."""
+        return {"proximal": self.proximal}
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Only these networks have masks."""
