@@ -178,7 +178,7 @@ def test_the_bounds_on_small_classes_stay(guarded, monkeypatch):
         raise ConfigError("small", key="small")
 
     monkeypatch.setattr(rounds, "check_class_sizes", stop)
-    client: Any = SimpleNamespace(is_private=True, config=config, data=None, node=None)
+    client: Any = SimpleNamespace(run_guard=config.guard, config=config, data=None, node=None)
     with refuses("small", error=ConfigError):
         rounds.calibrate(client, SimpleNamespace())  # type: ignore[arg-type]
 

@@ -96,9 +96,9 @@ def test_calibration_sums_have_no_class_that_few_clients_have(settings, tmp_path
 
 
 def class_cells(settings: Mapping[str, Any], vector: np.ndarray, classes: int) -> np.ndarray:
-    """The cells (C, n) of single classes: U's columns, or the numbers of images."""
+    """The cells (C, n) of single classes: U's columns, or the moments of a class."""
     if settings["method"] == "ccvr":
-        return vector[:classes, None]
+        return vector.reshape(classes, -1)
     size = next(
         size for size in range(1, 2000) if size * (size + 1) // 2 + size * classes == len(vector)
     )
