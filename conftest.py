@@ -153,6 +153,20 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.L
     return home
 
 
+@pytest.fixture(scope="module")
+def module_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home for the runs of a whole module, which write no report."""
+    import curvfed.client_app.clients_in_memory
+    import curvfed.server_app.app
+
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("home")
+        patch.setenv("HOME", str(home))
+        patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
+        yield home
+        curvfed.client_app.clients_in_memory._clients.clear()
+
+
 @pytest.fixture
 def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """A network that refuses at once."""

@@ -23,19 +23,6 @@ def test_the_page_of_every_method(method, task, tab, tmp_path):
     check_page(tab, write_report(found.path), pictures=1 if method == "discriminant" else 2)
 
 
-@pytest.mark.long
-@pytest.mark.usefixtures("own_home")
-def test_the_page_of_a_run_on_images_of_many_clients(tab, tmp_path):
-    found = run(tmp_path, method="hyperfed", clients=12, **QUICK["images"])
-    check_page(tab, write_report(found.path), pictures=5)
-
-
-@pytest.mark.long
-@pytest.mark.usefixtures("own_home")
-def test_the_page_of_many_hulls(tab, tmp_path):
-    check_page(tab, write_report(hull_run(tmp_path, clients=12).path), pictures=2)
-
-
 @pytest.mark.parametrize("text", [HOSTILE, "x" * 1000], ids=["hostile", "one long word"])
 def test_the_page_of_a_run_that_failed(text, tab, tmp_path):
     config = parse({"results-dir": str(tmp_path), "run-name": "failed"})
@@ -48,10 +35,8 @@ FAULTS = {
     "script": "<script>console.error('so')</script>",
     "error": "<script>so()</script>",
     "fetched": '<img src="http://localhost:9/so.png" alt="">',
-    "file": '<link rel="stylesheet" href="so.css">',
     "broken": '<img src="data:," alt="">',
     "wide": '<div style="width: 90rem">so</div>',
-    "no dark": "<style>body { background: white !important }</style>",
     "small": "<style>svg { display: none !important }</style>",
     "cut": (
         "<div style='overflow: hidden; width: 3rem; white-space: nowrap'>so it is not all"
@@ -60,13 +45,11 @@ FAULTS = {
     "beyond": (
         "<svg viewBox='0 0 100 100' width='100' height='100'><text x='60' y='50'>so on</text></svg>"
     ),
-    "empty": "<style>svg * { opacity: 0 }</style>",
     "white": "<div style='background: white; height: 3rem'></div>",
     "scrolled": "<div style='overflow: auto; width: 9rem'><table><tr><td>"
     + "so_wide" * 9
     + "</td></tr></table></div>",
     "folded": "<style>details::details-content { content-visibility: hidden !important }</style>",
-    "faded": "<style>body { print-color-adjust: economy }</style>",
     "dark paper": "<style>@media print { body { background: black !important } }</style>",
 }
 

@@ -95,8 +95,7 @@ def fake(tmp_path, monkeypatch):
     return fake
 
 
-# --- Quoting
-# ----------------------------------------------------------------------------------------------------------
+# Quoting
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | texts
@@ -118,17 +117,14 @@ def test_flower_reads_the_pairs_back(config):
         ('"flatland"', "", "flatland"),
         ("", "x", ""),
         ("a b", "", "a b"),
-        ("/data/my 'set'", "", "/data/my 'set'"),
         ("2024", "", "2024"),
         ("true", "", "true"),
         ("2024", 0, 2024),
         ("1e-3", 0.1, 1e-3),
-        (".5", 0.1, 0.5),
         (".5", "", ".5"),
         ("true", False, True),
         ("True", False, "True"),
         ("1979-05-27", 0, "1979-05-27"),
-        ("[1, 2]", 0, "[1, 2]"),
         ("1\nother = 2", 0, "1\nother = 2"),
     ],
 )
@@ -138,8 +134,7 @@ def test_plain_values_are_read_as_meant(text, default, value):
     assert type(read) is type(value)
 
 
-# --- The command line
-# -------------------------------------------------------------------------------------------------
+# The command line
 
 
 def test_the_command_is_complete(fake, tmp_path, monkeypatch):
@@ -177,30 +172,10 @@ def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatc
     assert first["run-name"] != second["run-name"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["num-ronds=3"], '"num-ronds" is not a key of the run config; did you mean "num-rounds"?'),
-        (["method"], "'method' is not of the form key=value"),
-        (["num-supernodes=ten"], "num-supernodes is 'ten', but must be a whole number"),
-    ],
-)
-def test_wrong_usage_is_named_before_anything_starts(fake, capsys, arguments, message):
-    assert main(["run", *fake.command, *arguments]) == 2
-    assert message in capsys.readouterr().err
-    assert not (fake.folder / "daemon").exists()
+# The exit status
 
-
-# --- The exit status
-# --------------------------------------------------------------------------------------------------
-
-COMPLETED, FAILED = (
-    {"status": "completed", "metrics": {"roc_auc": 0.75}},
-    {
-        "status": "failed",
-        "error": "no such data",
-    },
-)
+COMPLETED = {"status": "completed", "metrics": {"roc_auc": 0.75}}
+FAILED = {"status": "failed", "error": "no such data"}
 
 
 @pytest.mark.parametrize(
@@ -283,8 +258,7 @@ def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
     assert "no such data" in capsys.readouterr().out
 
 
-# --- What is left
-# -----------------------------------------------------------------------------------------------------
+# What is left
 
 
 def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeypatch):

@@ -4,7 +4,6 @@ once."""
 import contextlib
 import csv
 import json
-import math
 import os
 import subprocess
 import sys
@@ -117,14 +116,18 @@ def test_a_run_completes(runs):
     good = runs["good"]
     assert good.code == 0, good.output
     summary = good.summary
-    assert summary["status"] == "completed"
-    assert summary["method"] == "flatland"
-    assert summary["dataset"] == "trees"
-    assert summary["num_clients"] == CLIENTS
-    assert summary["rounds"] == ROUNDS
-    assert 0 <= summary["personal_accuracy_mean"] <= 1
-    assert math.isfinite(summary["personal_accuracy_std"])
-    assert summary["bytes_up"] > 0
+    expected = {
+        "status": "completed",
+        "method": "flatland",
+        "dataset": "trees",
+        "num_clients": CLIENTS,
+        "rounds": ROUNDS,
+    }
+    assert {name: summary[name] for name in expected} == expected
+    with (good.folder / "rounds.csv").open(encoding="utf-8") as file:
+        rounds = {int(row["round"]) for row in csv.DictReader(file)}
+    assert set(range(1, ROUNDS + 1)) <= rounds
+    assert f"report: {good.folder / 'report.html'}" in good.output
 
 
 def test_images_go_as_in_one_process(others, tmp_path):
@@ -152,23 +155,6 @@ def test_hulls_go_as_in_one_process(others, tmp_path):
     assert all(np.array_equal(one[name], other[name]) for name in one)
     assert there.summary["metrics"]["hulls_exact"] is True
     assert there.summary["metrics"]["clients_summed"] == CLIENTS
-
-
-def test_a_run_leaves_its_directory(runs):
-    good = runs["good"]
-    present = {path.name for path in good.folder.iterdir()}
-    assert {
-        "summary.json",
-        "config.toml",
-        "rounds.csv",
-        "clients.csv",
-        "report.html",
-        "model.safetensors",
-    } <= present
-    with (good.folder / "rounds.csv").open(encoding="utf-8") as file:
-        rounds = {int(row["round"]) for row in csv.DictReader(file)}
-    assert set(range(1, ROUNDS + 1)) <= rounds
-    assert f"report: {good.folder / 'report.html'}" in good.output
 
 
 def test_a_run_that_fails_says_so(runs):

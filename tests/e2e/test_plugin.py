@@ -105,10 +105,7 @@ def test_in_one_process(here):
     written = (here / "config.toml").read_text()
     assert f"[fedexp]\nepsilon = {EPSILON}\n" in written
     assert 'extra = ""\n' in written
-    assert 'model = "sage"\n' in written
-    report = (here / "report.html").read_text()
-    assert "Fedavg whose server goes on beyond the average" in report
-    assert "fedexp.epsilon" in report
+    assert "fedexp.epsilon" in (here / "report.html").read_text()
 
 
 @pytest.mark.long
@@ -159,16 +156,8 @@ def by_flwr(home, site, **keys):
     pairs = keys | {"results-dir": str(home / "results"), "run-name": "run"}
     told = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
     federation = f"num-supernodes={CLIENTS} client-resources-num-cpus=1"
-    words = (
-        "flwr",
-        "run",
-        str(ROOT),
-        "--stream",
-        "--run-config",
-        told,
-        "--federation-config",
-        federation,
-    )
+    words = ("flwr", "run", str(ROOT), "--stream", "--run-config", told)
+    words += ("--federation-config", federation)
     assert "status: finished:completed" in python(FLWR, home, site, words=words)
     return home / "results" / "run"
 
@@ -202,14 +191,8 @@ def test_by_curvfed_run(here, site, tmp_path):
         "results-dir": str(home / "results"),
         "run-name": "run",
     }
-    command = [
-        sys.executable,
-        "-m",
-        "curvfed",
-        "run",
-        *(f"{key}={value}" for key, value in pairs.items()),
-    ]
-    command.append(f"num-supernodes={CLIENTS}")
+    words = [f"{key}={value}" for key, value in pairs.items()]
+    command = [sys.executable, "-m", "curvfed", "run", *words, f"num-supernodes={CLIENTS}"]
     done = subprocess.run(
         command, cwd=home, env=environment(home, site), capture_output=True, text=True
     )

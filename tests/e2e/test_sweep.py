@@ -1,17 +1,13 @@
 """Sweeps: one that nobody disturbs, ones that are interrupted and killed, and one in a Ray cluster."""
 
-import contextlib
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 from equal_runs import figures, is_figure
 from killed_commands import (
@@ -202,38 +198,6 @@ def test_the_end_of_the_command_is_that_of_its_processes(
     assert code == 0, output
     assert "resuming after round" in sweep.log(run)
     assert_as_alone(sweep, tmp_path / "alone", {run.name})
-
-
-KILLED = """
-[settings]
-num-supernodes = 2
-embedding-dim = 8
-dataset = "trees"
-num-rounds = 400
-method = ["flatland", "fedavg", "fedper"]
-"""
-
-
-@pytest.mark.long
-def test_killed_five_times(sweep_of, tmp_path):
-    """In turn the command alone and all its processes, at random moments."""
-    sweep, draw = sweep_of(KILLED), random.Random(0)
-    for number in range(5):
-        done = sum(map(sweep.rounds, sweep.runs))
-        with start(*sweep.words, cwd=tmp_path) as process:
-            await_(lambda done=done: sum(map(sweep.rounds, sweep.runs)) > done + 5, process)
-            time.sleep(draw.uniform(0, 2))
-            processes = family(process)
-            assert process.poll() is None
-            for each in processes if number % 2 else processes[:1]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
-            process.communicate(timeout=LONG)
-            assert have_ended(processes)
-    assert len(completed_runs(sweep.folder)) < 3
-    code, output = call(*sweep.words, cwd=tmp_path)
-    assert code == 0, output
-    assert_as_alone(sweep, tmp_path / "alone", {run.name for run in sweep.runs})
 
 
 SHARED = """

@@ -5,12 +5,11 @@ import re
 import time
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 from app_runs import Run
 from app_runs import run as run_here
 from local_cluster import LocalCluster, cluster, shares, signed
-from many_hosts import LONG, await_, ended
+from many_hosts import LONG, assert_equal, await_, ended
 from tiers import only
 
 NODES = 3
@@ -50,9 +49,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.mark.parametrize(("how", "seconds"), ABSENCES)
-def test_the_run_goes_on_when_the_node_is_back(
-    how: str, seconds: float, nodes: LocalCluster, undisturbed: Run
-) -> None:
+def test_the_run_goes_on_when_the_node_is_back(how, seconds, nodes, undisturbed):
     name = f"{how}-{seconds:.0f}"
     settings = [f"{key}={str(value).lower()}" for key, value in SETTINGS.items()]
     limits = [f"min-replies={NODES}", "round-timeout=60"]
@@ -82,17 +79,3 @@ def test_the_run_goes_on_when_the_node_is_back(
     assert code == 0, output
     assert re.search(r"waiting for partitions \[1\], up to \d+ s more", output), output
     assert_equal(Run(nodes.results / name), undisturbed)
-
-
-def assert_equal(run: Run, reference: Run) -> None:
-    """The same rounds and, to the last bit, the same parameters."""
-    assert run.summary["status"] == "completed"
-    assert trained(run) == trained(reference)
-    assert run.model.keys() == reference.model.keys()
-    for name, array in reference.model.items():
-        np.testing.assert_array_equal(run.model[name], array, err_msg=name)
-
-
-def trained(run: Run) -> list[list[str]]:
-    kept = ("round", "replies", "dropped", "personal_accuracy_mean", "loss")
-    return [[row[name] for name in kept] for row in run.rounds if row["phase"] == "train"]

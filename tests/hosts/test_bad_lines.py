@@ -1,19 +1,15 @@
 """Lines that are slow, lose frames, or change what they carry: the run is the one of good lines, or
 says what it lost."""
 
-from pathlib import Path
-
 import pytest
-from many_hosts import LONG, NODES, Hosts, assert_equal, await_, ended, pairs, reference
+from many_hosts import LONG, NODES, assert_equal, await_, ended, pairs, reference
 
 ROUNDS = 3
 TIMEOUT = 60.0
 LOST = "its reply was lost in transit"
 
 
-def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(
-    hosts: Hosts, tmp_path: Path
-) -> None:
+def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(hosts, tmp_path):
     """TLS notices, the connection ends, and Flower makes another one. Whether it sends the reply
     again depends on which of its parts were on their way: if not, the round goes on without it, at
     its timeout at the latest."""
@@ -38,7 +34,7 @@ def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(
     assert [row["replies"] for row in rounds] == ["3", "2", "3"]
 
 
-def test_delay_and_loss(hosts: Hosts, tmp_path: Path) -> None:
+def test_delay_and_loss(hosts, tmp_path):
     if hosts.network is None:
         pytest.skip(hosts.reason)
     with hosts.network.impaired(NODES, delay=0.05, loss=0.02) as impairment:

@@ -100,7 +100,7 @@ def output(home: Path) -> str:
     return (home / "slurm.out").read_text(errors="replace")
 
 
-def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
+def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home):
     job = home / "curvfed" / "jobs" / "4242"
     run = home / "curvfed" / "results" / "slurm-4242"
     words = ["method=flatland", "dataset=trees", "min-replies=2"]
@@ -148,7 +148,7 @@ seed = [0, 1, 2]
 """
 
 
-def test_a_sweep_on_the_nodes_of_a_batch_job_goes_on_after_its_time_limit(home: Path):
+def test_a_sweep_on_the_nodes_of_a_batch_job_goes_on_after_its_time_limit(home):
     (home / "trees.toml").write_text(SWEEP)
     words = ["sweep", str(home / "trees.toml"), "--results", str(home / "runs")]
 

@@ -103,7 +103,7 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
 
 
 @pytest.mark.parametrize("method", RUNS)
-def test_sites_sum_and_keep_it_on_record(method: str, sites: Hospitals) -> None:
+def test_sites_sum_and_keep_it_on_record(method, sites):
     data, num_rounds, summed = RUNS[method]
     sites.serve(data)
     settings = [
@@ -143,7 +143,7 @@ def assert_no_single_client(found: Run) -> None:
     assert all(about["statistics"] == {} for about in found.described["clients"])
 
 
-def test_a_run_that_a_site_does_not_allow_names_its_line(sites: Hospitals) -> None:
+def test_a_run_that_a_site_does_not_allow_names_its_line(sites):
     """One site forbids the method, the others are too few: the message says which line would allow
     it."""
     sites.serve("graph.pt")
@@ -158,7 +158,7 @@ def test_a_run_that_a_site_does_not_allow_names_its_line(sites: Hospitals) -> No
     assert any(line in one["reason"] for one in sites.lines("n1", "refused", "refusal"))
 
 
-def test_a_site_with_a_wrong_policy_does_not_start(sites: Hospitals) -> None:
+def test_a_site_with_a_wrong_policy_does_not_start(sites):
     sites.program("n3").stop()
     policy = sites.files.node("n3").policy
     policy.write_text("[sums]\ncontributers = 4\n")

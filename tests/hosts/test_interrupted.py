@@ -46,7 +46,7 @@ def finish(
     assert_equal(hosts.found(name), reference(folder, num_rounds, settings))
 
 
-def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Path) -> None:
+def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts, tmp_path):
     stops: list[tuple[int, Callable[[subprocess.Popen[str]], None]]] = [
         (signal.SIGINT, ctrl_c),
         (signal.SIGTERM, subprocess.Popen.terminate),
@@ -71,9 +71,7 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", KILLED)
-def test_a_superlink_that_is_killed_and_started_again(
-    name: str, hosts: Hosts, tmp_path: Path
-) -> None:
+def test_a_superlink_that_is_killed_and_started_again(name, hosts, tmp_path):
     """The nodes come back by themselves, and the run goes on from its last whole round. Clients
     whose message was lost with the SuperLink end, too."""
     process = begin(hosts, name, 2, 1, KILLED[name])

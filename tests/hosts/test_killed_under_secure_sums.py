@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import psutil
 import pytest
 from app_runs import Run
 from app_runs import run as run_here
 from local_cluster import SERVER, LocalCluster, shares, signed
-from many_hosts import await_, ended
+from many_hosts import assert_equal, await_, ended, trained
 from tiers import only
 
 from curvfed.extensions.cluster.commands import ClusterError
@@ -133,9 +132,7 @@ def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victims]:
 
 
 @pytest.mark.parametrize(("victim", "seed"), only(KILLS, lambda case: case[1] == 0))
-def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(
-    victim: str, seed: int, victims: Victims
-) -> None:
+def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim, seed, victims):
     drawn = random.Random(f"{victim} {seed}")
     name = drawn.choice(list(victims.nodes.node_configs)) if victim == "node" else victim
     done, since = victims.nodes.rounds_done(NAME), time.time()
@@ -198,7 +195,7 @@ def assert_no_sum_too_many(victims: Victims) -> None:
         assert all(line["cohort"] == list(range(NODES)) for line in sums), sums
 
 
-def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_path: Path) -> None:
+def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims, tmp_path):
     """Sums are exact, so their order and their masks make no difference to the last bit."""
     for name in (SERVER, *victims.nodes.node_configs):
         victims.bring_back(name)
@@ -208,11 +205,8 @@ def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_pa
     keys = {key.replace("-", "_"): value for key, value in SETTINGS.items()}
     found = Run(victims.nodes.results / NAME)
     expected = run_here(tmp_path, clients=NODES, num_rounds=num_rounds, **keys)
-    assert trained(found) == trained(expected)
+    assert_equal(found, expected)
     assert len(trained(found)) == num_rounds
-    assert found.model.keys() == expected.model.keys()
-    for parameter, array in expected.model.items():
-        np.testing.assert_array_equal(found.model[parameter], array, err_msg=parameter)
     assert_no_sum_too_many(victims)
     signed_by: Counter[int] = Counter()
     for name in victims.nodes.node_configs:
@@ -222,9 +216,3 @@ def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_pa
         assert told.count("  sum      ") == len(sums)
     assert signed_by.keys() == set(range(1, num_rounds + 1))
     assert min(signed_by.values()) == NODES, signed_by
-
-
-def trained(run: Run) -> list[list[str]]:
-    """What the rounds of a run came to."""
-    kept = ("round", "replies", "dropped", "personal_accuracy_mean", "loss")
-    return [[row[name] for name in kept] for row in run.rounds if row["phase"] == "train"]

@@ -128,9 +128,7 @@ def _assert_gone_and_back(hosts: Hosts, story: Story, node: str) -> None:
         assert int(rows[number]["num_examples"]) > 0
 
 
-def test_every_reply_is_counted_once_and_no_round_outlasts_its_timeout(
-    hosts: Hosts, story: Story
-) -> None:
+def test_every_reply_is_counted_once_and_no_round_outlasts_its_timeout(hosts, story):
     rounds = hosts.trained(story.name)[: story.last]
     assert len(rounds) == story.last
     for row in rounds:
@@ -139,13 +137,13 @@ def test_every_reply_is_counted_once_and_no_round_outlasts_its_timeout(
     assert (rounds[0]["dropped"], rounds[-1]["dropped"]) == ("0", "0")
 
 
-def test_a_line_that_is_cut_for_30_seconds(hosts: Hosts, story: Story) -> None:
+def test_a_line_that_is_cut_for_30_seconds(hosts, story):
     if hosts.network is None:
         pytest.skip(hosts.reason)
     _assert_gone_and_back(hosts, story, CUT)
 
 
-def test_a_killed_node_that_is_started_again(hosts: Hosts, story: Story) -> None:
+def test_a_killed_node_that_is_started_again(hosts, story):
     """It says at once that it is refused, and is taken once Flower has given up its predecessor;
     its personal state is that of its last good round, or it would be dropped for the want of it."""
     _assert_gone_and_back(hosts, story, KILLED)
@@ -153,13 +151,11 @@ def test_a_killed_node_that_is_started_again(hosts: Hosts, story: Story) -> None
         assert "Failed to initialize the connection to the SuperLink" in story.refused
 
 
-def test_a_straggler_is_dropped_and_its_late_reply_is_not_counted(
-    hosts: Hosts, story: Story
-) -> None:
+def test_a_straggler_is_dropped_and_its_late_reply_is_not_counted(hosts, story):
     _assert_gone_and_back(hosts, story, STILL)
 
 
-def test_the_run_was_stopped_with_its_checkpoint_kept(hosts: Hosts, story: Story) -> None:
+def test_the_run_was_stopped_with_its_checkpoint_kept(hosts, story):
     assert story.code == 128 + signal.SIGTERM, story.output
     assert "Stopped by SIGTERM" in story.output
     assert f"run-name={story.name} resume=true" in story.output

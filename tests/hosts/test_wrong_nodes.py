@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from local_cluster import CONNECTED, SERVER
-from many_hosts import GUEST, LONG, NODES, STRANGER, Hosts, ended
+from many_hosts import GUEST, LONG, NODES, STRANGER, ended
 
 from curvfed.deployments.processes import free_ports
 from curvfed.extensions.cluster.commands.certificates import make_authority
@@ -31,9 +31,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_node_with_data_of_another_task_is_refused_by_name_and_the_others_run(
-    hosts: Hosts, points: Path
-) -> None:
+def test_a_node_with_data_of_another_task_is_refused_by_name_and_the_others_run(hosts, points):
     with hosts.guest(f'partition-id=3 data-path="{points}"'):
         code, output = ended(hosts.submit(*QUICK, "min-replies=2", "run-name=other-task"))
     assert code == 0, output
@@ -47,7 +45,7 @@ def test_a_node_with_data_of_another_task_is_refused_by_name_and_the_others_run(
     assert (row["replies"], row["dropped"]) == ("3", "0")
 
 
-def test_two_nodes_with_one_partition_id_end_the_run_and_both_are_named(hosts: Hosts) -> None:
+def test_two_nodes_with_one_partition_id_end_the_run_and_both_are_named(hosts):
     with hosts.guest("partition-id=0 num-partitions=3"):
         names = hosts.names()
         code, output = ended(hosts.submit(*QUICK, "run-name=doubled"))
@@ -59,7 +57,7 @@ def test_two_nodes_with_one_partition_id_end_the_run_and_both_are_named(hosts: H
     assert names[GUEST] in error
 
 
-def test_a_key_that_is_not_registered_is_refused(hosts: Hosts) -> None:
+def test_a_key_that_is_not_registered_is_refused(hosts):
     hosts.call(SERVER, "add", STRANGER)
     hosts.node_configs[STRANGER] = SHARE
     said = hosts.connect(STRANGER)
@@ -67,7 +65,7 @@ def test_a_key_that_is_not_registered_is_refused(hosts: Hosts) -> None:
     assert "Failed to initialize the connection to the SuperLink" in said
 
 
-def test_a_superlink_that_the_authority_does_not_vouch_for(hosts: Hosts, tmp_path: Path) -> None:
+def test_a_superlink_that_the_authority_does_not_vouch_for(hosts, tmp_path):
     """`curvfed cluster` sees it before Flower starts; Flower alone does not talk to it either."""
     node = NodeFolder(tmp_path / "node")
     shutil.copytree(hosts.files.node(GUEST).path, node.path)

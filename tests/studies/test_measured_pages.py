@@ -50,23 +50,6 @@ def test_the_page_of_a_gpu_sums_up_its_tables(name, summary):
     assert "\n".join(summary(read_csv(MEASURED / f"gpu-{name}.csv"))) in text
 
 
-def test_a_part_of_the_page_of_a_gpu_has_its_rows_or_a_table_and_its_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(gpu, "describe_machine", lambda machine: machine)
-    waits = [["flatland", "local training", "5", "5"], ["moon", "a round", "1", "9"]]
-    parts = [
-        {"name": "clients", "rows": [["2 processes", "1", "2", "0.5"]], "error": "", "seconds": 1},
-        {"name": "waits", "rows": waits, "error": "not done", "seconds": 2},
-    ]
-    content = {"measured": "2026-11-29T10:00", "machine": "a machine", "parts": parts}
-    gpu.write_page(tmp_path / "gpu.md", content)
-    text = (tmp_path / "gpu.md").read_text(encoding="utf-8")
-    assert "\nMeasured on 2026-11-29: a machine.\n" in text
-    assert "\n| 2 processes | 1 | 2 | 0.5 |\n" in text
-    assert "**Failed after 2 s:** not done\n\n[Every row](gpu-waits.csv).\n\n1 of 2 kinds" in text
-    assert text.endswith("Most often waits moon: 9 times in 1 step.\n")
-    assert read_csv(tmp_path / "gpu-waits.csv") == waits
-
-
 def test_a_pair_is_level_if_its_difference_is_within_its_spread():
     def row(method, difference):
         return ["peer", method, "global model", "90.0", "91.0", difference, "0 1", "1", "2"]

@@ -12,8 +12,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
 from studies.papers import PAPERS, printed_numbers
-from studies.papers.comparison import Mean, Pair, compare, differences, match
-from studies.papers.figures.page import read_study
+from studies.papers.comparison import Mean, Pair, match
 from studies.papers.printed_numbers import Printed, read, tables
 
 TABLES = {
@@ -41,21 +40,6 @@ columns = [{{seed = 2}}, {{flatland.gate = false, seed = 3, figure = "metrics.ro
 rows = [{row}]
 """
 
-SWEEP = """
-title = "Clients and labels"
-source = "flatland, Table 1"
-about = "In words."
-[scales.smoke.settings]
-method = ["fedavg", "local"]
-dataset = "cora"
-num-supernodes = 10
-seed = [0, 1]
-[[tables]]
-rows = "method"
-columns = "num-supernodes"
-figures = "best_validation.personal_accuracy_mean"
-"""
-
 
 def document(paper: str) -> dict:
     return tomllib.loads((printed_numbers.FOLDER / f"{paper}.toml").read_text())
@@ -78,8 +62,7 @@ def typed(tmp_path, monkeypatch):
     return read_row
 
 
-# --- what is typed
-# --------------------------------------------------------------------------------------------------------
+# what is typed
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -106,8 +89,7 @@ def test_settings_make_a_configuration_and_a_figure_in_percent_is_a_share(paper)
         assert not is_share or 0 <= printed.value / printed.scale <= 1, printed
 
 
-# --- how it is read
-# -------------------------------------------------------------------------------------------------------
+# how it is read
 
 
 @pytest.mark.parametrize(
@@ -154,24 +136,6 @@ def test_a_cell_is_compared_with_the_number_of_its_own_settings():
     ways = ("spherefed, Table 1", ["dataset"])
     assert printed_value(*ways, "global_accuracy", **cifar) == 68.78
     assert printed_value(*ways, "bytes_up", **cifar) is None
-
-
-def test_differences_are_those_of_the_printed_digits(tmp_path):
-    file = tmp_path / "table-01.toml"
-    file.write_text(SWEEP)
-    plan = read_study(file, "smoke")
-    figure = "best_validation.personal_accuracy_mean"
-    rows = {
-        run.name: {figure: 0.692 if run.value("method") == "fedavg" else 0.5} for run in plan.runs
-    }
-    pairs = compare(read("flatland", "Table 1"), plan, rows)
-    assert differences(pairs) == (
-        "1 of 2 numbers differ; the most: Local (E), cora, 10 clients: 50.0 ± 0.0 (79.9 ± 0.2)."
-    )
-    equal = [pair for pair in pairs if pair.ours and not pair.is_far]
-    assert [pair.printed.row for pair in equal] == ["FedAvg"]
-    assert differences(equal) == "None of 1 numbers differs."
-    assert differences([Pair(pair.printed, None) for pair in pairs]) == ""
 
 
 def test_a_count_is_compared_with_the_digits_that_are_printed():

@@ -209,8 +209,7 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
         registry.restore_database(site.folder)
 
 
-# --- The configuration of a node, and its folder of state
-# ---------------------------------------------------------
+# The configuration of a node, and its folder of state
 
 
 def node_lines(site: Site, capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
@@ -283,8 +282,7 @@ def test_two_nodes_in_one_folder_of_state_are_named(tmp_path, monkeypatch, capsy
     assert not any(re.search(words, line) for line in node_lines(site, capsys))
 
 
-# --- The clock, against a server of the same order of checks as Flower's
-# -------------------------------------------------
+# The clock, against a server of the same order of checks as Flower's
 
 
 class Clock(datetime.datetime):
@@ -315,10 +313,7 @@ def fleet(tmp_path_factory):
     [
         (0, ""),
         (3, "(3|2).[0-9] s ahead of"),
-        (-200, "(200|199).[0-9] s behind"),
-        (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
         (-400, "clock is (400|399).[0-9] s behind .*NTP"),
-        (7200, "clock is (7200|7199).[0-9] s ahead"),
         (10**6, "more than a day from the server's"),
     ],
 )
@@ -326,7 +321,7 @@ def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, mes
     monkeypatch.setattr(Clock, "off", float(off))
     fields = {"datetime": Clock, "UTC": datetime.UTC, "timedelta": datetime.timedelta}
     monkeypatch.setattr(link, "datetime", SimpleNamespace(**fields))
-    if off in (0, 3, -200):
+    if off in (0, 3):
         assert re.search(message, link.check_clock(fleet))
     else:
         with pytest.raises(ClusterError, match=message):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -20,7 +19,6 @@ from flwr.common.config import parse_config_args
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
-import curvfed.client_app.resources
 from curvfed.client_app.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.run_results import toml_pairs
@@ -105,13 +103,7 @@ def test_nothing_of_the_data_is_told(capsys):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        (
-            "far.npz",
-            (
-                "5 of 5 points lie on or outside the boundary .* Is points.curvature that of the"
-                " embedding?"
-            ),
-        ),
+        ("far.npz", "5 of 5 points lie on or outside the boundary"),
         ("cells.csv", r'none is named "label" \(points.label-key\)'),
     ],
 )
@@ -124,17 +116,12 @@ def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, 
 
 
 def test_a_share_of_a_public_data_set(tmp_path, capsys):
-    config = checked("partition-id=1 num-partitions=3")
-    expected = {
-        "partition-id": 1,
-        "num-partitions": 3,
-        "state-path": str(tmp_path / "home/curvfed/personal"),
-    }
-    assert config == expected
-    assert (
-        "data         share 2 of 3 of the public data set that a run names\n"
-        in capsys.readouterr().out
-    )
+    state = str(tmp_path / "home/curvfed/personal")
+    expected = {"partition-id": 1, "num-partitions": 3, "state-path": state}
+    assert checked("partition-id=1 num-partitions=3") == expected
+    assert "share 2 of 3 of the public data set" in capsys.readouterr().out
+    checked(f'{PUBLIC} device="cpu"')
+    assert re.search(r"ok +device +cpu, [\d.]+ .iB of memory free", capsys.readouterr().out)
 
 
 def test_every_value_arrives_as_it_was(node):
@@ -153,17 +140,12 @@ def test_every_value_arrives_as_it_was(node):
 
 READ_WRONG = {
     "partition-id = 0 num-partitions=2": "leave 'partition-id' out",
-    "partition-id= 0 num-partitions=2": "leave 'partition-id=' out",
     "partition-id=0 num-partitions=2 secure-sum =true": "leave 'secure-sum' out",
-    "partition-id=0 num-partitions=2 secure-sum": "leave 'secure-sum' out",
     "partition-id=0 num-partitions= 2 num-partitions=1": "leave 'num-partitions=' out",
-    "partition-id=0, num-partitions=2": "cannot read it",
-    "partition-id=0 data-path=graph.pt": "cannot read it",
     "partition-id=0 data-path=/my data/graph.pt": "cannot read it",
     'partition-id=0 data-path="graph.pt': "cannot read it",
     "partition-id=0 partition-id=1 num-partitions=2": "cannot read it",
     "partition-id=0 num-partitions=[2]": "cannot read it",
-    "partition-id=0 num-partitions=True": "cannot read it",
     "partition-id=0 data-path=/x.toml": "ends in .toml",
 }
 
@@ -178,16 +160,13 @@ def test_text_that_flower_reads_otherwise_than_it_was_meant(text):
 PUBLIC = "partition-id=0 num-partitions=1"
 WRONG = {
     "": "there is no partition-id",
-    "partition-id=-1 num-partitions=3": "partition-id is -1",
     'partition-id="1" num-partitions=3': "partition-id is '1'",
     "partition-id=3 num-partitions=3": "num-partitions is 3",
+    "partition-id=0 data-path=7": "data-path is 7",
     "partition-id=0": "neither data-path",
     'partition-id=0 data-pth="graph.pt"': 'did you mean "data-path"?',
-    f'{PUBLIC} secure-sum="true"': "secure-sum is 'true'",
     f"{PUBLIC} hull-max-share=30": "allowed is a share in [0, 1]",
-    "partition-id=0 data-path=7": "data-path is 7",
     f'{PUBLIC} device="gpu"': 'device = "gpu": allowed is auto',
-    'partition-id=0 data-path="nowhere.pt"': "nowhere.pt on this machine",
     'partition-id=0 data-path="notes.txt"': "notes.txt cannot be read",
     f'{PUBLIC} state-path="notes.txt/x"': "notes.txt/x: Not a directory",
     f'{PUBLIC} state-path="/proc/x"': "no file can be written in /proc/x",
@@ -216,28 +195,6 @@ def test_the_folder_of_the_personal_state_is_its_owners_alone(tmp_path):
     assert not list(Path("kept").iterdir())
 
 
-def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(
-        curvfed.client_app.resources,
-        "free_memory",
-        lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30,
-    )
-    assert checked('partition-id=0 num-partitions=1 device="cuda:1"')["device"] == "cuda:1"
-    checked('partition-id=0 num-partitions=1 device="cpu"')
-    checked("partition-id=0 num-partitions=1")
-    devices = [
-        line.split(None, 2)[2]
-        for line in capsys.readouterr().out.splitlines()
-        if line.startswith("ok     device")
-    ]
-    assert devices == [
-        "cuda:1, 3.0 GiB of memory free",
-        "cpu, 1.0 GiB of memory free",
-        "the device of the run",
-    ]
-
-
 def key_pair(private: Path, public: Path) -> None:
     key = Ed25519PrivateKey.generate()
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
@@ -256,19 +213,12 @@ def test_keys_of_secure_sums(node, capsys):
     out = capsys.readouterr().out
     assert "roster       3 nodes in the roster\n" in out
     assert "PRIVATE" not in out
-    message = refused('partition-id=2 num-partitions=3 signing-key="1.key" roster="roster"')
-    assert (
-        f"roster: 2.pem in {node / 'roster'} is not the public part of {node / '1.key'}" in message
-    )
+    keys = 'signing-key="1.key" roster="roster"'
+    assert "2.pem in" in refused(f"partition-id=2 num-partitions=3 {keys}")
     (node / "roster" / "1.pem").unlink()
-    assert "1.pem in" in refused(
-        'partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"'
-    )
+    assert "1.pem in" in refused(f"partition-id=1 num-partitions=3 {keys}")
     (node / "roster" / "0.pem").write_text("no key")
-    assert (
-        "0.pem in the roster of this node's --node-config is not a public Ed25519 key"
-        in refused('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
-    )
+    assert "not a public Ed25519 key" in refused(f"partition-id=1 num-partitions=3 {keys}")
 
 
 def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
@@ -284,19 +234,12 @@ def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
     )
     assert "data-path" not in checked(f'partition-id=0 policy="{policy}"')
     out = capsys.readouterr().out
-    assert (
-        f"{policy}: [data] path = {node / 'cells.csv'}; [data] label-key = kind; [sums]"
-        " contributors = 5\n" in out
-    )
+    assert "[data] label-key = kind; [sums] contributors = 5\n" in out
     assert "cells.csv: 1 points in the disc, 1 classes\n" in out
     message = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
     assert "and path in [data] of its policy.toml differ" in message
     policy.write_text("[sums]\n\ncontributors = 1\n")
     message = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
-    assert (
-        message
-        == f"policy: {policy}, line 3: [sums] contributors = 1; allowed is a whole number, 2 or"
-        " more"
-    )
+    assert f"{policy}, line 3: [sums] contributors = 1; allowed is" in message
     policy.unlink()
     assert "No such file" in refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')

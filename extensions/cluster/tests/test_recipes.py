@@ -54,8 +54,7 @@ def understood(words: list[str]) -> dict[str, object]:
         pytest.fail(f"not understood: {shlex.join(words)}: {error}")
 
 
-# --- systemd
-# ------------------------------------------------------------------------------------------------------------
+# systemd
 
 
 NODE_CONFIG = 'partition-id=0 data-path="/srv/100% of $HOME/it\'s.pt" device="cuda:0"'
@@ -116,14 +115,8 @@ def test_the_services_start_what_there_is(tmp_path, node, is_system):
         assert Path(options["node"]).name == node
     assert ("User=" in files[".service"]) == is_system
     assert ("char-nvidia" in files[".service"]) == bool(is_system and node)
-
-
-def test_a_node_that_was_killed_is_started_until_it_is_taken_back(tmp_path):
-    text = installed(tmp_path, "north", is_system=True)[".service"]
-    settings = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
-    assert settings["Restart"] == "always"
-    assert settings["StartLimitIntervalSec"] == "0"
-    assert int(settings["RestartSec"]) >= 15
+    settings = dict(re.findall(r"^(\w+)=(.*)$", files[".service"], re.MULTILINE))
+    assert (settings["Restart"], settings["StartLimitIntervalSec"]) == ("always", "0")
 
 
 @pytest.fixture
@@ -209,8 +202,7 @@ def test_a_service_is_installed_shown_and_removed(home, capsys):
         (home / "asked").unlink()
 
 
-# --- containers
-# ---------------------------------------------------------------------------------------------------------
+# containers
 
 
 def services(*names: str) -> dict[str, dict]:
@@ -248,12 +240,8 @@ def test_the_containers_start_what_there_is(files):
 
 def test_the_containers_show_one_port_and_write_nothing_but_their_own():
     containers = services("compose.yaml")
-    assert {name: service.get("ports", []) for name, service in containers.items()} == {
-        "superlink": ["9092:9092"],
-        "north": [],
-        "south": [],
-        "west": [],
-    }
+    ports = {name: service["ports"] for name, service in containers.items() if "ports" in service}
+    assert ports == {"superlink": ["9092:9092"]}
     for name, service in containers.items():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
@@ -289,8 +277,7 @@ def test_the_image_holds_the_app_and_no_more():
     assert "://" not in text
 
 
-# --- The guide
-# ----------------------------------------------------------------------------------------------------------
+# The guide
 
 
 def commands() -> list[list[str]]:

@@ -3,23 +3,21 @@ address of the node."""
 
 import json
 import os
-import re
 import socket
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fleet import fleet_server, listening, plain_http, proxy, silence, web_server
+from paused_clock import PausedClock
 
 from curvfed.deployments.processes import LOOPBACK, flower_environment, free_ports
-from curvfed.extensions.cluster.commands import ClusterError, certificates, checks, status
+from curvfed.extensions.cluster.commands import ClusterError, certificates, status
 from curvfed.extensions.cluster.commands import link as superlink
 from curvfed.extensions.cluster.commands.folder import (
     CONNECTS,
     NodeFolder,
     ServerFolder,
-    cluster_command,
-    default_folder,
 )
 from curvfed.extensions.cluster.commands.link import ForeignError, Link, SilentError
 from curvfed.extensions.cluster.commands.setup import make_cluster
@@ -104,10 +102,7 @@ def test_what_else_answers_is_named(folder, port, monkeypatch):
         assert "does not serve nodes (UNIMPLEMENTED" in str(wrong(folder, runs))
     with listening(plain_http) as web:
         error = wrong(folder, web)
-    assert (
-        "does not speak gRPC with TLS; allowed is the SuperLink's port for nodes, by default 9092,"
-        " of a SuperLink of Flower up to 1.39" in str(error)
-    )
+    assert "does not speak gRPC with TLS" in str(error)
     assert not isinstance(error, SilentError)
     assert "no SuperLink answers at no.invalid:9092" in str(wrong(folder, 9092, "no.invalid"))
     monkeypatch.setattr(superlink, "ANSWER_TIME", 0.2)
@@ -160,6 +155,8 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
     certificates.make_authority(tmp_path / "ca.crt", tmp_path / "ca.key")
     with web_server(folder) as web, listening(plain_http) as plain:
         assert superlink.check_superlink(by_https(web))
+        local = ServerFolder(folder.path, 9092, web)
+        assert superlink.check_server(local) == f"127.0.0.1:{web} answers"
         assert "not known: Flower from 1.40 on" in superlink.check_clock(by_https(web))
         with pytest.raises(ForeignError):
             superlink.check_superlink(by_https(web, tmp_path / "ca.crt"))
@@ -182,8 +179,7 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
         superlink.check_superlink(by_https(free_ports(1)[0]))
 
 
-# --- The commands
-# -------------------------------------------------------------------------------------------------------
+# The commands
 
 
 @pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY", "no_grpc_proxy"])
@@ -195,41 +191,21 @@ def test_flower_asks_its_own_machine_without_a_proxy(name, monkeypatch):
         assert flower_environment({})[variable] == "fl.example.org,127.0.0.1,localhost"
 
 
-# --- Waiting for nodes
-# --------------------------------------------------------------------------------------------------
-
-
-class Time:
-    """A clock that goes on when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
+# Waiting for nodes
 
 
 def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, capsys):
-    monkeypatch.setattr(status, "time", Time())
+    monkeypatch.setattr(status, "time", PausedClock())
     monkeypatch.setattr(superlink, "check_server", lambda folder: "")
-    nodes = iter(
-        [
-            [],
-            [{"status": "online"}],
-            [{"status": "online"}, {"status": "offline"}],
-            [{"status": "online"}] * 2,
-        ]
-    )
+    online = {"status": "online"}
+    nodes = iter([[], [online], [online, {"status": "offline"}], [online] * 2])
     monkeypatch.setattr(status.registry, "registered_nodes", lambda folder: next(nodes))
     status.wait_for_nodes(folder, 2, 60)
     assert "0 of 2 nodes are connected after 0 s" in capsys.readouterr().out
 
 
 def test_who_waits_goes_on_while_a_node_starts_and_says_what_it_does(folder, monkeypatch, capsys):
-    clock = Time()
+    clock = PausedClock()
     monkeypatch.setattr(status, "time", clock)
     monkeypatch.setattr(superlink, "check_server", lambda folder: "")
     north, south = (folder.node(name) for name in ("north", "south"))
@@ -249,9 +225,7 @@ def test_who_waits_goes_on_while_a_node_starts_and_says_what_it_does(folder, mon
     monkeypatch.setattr(status.registry, "registered_nodes", registered)
     status.wait_for_nodes(folder, 1, 120)  # 500 s of checks, then 60 s to connect
     said = capsys.readouterr().out
-    assert (
-        "0 of 1 nodes are connected after 0 s; north checks: data; south has not connected" in said
-    )
+    assert "0 of 1 nodes are connected after 0 s; north checks: data" in said
     assert f"north {CONNECTS}" in said
     clock.now = 600.0
     with pytest.raises(ClusterError, match=r"1 of 2 nodes .* south has not connected") as error:
@@ -270,37 +244,6 @@ def test_a_step_of_an_ended_process_is_none(tmp_path):
     assert node.current_step() == ""
     node.note_step("checks: data")
     assert node.current_step() == "checks: data"
-
-
-def test_a_remedy_names_the_folder_that_the_command_had(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "is_open", lambda *address: False)
-    monkeypatch.setattr(checks, "check_port", lambda *words: "")
-    monkeypatch.setattr(superlink.Link, "reach", silent)
-    option = f"curvfed cluster --folder {folder.path}"
-    with pytest.raises(ClusterError, match=re.escape(f"`{option} superlink` starts it")):
-        checks._check_superlink(folder)
-    remedies = [check.remedy for check in checks.server_checks(folder)]
-    assert any(f"`{option} renew`" in remedy for remedy in remedies)
-    assert any(f"`{option} register`" in remedy for remedy in remedies)
-    folder.database_backup.touch()
-    assert f"`{option} doctor --restore`" in checks.registry.database_remedy(folder)
-    with pytest.raises(ClusterError, match=re.escape(f"--folder {tmp_path / 'none'} init`")):
-        ServerFolder.open(tmp_path / "none")
-    assert cluster_command("status", default_folder()) == "curvfed cluster status"
-
-
-def silent(link):
-    raise superlink.SilentError("no SuperLink answers", key="silent-superlink")
-
-
-def test_the_superlink_of_another_cluster_is_no_silence(folder, tmp_path):
-    other_cluster = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
-    with web_server(folder) as runs:
-        local = ServerFolder(folder.path, 9092, runs)
-        foreign = ServerFolder(other_cluster.path, 9092, runs)
-        assert checks._check_superlink(local) == f"127.0.0.1:{runs} answers"
-        with pytest.raises(ClusterError, match="is another cluster's"):
-            checks._check_superlink(foreign)
 
 
 def test_the_variables_of_this_process_are_as_before(folder, port, monkeypatch):

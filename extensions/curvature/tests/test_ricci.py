@@ -65,20 +65,7 @@ def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked)
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{",
-        b"NaN",
-        b"nan",
-        b"-Infinity",
-        b"1e999",
-        b"1" + 400 * b"0",
-        b"null",
-        b"true",
-        b"[1]",
-        b"0.5 0.5",
-        b"\xff",
-    ],
+    [b"", b"{", b"NaN", b"1e999", b"null", b"\xff"],
     ids=lambda content: repr(content[:12]),
 )
 def test_what_is_damaged_is_made_anew(triangle_and_pair, tmp_path, content, asked):

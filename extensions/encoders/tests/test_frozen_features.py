@@ -124,8 +124,6 @@ def test_images_of_several_sizes_and_colours(name, tmp_path):
     ("method", "keys"),
     [
         ("fedavg", {}),
-        ("fedprox", {}),
-        ("fedper", {}),
         ("spherefed", {}),
         ("hyperfed", {"num_rounds": 20}),
         ("local", {}),

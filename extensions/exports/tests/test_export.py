@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
-from graph_fixtures import write_tu
 from onnx_packages import needs_onnx
 
 import curvfed
@@ -171,16 +170,6 @@ def test_the_model_of_a_one_shot_run_is_its_classifier(own_home, tmp_path):
     assert table["class"].tolist() == names
     largest = probabilities.max(dim=1).values.numpy()
     np.testing.assert_allclose(table["probability"], largest, atol=1e-12)
-
-
-def test_models_of_graphs_name_the_columns_of_their_input(own_home, tmp_path, capsys):
-    write_tu(tmp_path, "MINE", attributes=True)
-    folder = str(tmp_path / "tu" / "MINE" / "raw")
-    trained = run(tmp_path, clients=2, dataset=folder, method="fedavg", num_rounds=1)
-    assert main(["export", str(trained.path), "--out", str(tmp_path / "model.pt2")]) == 0
-    said = capsys.readouterr().err
-    assert "one-hot codes" in said
-    assert "batch" in said
 
 
 class Net(torch.nn.Module):

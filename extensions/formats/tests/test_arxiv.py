@@ -10,23 +10,9 @@ from format_fixtures import write_ogb
 from graph_fixtures import PLANTED_NODES, planted
 
 from curvfed.tasks import public_data
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.dataset import GraphDataset
-
-
-@pytest.mark.usefixtures("offline")
-def test_absent_arxiv_offline(tmp_path):
-    data = tmp_path / "no such folder"
-    with pytest.raises(DataError) as error:
-        GraphDataset(GraphSpec("ogbn-arxiv", data), tmp_path / "cache").client(0, 1)
-    code = (
-        "from ogb.nodeproppred import NodePropPredDataset; NodePropPredDataset("
-        f"root={str(data / 'ogb')!r}, name='ogbn-arxiv')"
-    )
-    assert f'run:\npip install ogb && python -c "{code}"\n' in str(error.value)
-    assert f"{data / 'ogb/ogbn_arxiv/raw'} nor in {data / 'ogbn_arxiv/raw'}" in str(error.value)
 
 
 def test_ogbn_arxiv(tmp_path):
@@ -42,18 +28,6 @@ def test_ogbn_arxiv(tmp_path):
         assert mask[:, 0].nonzero()[:, 0].tolist() == tables[f"split/time/{split}"].tolist()
     assert graph.class_names == ("0", "1", "2")
     assert graph.metric == "accuracy"
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-def test_the_time_split_is_that_of_every_seed(tmp_path, seed):
-    tables = write_ogb(tmp_path)
-    graph = GraphDataset(GraphSpec("OGBN-arxiv", tmp_path, seed=seed), tmp_path / "cache").client(
-        0, 1
-    )
-    nodes = sorted(planted().main)
-    for mask, split in ((graph.train, "train"), (graph.val, "valid"), (graph.test, "test")):
-        expected = planted().main & set(tables[f"split/time/{split}"].tolist())
-        assert {nodes[place] for place in mask.nonzero()[:, 0].tolist()} == expected
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Every format of another tool, from its files through a check and a run to predictions."""
 
-import json
 from pathlib import Path
 
 import pytest
-import torch
 from errors import refuses
 from format_fixtures import (
     leaf_users,
@@ -117,35 +115,3 @@ def test_ogb(write, own_home, tmp_path, capsys):
     assert len(run.predict(copy)) == num_examples
     result = curvfed.simulate("fedavg", data=[copy, copy], **keys)
     assert result.summary["personal_accuracy_mean"] is not None
-
-
-DECISIONS = {
-    "pathmnist.npz: images (it holds train_images)": write_medmnist,
-    "femnist: images (all_data_0.json begins with users)": write_leaf,
-    "cifar-100-python: images (it holds meta and train)": write_cifar100,
-}
-
-
-@pytest.mark.parametrize("text", DECISIONS)
-def test_the_decision_has_its_reason(text, tmp_path):
-    path = DECISIONS[text](tmp_path)
-    assert decide(path).text == text
-    assert tasks_of(f"{path}/" if path.is_dir() else str(path)) == decide(path).tasks
-
-
-def test_check_names_the_place_of_test_data_of_another_tool(own_home, tmp_path, capsys):
-    path = write_medmnist(tmp_path)
-    keys = ["images.size=8", "images.channels=1", f"test-data={path}", "num-supernodes=2"]
-    assert main(["check", "method=fedavg", "dataset=digits", *keys]) == 0
-    assert f", in {path}\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("write", [write_molecules, write_citations])
-def test_predictions_of_unscaled_features_have_no_note(write, own_home, tmp_path, capsys):
-    keys = {"num_supernodes": 2, "num_rounds": 1, "quiet": True}
-    run = curvfed.simulate("fedavg", dataset=write(tmp_path), **keys)
-    width = json.loads((run.path / "clients.json").read_text())["facts"]["num_features"]
-    graph = {"x": torch.rand(3, width), "edge_index": torch.tensor([[0, 1], [1, 2]])}
-    torch.save([graph] if write is write_molecules else graph, tmp_path / "graphs.pt")
-    assert main(["predict", str(run.path), str(tmp_path / "graphs.pt")]) == 0
-    assert "unscaled" not in capsys.readouterr().err

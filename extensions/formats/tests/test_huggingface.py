@@ -2,7 +2,6 @@
 datasets."""
 
 import io
-import json
 import sys
 from types import SimpleNamespace
 
@@ -26,12 +25,7 @@ from saved_datasets import (
 import curvfed
 from curvfed.extensions.formats.saved import from_datasets
 from curvfed.tasks.formats import decide
-from curvfed.tasks.images.clients import ImageSpec
-from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
-from curvfed.tasks.points.dataset import PointDataset
-from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import read_points
 
 NUMBER = {"dtype": "int64", "_type": "Value"}
@@ -82,35 +76,11 @@ def test_points(tmp_path):
 def test_points_label_key_names_the_column_of_classes(tmp_path):
     columns = {"emb": 8 * [[0.1, 0.2]], "label": 4 * [0, 1], "kind": 4 * ["T", "B"]}
     types = {"emb": PAIR, "label": NUMBER, "kind": {"dtype": "string", "_type": "Value"}}
-    stored = dataset(columns, types)
-    path = save(tmp_path / "points", {"train": stored})
+    path = save(tmp_path / "points", {"train": dataset(columns, types)})
     assert read_points(path, -1.0, "", "kind").class_names == ("B", "T")
     assert read_points(path, -1.0, "", "label").class_names == ("0", "1")
     with refuses("no-column", "points.label-key", "type"):
         read_points(path, -1.0, "", "type")
-    run = curvfed.simulate(
-        "fedavg",
-        data=[stored, stored],
-        points={"label_key": "kind"},
-        num_rounds=1,
-        results_dir=tmp_path,
-        quiet=True,
-    )
-    clients = json.loads((run.path / "clients.json").read_text())["clients"]
-    assert clients[0]["class_names"] == ["B", "T"]
-
-
-def test_points_that_are_saved_again_are_read_again(tmp_path):
-    path = write_saved_points(tmp_path)
-    points = PointDataset(PointSpec(str(path), tmp_path))
-    before = points.pooled()
-    columns = {"emb": 75 * [[0.1, 0.2]], "label": [number % 2 for number in range(75)]}
-    saved_again = save(
-        tmp_path / "again", {"train": dataset(columns, {"emb": PAIR, "label": NUMBER})}
-    )
-    for file in (saved_again / "train").iterdir():
-        (path / "train" / file.name).write_bytes(file.read_bytes())
-    assert points.pooled().digest != before.digest
 
 
 REFUSED = {
@@ -177,28 +147,6 @@ def test_splits_that_were_encoded_apart_keep_their_classes(tmp_path):
         assert raw.labels.tolist() == [0, 1, 2, 1, 2, 0, 2]
         values = raw.read(np.arange(7), 0, 0)[:, 0, 0, 0].tolist()
         assert values == [100 * label for label in raw.labels]
-
-
-def test_a_class_of_the_test_split_alone_is_refused(tmp_path):
-    path = save(
-        tmp_path / "own",
-        {"train": pictures(("cat", "dog"), 6 * [0, 1]), "test": pictures(("dog", "emu"), [0, 1])},
-    )
-    images = ImageDataset(ImageSpec(str(path), tmp_path, PartitionSpec(min_client_size=1)))
-    for load in (lambda: images.client(0, 2), images.test):
-        with refuses("untrained-classes", "emu"):
-            load()
-
-
-def test_points_of_a_class_of_the_test_split_alone_are_refused(tmp_path):
-    types = {"emb": PAIR, "label": NUMBER}
-    splits = {
-        "train": dataset({"emb": [[0.1, 0.2]] * 8, "label": 4 * [0, 1]}, types),
-        "test": dataset({"emb": [[0.1, 0.2]] * 2, "label": [0, 7]}, types),
-    }
-    path = save(tmp_path / "own", splits)
-    with refuses("untrained-classes", "own", "7"):
-        PointDataset(PointSpec(str(path), tmp_path)).pooled()
 
 
 def test_a_stream_is_refused():

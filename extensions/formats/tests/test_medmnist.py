@@ -1,15 +1,11 @@
 """MedMNIST's archives: their parts, shapes and labels, and what is refused."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from errors import refuses
 from format_fixtures import SIZES, medmnist_arrays, read_images
 
-from curvfed.tasks.images.clients import ImageSpec
-from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
 
 
@@ -41,21 +37,6 @@ def test_absent_parts(tmp_path):
     raw = read(tmp_path, arrays)
     assert raw.roles is None
     assert (raw.with_test() == TEST).sum() == 12
-
-
-def test_a_class_of_the_test_part_alone(tmp_path):
-    arrays = medmnist_arrays()
-    arrays["test_labels"][:4] = 3
-    path = tmp_path / "own.npz"
-    np.savez(path, **arrays)
-    spec = ImageSpec(str(path), tmp_path)
-    for load in (lambda: ImageDataset(spec).client(0, 2), ImageDataset(spec).test):
-        with refuses("untrained-classes", "own.npz", ": 3 are"):
-            load()
-    # All images are trained on, and another site may train the class.
-    pooled = ImageDataset(replace(spec, pooled=True))
-    assert pooled.client(0, 1).class_names == ("0", "1", "2", "3")
-    assert ImageDataset(spec).own(path).class_names == ("0", "1", "2", "3")
 
 
 REFUSED = {

@@ -1,10 +1,10 @@
 """Prepared clients on disk: read by torch alone, whole or made anew, never stale."""
 
 import logging
-import os
+from dataclasses import replace
 
 import pytest
-from graph_fixtures import same, write_user_graph
+from graph_fixtures import same
 
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
@@ -17,6 +17,8 @@ def test_what_is_kept_is_what_was_prepared(cora_dir, tmp_path):
     prepared = GraphDataset(spec, tmp_path).client(0, CLIENTS)
     assert len(list(tmp_path.rglob("*.safetensors"))) == CLIENTS
     assert same(prepared, GraphDataset(spec, tmp_path).client(0, CLIENTS))
+    other = GraphDataset(replace(spec, seed=1), tmp_path).client(0, CLIENTS)
+    assert other.partition_digest != prepared.partition_digest
     assert not list(tmp_path.rglob(".*"))
 
 
@@ -46,12 +48,3 @@ def test_a_cache_that_cannot_be_written_is_done_without(cora_dir, tmp_path, capl
         graph, GraphDataset(GraphSpec("cora", cora_dir), tmp_path / "good").client(0, CLIENTS)
     )
     assert str(tmp_path / "file") in caplog.text
-
-
-def test_other_raw_files_are_not_served_from_the_cache(tmp_path):
-    fields = write_user_graph(tmp_path / "own.pt")
-    spec = GraphSpec(str(tmp_path / "own.pt"), tmp_path)
-    before = GraphDataset(spec, tmp_path / "cache").client(0, 2)
-    write_user_graph(tmp_path / "own.pt", x=fields["x"] + 1)
-    os.utime(tmp_path / "own.pt", (1, 1))
-    assert GraphDataset(spec, tmp_path / "cache").client(0, 2).digest != before.digest

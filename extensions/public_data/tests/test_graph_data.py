@@ -12,7 +12,6 @@ from graph_fixtures import (
     load_all,
     pairs,
     planted,
-    same,
     user_fields,
     write_minesweeper,
     write_planetoid,
@@ -59,46 +58,6 @@ def test_one_split_over_all_clients(cora_dir, tmp_path):
     assert masks.sum(dim=1).tolist() == [180, 120, 300]
     # Split over the whole, not in every client: the shares of clients differ.
     assert len({int(graph.train.sum()) / len(graph.train) for graph in graphs}) > 1
-
-
-def test_curvature_is_that_of_a_count_by_hand(cora_dir, tmp_path):
-    graph = GraphDataset(GraphSpec("cora", cora_dir), tmp_path).client(1, CLIENTS)
-    neighbours = {node: set() for node in range(len(graph.labels))}
-    for i, j in pairs(graph):
-        neighbours[i].add(j)
-    plain = [4 - len(neighbours[i]) - len(neighbours[j]) for i, j in pairs(graph)]
-    full = [
-        value + 3 * len(neighbours[i] & neighbours[j])
-        for value, (i, j) in zip(plain, pairs(graph), strict=True)
-    ]
-    assert graph.forman_plain == pytest.approx(np.mean(plain), rel=1e-12)
-    assert graph.forman == pytest.approx(np.mean(full), rel=1e-12)
-    assert graph.forman > graph.forman_plain
-
-
-def test_seed_decides_partition_and_split(cora_dir, tmp_path):
-    spec = GraphSpec("cora", cora_dir)
-    first = load_all(spec, tmp_path / "a", CLIENTS)
-    assert all(
-        same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True)
-    )
-    assert len({graph.digest for graph in first}) == CLIENTS
-    assert len({graph.partition_digest for graph in first}) == 1
-    other = GraphDataset(replace(spec, seed=1), tmp_path / "a").client(0, CLIENTS)
-    assert other.partition_digest != first[0].partition_digest
-    whole = [GraphDataset(replace(spec, seed=seed), tmp_path).client(0, 1) for seed in (0, 1)]
-    assert whole[0].partition_digest == whole[1].partition_digest
-    assert not torch.equal(whole[0].train, whole[1].train)
-    assert whole[0].digest != whole[1].digest
-
-
-@pytest.mark.parametrize(("norm", "order"), [("l2", 2), ("l1", 1)])
-def test_rows_have_unit_norm(cora_dir, tmp_path, norm, order):
-    graph = GraphDataset(GraphSpec("cora", cora_dir, normalize=norm), tmp_path).client(0, CLIENTS)
-    sizes = torch.linalg.vector_norm(graph.features.to_dense(), ord=order, dim=1)
-    assert torch.allclose(
-        sizes, torch.ones_like(sizes), rtol=0, atol=4 * torch.finfo(torch.float32).eps
-    )
 
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])

@@ -17,7 +17,6 @@ from curvfed.tasks.graphs.dataset import GraphDataset
 PYG = "torch_geometric.datasets"
 FETCHED = [
     ("cora", PYG, "Planetoid", "Cora", "planetoid", "Cora/raw"),
-    ("PubMed", PYG, "Planetoid", "PubMed", "planetoid", "PubMed/raw"),
     ("amazon-Photo", PYG, "Amazon", "Photo", "amazon", "Photo/raw"),
     (
         "Roman-empire",
@@ -27,14 +26,7 @@ FETCHED = [
         "heterophilous",
         "roman_empire/raw",
     ),
-    (
-        "minesweeper",
-        PYG,
-        "HeterophilousGraphDataset",
-        "Minesweeper",
-        "heterophilous",
-        "minesweeper/raw",
-    ),
+    ("imdb-multi", PYG, "TUDataset", "IMDB-MULTI", "tu", "IMDB-MULTI/raw"),
 ]
 
 

@@ -1,7 +1,6 @@
 """What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test
 set."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from errors import refuses
 from image_fixtures import load_all, rows_of, same, write_classes, write_idx
 from PIL import Image
 
-from curvfed.tasks.images.clients import ImageSpec, client_images, share_images
+from curvfed.tasks.images.clients import ImageSpec, share_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.raw import raw_images
@@ -55,19 +54,6 @@ def test_clients_hold_every_training_image_once(mnist, tmp_path, partition):
             assert row not in found
             found[row] = label
     assert found == expected
-
-
-def test_a_client_says_what_it_is(mnist, tmp_path):
-    client = ImageDataset(spec_of(mnist[0]), tmp_path).client(0, CLIENTS)
-    assert (client.task, client.metric, client.space, client.shape) == (
-        "images",
-        "accuracy",
-        "",
-        "1x28x28",
-    )
-    assert client.num_features == 784
-    assert client.class_names == tuple("0123456789")
-    assert (client.mean, client.std, client.augments) == ((0.1307,), (0.3081,), False)
 
 
 def test_every_client_is_split_by_itself(mnist, tmp_path):
@@ -251,7 +237,6 @@ def test_digits_need_no_files(tmp_path):
     spec = ImageSpec("Digits", tmp_path / "none")
     clients = load_all(spec, tmp_path, CLIENTS)
     test = ImageDataset(spec, tmp_path).test()
-    assert {client.shape for client in (*clients, test)} == {"1x8x8"}
     assert sum(len(client.labels) for client in clients) + len(test.labels) == 1797
     assert test.images.max() == 255
     assert abs(len(test.labels) / 1797 - 0.2) < 0.005
@@ -332,36 +317,6 @@ def test_own_images_are_kept_and_read_back(tmp_path):
 
 
 # Kept on disk
-
-
-def test_other_files_are_not_served_from_the_cache(tmp_path):
-    write_idx(tmp_path)
-    before = ImageDataset(spec_of(tmp_path), tmp_path / "cache").test()
-    path = tmp_path / "MNIST/raw/t10k-labels-idx1-ubyte"
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([(content[-1] + 1) % 10]))
-    os.utime(path, (1, 1))
-    assert ImageDataset(spec_of(tmp_path), tmp_path / "cache").test().digest != before.digest
-
-
-def test_a_hash_sees_everything():
-    def images(pixel=0, label=0, names=("a", "b"), mean=(0.5,), augments=False, train=True):
-        masks = torch.tensor([[train], [not train], [False]])
-        pixels = torch.full((1, 1, 2, 2), pixel, dtype=torch.uint8)
-        return client_images(pixels, torch.tensor([label]), masks, names, mean, (0.25,), augments)
-
-    changed = [
-        {"pixel": 1},
-        {"label": 1},
-        {"names": ("a", "c")},
-        {"mean": (0.4,)},
-        {"augments": True},
-        {"train": False},
-    ]
-    digests = {images(**change).digest for change in ({}, *changed)}
-    assert len(digests) == len(changed) + 1
-    assert images().digest == images().computed_digest()
-    assert replace(images(), mean=(0.4,)).computed_digest() != images().digest
 
 
 # What kind of task

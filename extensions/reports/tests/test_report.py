@@ -3,8 +3,6 @@ whatever files there are."""
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import charts
-from curvfed.server_app.report.parts import Parts, parts_of, run_figure
+from curvfed.server_app.report.parts import parts_of
 from curvfed.server_app.report.run_page import write_report
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
@@ -40,7 +38,7 @@ def change_json(path: Path, change: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["graphs", "images", "hulls"])
-def test_a_page_stands_alone_and_has_pictures(copies: dict[str, Path], kind: str) -> None:
+def test_a_page_stands_alone_and_has_pictures(copies, kind):
     assert not (copies[kind] / "report.html").exists()  # `report = false`
     page = report(copies[kind])
     check_stands_alone(page)
@@ -48,12 +46,12 @@ def test_a_page_stands_alone_and_has_pictures(copies: dict[str, Path], kind: str
 
 
 @pytest.mark.parametrize("absent", only(FILES, {"summary.json", "clients.csv"}.__contains__))
-def test_any_file_may_be_absent(copies: dict[str, Path], absent: str) -> None:
+def test_any_file_may_be_absent(copies, absent):
     (copies["graphs"] / absent).unlink()
     assert absent in report(copies["graphs"]).text
 
 
-def test_a_torn_last_line_is_left_out(copies: dict[str, Path]) -> None:
+def test_a_torn_last_line_is_left_out(copies):
     intact = report(copies["graphs"]).rows
     for name in ("rounds.csv", "clients.csv"):
         with (copies["graphs"] / name).open("a") as file:
@@ -61,7 +59,7 @@ def test_a_torn_last_line_is_left_out(copies: dict[str, Path]) -> None:
     assert report(copies["graphs"]).rows == intact
 
 
-def test_equal_files_give_equal_bytes_whatever_the_users_settings(copies: dict[str, Path]) -> None:
+def test_equal_files_give_equal_bytes_whatever_the_users_settings(copies):
     import matplotlib
 
     first = write_report(copies["graphs"]).read_bytes()
@@ -70,7 +68,7 @@ def test_equal_files_give_equal_bytes_whatever_the_users_settings(copies: dict[s
         assert matplotlib.rcParams["axes.labelsize"] == 30
 
 
-def test_the_commands_ask_for_the_same_run(copies: dict[str, Path], tmp_path: Path) -> None:
+def test_the_commands_ask_for_the_same_run(copies, tmp_path):
     settings = {
         "method": "fedprox",
         "fedprox.mu": 0.5,
@@ -107,7 +105,7 @@ def test_gaps_hold_what_was_measured_last() -> None:
     np.testing.assert_array_equal(charts.carried_forward(values), expected)
 
 
-def test_figures_are_those_of_the_summary(copies: dict[str, Path]) -> None:
+def test_figures_are_those_of_the_summary(copies):
     summary = json.loads((copies["graphs"] / "summary.json").read_text())
     page = report(copies["graphs"])
     shares = [
@@ -118,7 +116,7 @@ def test_figures_are_those_of_the_summary(copies: dict[str, Path]) -> None:
     assert page.rows["personal accuracy"] == shares
 
 
-def test_what_other_machines_say_stays_text(copies: dict[str, Path]) -> None:
+def test_what_other_machines_say_stays_text(copies):
     folder = copies["graphs"]
 
     def rename(content: dict[str, Any]) -> None:
@@ -142,7 +140,7 @@ def test_what_other_machines_say_stays_text(copies: dict[str, Path]) -> None:
     assert page.rows["start"] == ["node ?", HOSTILE]
 
 
-def test_nonsense_of_a_client_costs_its_own_figures_alone(copies: dict[str, Path]) -> None:
+def test_nonsense_of_a_client_costs_its_own_figures_alone(copies):
     def spoil(content: dict[str, Any]) -> None:
         content["clients"][0]["statistics"]["forman"] = "steep"
 
@@ -152,7 +150,7 @@ def test_nonsense_of_a_client_costs_its_own_figures_alone(copies: dict[str, Path
     assert "–" not in rows["1"]
 
 
-def test_a_run_that_never_began(tmp_path: Path) -> None:
+def test_a_run_that_never_began(tmp_path):
     config = parse({"run-name": "never", "results-dir": str(tmp_path)})
     directory = RunDirectory.open(config)
     directory.write_summary(failed_summary("no data in /there", "", config))
@@ -161,7 +159,7 @@ def test_a_run_that_never_began(tmp_path: Path) -> None:
     assert "svg" not in page.tags
 
 
-def test_private_statistics_leave_no_picture_of_them(copies: dict[str, Path]) -> None:
+def test_private_statistics_leave_no_picture_of_them(copies):
     def hide(content: dict[str, Any]) -> None:
         for client in content["clients"]:
             client["statistics"] = {}
@@ -171,24 +169,15 @@ def test_private_statistics_leave_no_picture_of_them(copies: dict[str, Path]) ->
 
 
 @pytest.mark.parametrize("kind", ["images", "hulls"])
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        lambda path: path.write_bytes(path.read_bytes()[:-40]),
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(b"not an archive"),
-    ],
-)
-def test_an_unfit_archive_is_left_out(copies: dict[str, Path], kind: str, spoil: Any) -> None:
+@pytest.mark.parametrize("kept", [0, 100])
+def test_an_unfit_archive_is_left_out(copies, kind, kept):
     (archive,) = copies[kind].glob("*.npz")
-    spoil(archive)
+    archive.write_bytes(archive.read_bytes()[:kept])
     assert archive.name in RunFiles(copies[kind]).absent
     assert archive.name in report(copies[kind]).text
 
 
-def test_a_broken_part_of_another_package_costs_only_itself(
-    copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_broken_part_of_another_package_costs_only_itself(copies, monkeypatch, caplog):
     intact = parts_of(RunFiles(copies["graphs"]))
     monkeypatch.setitem(plugins.of_extensions("report"), "odd", "not_there:add")
     parts = parts_of(RunFiles(copies["graphs"]))
@@ -196,20 +185,3 @@ def test_a_broken_part_of_another_package_costs_only_itself(
         picture.__name__ for picture in intact.pictures
     ]
     assert "the report lacks the parts of odd" in caplog.text
-
-
-def test_pictures_of_another_package_stay(
-    copies: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def mine(run: RunFiles) -> None:
-        return None
-
-    def add(run: RunFiles, parts: Parts) -> Parts:
-        return replace(parts, pictures=[*parts.pictures, partial(mine), mine])
-
-    places = plugins.of_extensions("report")
-    first = {"a": plugins.register_object(add, "a:add")} | places
-    monkeypatch.setattr(plugins, "of_extensions", lambda kind: first if kind == "report" else {})
-    for kind in ("graphs", "images", "hulls"):
-        assert mine in parts_of(RunFiles(copies[kind])).pictures
-        run_figure(copies[kind])

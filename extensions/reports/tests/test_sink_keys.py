@@ -6,13 +6,11 @@ from importlib.machinery import ModuleSpec
 import pytest
 from app_runs import Run, run
 
-from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.reports.sinks import Feed
 from curvfed.extensions.reports.trackers import MLflow
 from curvfed.server_app.sinks import Sink
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
@@ -40,12 +38,6 @@ def test_a_package_that_is_not_there_is_named_before_anything_begins(
     summary = Run(tmp_path / "run").summary
     assert summary["status"] == "failed"
     assert f"[{name}]" in summary["error"]
-
-
-@pytest.mark.parametrize("sinks", ["", "tensorboard", BOTH])
-def test_check_shows_the_keys_of_a_sink_that_is_used(sinks):
-    config = resolve_defaults(parse({"sinks": sinks}), "nodes")
-    assert is_in_use("mlflow.key", config, "nodes") == ("mlflow" in sinks)
 
 
 @pytest.mark.parametrize("sinks", ["tensorboard,", "tensorboard mlflow"])

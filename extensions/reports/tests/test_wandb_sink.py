@@ -19,8 +19,6 @@ BLOCK = 32768
 """Size of a block of the file, which is a LevelDB log."""
 
 FULL = 1
-FIRST = 2
-MIDDLE = 3
 LAST = 4
 
 TREES = {"method": "fedavg", "num_rounds": 3, "sinks": "wandb", "report": False}

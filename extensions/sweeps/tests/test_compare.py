@@ -12,6 +12,7 @@ import pytest
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 from scipy import stats
+from tiers import only
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.sweeps.commands.compare import results
@@ -34,8 +35,7 @@ def alone(own_home, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
 
-# --- What is tried
-# ----------------------------------------------------------------------------------------------------
+# What is tried
 
 
 @pytest.mark.parametrize(("name", "kind"), TUNED)
@@ -149,8 +149,7 @@ def test_no_seed_is_both_chosen_by_and_compared_on():
     assert list(fresh) == [10, 11, 12, 13]
 
 
-# --- What is refused
-# --------------------------------------------------------------------------------------------------
+# What is refused
 
 REFUSED = {
     "unknown method": (
@@ -159,25 +158,18 @@ REFUSED = {
     ),
     "one method": (["dataset=trees", "methods=fedavg"], "allowed are two or more"),
     "method of images": (["dataset=trees", "methods=fedavg,spherefed"], "spherefed"),
-    "budget": (
-        ["dataset=trees", "budget=0"],
-        "budget is 0, but must be a whole number of at least 1",
-    ),
+    "several values": (["dataset=trees", "methods=fedavg,flatland", "dropout=2|3"], "dropout = 2"),
+    "personal score of points": (["dataset=uniform", "score=personal"], "data of clients"),
+    "reconstruction of images": (["dataset=digits", "score=reconstruction"], "allowed for links"),
     "one seed": (
         ["dataset=trees", "seeds=1"],
         "seeds is 1, but must be a whole number of at least 2",
     ),
     "score": (["dataset=trees", "score=best"], "allowed is one of auto,personal,global"),
     "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),
-    "personal score of points": (["dataset=uniform", "score=personal"], "data of clients"),
-    "reconstruction of images": (["dataset=digits", "score=reconstruction"], "allowed for links"),
     "no held-out links": (
         ["dataset=balanced-tree", "methods=links,links-inner", "links.hold-out=false"],
         "links.hold-out = false: allowed with score=reconstruction",
-    ),
-    "several values": (
-        ["dataset=trees", "methods=fedavg,flatland", "dropout=2|3"],
-        "dropout = 2",
     ),
     "no validation": (
         ["dataset=trees", "train-size=0.6", "test-size=0.4"],
@@ -206,8 +198,7 @@ def test_links_of_which_none_is_scored_are_refused_before_they_are_tuned(tmp_pat
     assert not (tmp_path / "results").exists()
 
 
-# --- Choice
-# -----------------------------------------------------------------------------------------------------------
+# Choice
 
 TEST = "best_validation.personal_accuracy_mean"
 VALIDATION = "best_validation.metrics.validation"
@@ -239,15 +230,39 @@ def tuned(score: Callable[[Mapping[str, Any]], Any], *words: str) -> tuple[Choic
     return tuning.choose()["fedavg"], runner
 
 
-@pytest.mark.parametrize("best", [1e-5, 0.01, 0.2, 1.0, 10.0])
-def test_decays_are_tried_until_a_worse_one_is_on_either_side(best):
+@pytest.mark.parametrize(
+    ("key", "best"),
+    [
+        *(("learning-rate", best) for best in (1e-5, 1e-3, 0.0316, 1.0, 20.0)),
+        *(("weight-decay", best) for best in (1e-5, 0.01, 0.2, 1.0, 10.0)),
+    ],
+)
+def test_rates_and_decays_are_tried_until_a_worse_one_is_on_either_side(key, best):
     def score(settings: Mapping[str, Any]) -> Any:
-        distance = abs(np.log10(settings["weight-decay"] / best))
-        return fake(validation=-distance, test=0.5)
+        return fake(validation=-abs(np.log(settings[key] / best)), test=0.5)
 
     choice, _ = tuned(score)
-    decay = choice.configuration["weight-decay"]
-    assert abs(np.log10(decay / best)) <= 0.25
+    assert abs(np.log10(choice.configuration[key] / best)) <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("swept", "key", "value", "best", "words"),
+    [
+        ("weight-decay", "schedule", "inverse", 1.0, ["learning-rate=0.01"]),
+        ("learning-rate", "model", "gated", 0.1, ["budget=12"]),
+    ],
+)
+def test_rates_and_decays_are_swept_again_once_the_other_keys_are_chosen(
+    swept, key, value, best, words
+):
+    def score(settings: Mapping[str, Any]) -> Any:
+        gain = 10 * (settings[key] == value)
+        misfit = abs(np.log10(settings[swept] / (best if gain else 0.01)))
+        return fake(validation=gain - misfit, test=0.5)
+
+    choice, _ = tuned(score, *words)
+    assert choice.configuration[key] == value
+    assert abs(np.log10(choice.configuration[swept] / best)) <= 0.25
 
 
 def test_no_more_configurations_are_tried_beside_rates_and_decays_than_the_budget_allows():
@@ -263,26 +278,6 @@ def test_no_more_configurations_are_tried_beside_rates_and_decays_than_the_budge
     assert choice.tried == 3
 
 
-def test_decays_are_swept_again_once_the_other_keys_are_chosen():
-    def score(settings: Mapping[str, Any]) -> Any:
-        best = 1.0 if settings["schedule"] == "inverse" else 0.01
-        misfit = abs(np.log10(settings["weight-decay"] / best))
-        return fake(validation=(settings["schedule"] == "inverse") * 10 - misfit, test=0.5)
-
-    choice, _ = tuned(score, "learning-rate=0.01")
-    assert choice.configuration["schedule"] == "inverse"
-    assert abs(np.log10(choice.configuration["weight-decay"])) <= 0.25
-
-
-@pytest.mark.parametrize("best", [1e-5, 1e-3, 0.0316, 1.0, 20.0])
-def test_rates_are_tried_until_a_worse_one_is_on_either_side(best):
-    def score(settings: Mapping[str, Any]) -> Any:
-        return fake(validation=-abs(np.log(settings["learning-rate"] / best)), test=0.5)
-
-    choice, _ = tuned(score)
-    assert abs(np.log10(choice.configuration["learning-rate"] / best)) <= 0.25
-
-
 def test_a_rate_that_diverges_on_one_seed_is_out():
     def score(settings: Mapping[str, Any]) -> Any:
         rate = settings["learning-rate"]
@@ -291,24 +286,6 @@ def test_a_rate_that_diverges_on_one_seed_is_out():
     choice, runner = tuned(score)
     assert choice.configuration["learning-rate"] == 0.0316
     assert runner.steps.count("tuning of rates") == 1  # .1 is tried at first, and nothing beyond
-
-
-def test_the_rate_is_swept_again_with_the_chosen_keys():
-    def score(settings: Mapping[str, Any]) -> Any:
-        best = 0.1 if settings["model"] == "gated" else 0.01
-        gain = 1.0 if settings["model"] == "gated" else 0.0
-        distance = abs(np.log10(settings["learning-rate"] / best))
-        return fake(validation=gain - distance / 10, test=0.5)
-
-    choice, _ = tuned(score, "budget=12")
-    assert choice.configuration["model"] == "gated"
-    assert choice.configuration["learning-rate"] == 0.1
-
-
-def test_a_step_without_new_configurations_is_not_named():
-    words = ("schedule=constant", "model=gcn", "weight-decay=0")
-    _, runner = tuned(lambda settings: fake(validation=0.5, test=0.5), *words)
-    assert set(runner.steps) == {"tuning of rates"}
 
 
 def test_validation_chooses_whatever_the_test_scores_are():
@@ -331,8 +308,7 @@ def test_validation_chooses_whatever_the_test_scores_are():
     )
 
 
-# --- Intervals and words
-# ----------------------------------------------------------------------------------------------
+# Intervals and words
 
 
 def rows_of(scores: Mapping[str, Any], **parts: Mapping[str, Any]) -> list[results.Row]:
@@ -387,18 +363,6 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
     assert len(said) == 4
 
 
-def test_intervals_are_those_of_scipy_at_the_corrected_level():
-    rng = np.random.default_rng(0)
-    scores = {f"m{number}": rng.normal(0.8 - 0.01 * number, 0.02, 6) for number in range(4)}
-    best, *rivals = rows_of(scores)
-    for row in rivals:
-        test = stats.ttest_rel(row["scores"], best["scores"])
-        low, high = test.confidence_interval(1 - 0.05 / 6)
-        assert [row[key] for key in ("low", "high")] == pytest.approx([low, high], abs=1e-9)
-        assert row["difference"] == pytest.approx(row["mean"] - best["mean"])
-    assert "difference" not in best
-
-
 def test_no_interval_is_wrong_more_often_than_promised():
     """Where all are alike but for luck, the winner by luck must not seem the best, nor another
     worse: the hardest case."""
@@ -422,12 +386,8 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     ]
     assert [(row["low"], row["high"]) for row in rows[1:]] == expected
     (said,) = results.answers(rows, "data")
-    assert (
-        said
-        == "There is no difference that these data can show between one (60.0%), the best by its"
-        " mean, and same on data (cheapest in bytes: one and same; in seconds: one and same);"
-        " less scored less."
-    )
+    assert said.startswith("There is no difference that these data can show between one (60.0%)")
+    assert said.endswith("less scored less.")
 
 
 def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
@@ -435,25 +395,18 @@ def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
     level = {"is_rival": False}
     rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
     curvature, use, _ = results.answers(rows, "data")
-    equal = "Is it the curvature? one has the same score as itself at curvature 0 in every run."
-    assert curvature == equal
-    assert use == "Should I use it? one is above the best rival less (10.0 in every run)."
-    columns = [results.DIFFERENCE, results.CURVATURE]
-    assert [results._points(rows[0], keys) for keys in columns] == ["", "same in every run"]
+    assert curvature.endswith("has the same score as itself at curvature 0 in every run.")
+    assert "less (10.0 in every run)" in use
+    assert results._points(rows[0], results.CURVATURE) == "same in every run"
     (best,) = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")
-    assert best.endswith(
-        "10.0 points above less, the next (in every run, so that there is no interval)."
-    )
+    assert "there is no interval" in best
 
 
 def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
     clear = {"one": 0.9 + noise, "two": 0.8 + noise[::-1] / 10, "three": 0.5 + noise}
     (said,) = results.answers(rows_of(clear), "mine")
-    assert said.startswith(
-        "one (90.0%) is the best of these 3 methods on mine, 10.0 points above two, the next (95%"
-        " interval "
-    )
+    assert said.startswith("one (90.0%) is the best of these 3 methods on mine, 10.0 points above")
     low, high = (
         float(word) for word in said.removesuffix(").").rpartition("interval ")[2].split(" to ")
     )
@@ -462,20 +415,13 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     (said,) = results.answers(
         rows_of(level, one={"bytes": 5}, two={"bytes": 3, "seconds": 2}), "mine"
     )
-    assert (
-        said
-        == "There is no difference that these data can show between one (90.0%), the best by its"
-        " mean, and two on mine (cheapest in bytes: two; in seconds: one); three scored less."
-    )
-    nothing = "Nothing can be compared on mine: {}."
-    assert results.answers(rows_of({"one": noise}), "mine") == [
-        nothing.format("only one has scores")
-    ]
-    assert results.answers([], "mine") == [nothing.format("no method has scores")]
+    assert "(cheapest in bytes: two; in seconds: one); three scored less." in said
+    for rows in (rows_of({"one": noise}), []):
+        (said,) = results.answers(rows, "mine")
+        assert said.startswith("Nothing can be compared on mine")
 
 
-# --- Whole comparisons
-# ------------------------------------------------------------------------------------------------
+# Whole comparisons
 
 
 @pytest.fixture
@@ -640,14 +586,6 @@ def write_cells(path: Path) -> None:
 
 EVERY_KIND: dict[str, tuple[Callable[[Path], object], str, list[str], set[str]]] = {
     "own links": (write_links, "tree.tsv", [], {"links", "links at 0", "links-inner"}),
-    "links of ontologies": (
-        lambda path: path.write_text(
-            "".join(f"[Term]\nid: T:{n}\nis_a: T:{n // 2}\n\n" for n in range(1, 300))
-        ),
-        "terms.obo",
-        ["methods=links,links-squared"],
-        {"links", "links at 0", "links-squared"},
-    ),
     "reconstruction": (
         write_links,
         "tree.tsv",
@@ -673,19 +611,17 @@ EVERY_KIND: dict[str, tuple[Callable[[Path], object], str, list[str], set[str]]]
         {"flatland", "flatland at 0", "fedavg"},
     ),
     "nodes": (lambda path: None, "trees", ["methods=fedavg-mean,flatland"], {"flatland at 0"}),
-    "the default data": (lambda path: None, "", ["methods=fedavg,flatland"], {"flatland at 0"}),
 }
 
 
-@pytest.mark.parametrize("kind", EVERY_KIND)
+@pytest.mark.parametrize("kind", only(EVERY_KIND, {"own links", "cells", "nodes"}.__contains__))
 def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     write, name, words, names = EVERY_KIND[kind]
-    write(tmp_path if name == "MUTAG" else tmp_path / (name or "nothing"))
+    write(tmp_path if name == "MUTAG" else tmp_path / name)
     folder = tmp_path / "runs"
     common = ["budget=1", "tuning-seeds=1", "seeds=2", "num-rounds=1", "learning-rate=0.05"]
-    dataset = [f"dataset={name}"] if name else []
     sizes = ["embedding-dim=4", "num-supernodes=2"]
-    status = main(["compare", *dataset, *words, *common, *sizes, "--results", str(folder)])
+    status = main(["compare", f"dataset={name}", *words, *common, *sizes, "--results", str(folder)])
     assert status == 0, capsys.readouterr().out
     stored = comparison(folder)
     rows = {row["method"]: row for row in stored["methods"]}
@@ -695,7 +631,7 @@ def test_every_kind_of_data_is_compared(kind, run_names, tmp_path, capsys):
     assert curved["trivial"] is not None
     questions = [text.partition("?")[0] for text in stored["answers"]]
     assert {"Is it the curvature", "Should I use it"} <= set(questions)
-    is_hierarchy = kind in ("own links", "links of ontologies")
+    is_hierarchy = kind == "own links"
     assert any("several direct parents" in text for text in stored["answers"]) == is_hierarchy
 
 

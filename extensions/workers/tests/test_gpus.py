@@ -18,7 +18,7 @@ from curvfed.deployments.gpus import visible_gpus
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.extensions.workers.commands import gpus as module
 from curvfed.extensions.workers.commands import plan as worker_plan
-from curvfed.extensions.workers.commands.gpus import gpus_in_turn, workers_of
+from curvfed.extensions.workers.commands.gpus import gpus_in_turn
 from curvfed.extensions.workers.commands.grid import run_simulation
 from curvfed.extensions.workers.commands.plan import WorkerPlan, plan_workers
 from curvfed.strategies.config import device as device_module
@@ -65,8 +65,6 @@ def test_only_visible_gpus_count(gpus, number, names, expected):
         (1, {}, 1, ("0",)),
         (9, {}, CLIENTS, tuple("012345678")),
         (2, {"workers": 3}, 3, ("0", "1")),
-        (2, {"workers": 1}, 1, ("0", "1")),
-        (2, {"device": "cuda:1"}, 1, ("1",)),
         (2, {"device": "cuda:1", "workers": 2}, 2, ("1",)),
         (2, {"device": "cpu", "workers": 2}, 2, ()),
         (2, {"fraction-train": 0.25}, 1, ("0", "1")),
@@ -76,12 +74,6 @@ def test_one_worker_per_gpu_unless_more_are_asked_for(gpus, number, keys, worker
     gpus(number)
     plan = plan_workers(parse({"device": "cuda"} | keys), CLIENTS)
     assert (plan.number, plan.gpus) == (workers, names)
-
-
-def test_no_more_workers_than_cores(gpus, monkeypatch):
-    gpus(4)
-    monkeypatch.setattr(worker_plan, "read_cores", lambda: Cores(8, 2))
-    assert plan_workers(parse({"device": "cuda"}), CLIENTS).number == 2
 
 
 def test_a_program_that_has_started_cuda_forks_no_workers(gpus, monkeypatch):
@@ -121,10 +113,6 @@ def test_a_machine_on_which_runs_cannot_see_each_other(tmp_path, monkeypatch):
     monkeypatch.setattr(module.socket, "socket", Refusing)
     with gpus_in_turn(names, 3) as gpus:
         assert gpus == [*names, names[0]]
-
-
-def test_who_gets_what_in_words():
-    assert workers_of(["5", "7", "5"]) == "GPU 5: workers 1, 3; GPU 7: worker 2"
 
 
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

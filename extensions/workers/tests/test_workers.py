@@ -3,8 +3,7 @@
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -56,9 +55,7 @@ def kill_in_phase(monkeypatch: pytest.MonkeyPatch, phase: int, number: int) -> N
 
 
 @pytest.mark.parametrize("name", TRIES)
-def test_a_killed_worker_is_named_once_and_changes_nothing(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_worker_is_named_once_and_changes_nothing(name, tmp_path, monkeypatch, capsys):
     expected = run(tmp_path / "one", **TRIES[name]).figures
     kill_in_phase(monkeypatch, phase=3, number=1)
     capsys.readouterr()
@@ -69,9 +66,7 @@ def test_a_killed_worker_is_named_once_and_changes_nothing(
 
 
 @pytest.mark.long
-def test_without_workers_the_run_ends_and_another_number_resumes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_workers_the_run_ends_and_another_number_resumes_it(tmp_path, monkeypatch):
     expected = run(tmp_path / "one").figures
     kill_in_phase(monkeypatch, phase=3, number=2)
     with pytest.raises(FederationError, match="run-name=run resume=true") as caught:
@@ -81,9 +76,7 @@ def test_without_workers_the_run_ends_and_another_number_resumes_it(
     assert run(tmp_path / "some", workers=3, resume=True).figures == expected
 
 
-def test_a_full_disk_of_a_worker_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_of_a_worker_ends_the_run(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -92,9 +85,7 @@ def test_a_full_disk_of_a_worker_ends_the_run(
         run(tmp_path, workers=2)
 
 
-def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(tmp_path, monkeypatch):
     fork = workers.os.fork
     forks = iter([fork])
 
@@ -117,24 +108,20 @@ def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(
     ("keys", "load", "expected", "reason"),
     [
         ({}, 0.0, 4, "4 clients a round"),
-        ({}, 6.1, 2, "2 of 8 cores are free (load 6.1)"),
         ({}, 8.0, 1, "1 of 8 cores is free (load 8.0)"),
-        ({"fraction-train": 0.5}, 0.0, 2, "2 clients a round"),
         ({"fraction-train": 0.25}, 0.0, 1, ""),
         ({"workers": 2}, 8.0, 2, "workers = 2"),
         ({"workers": 9}, 8.0, 4, "4 clients a round"),
-        ({"workers": 1}, 0.0, 1, "workers = 1"),
         ({"threads": 2}, 0.0, 1, "threads = 2 gives a client several cores"),
-        ({"threads": 2, "workers": 2}, 0.0, 1, "threads = 2 gives a client several cores"),
     ],
 )
 def test_as_many_as_free_cores_and_clients(
-    keys: dict[str, Any],
-    load: float,
-    expected: int,
-    reason: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    keys,
+    load,
+    expected,
+    reason,
+    monkeypatch,
+):
     monkeypatch.setattr(worker_plan, "read_cores", lambda: Cores(8, 8, load=load))
     monkeypatch.setattr(worker_plan.threading, "enumerate", list)
     plan = plan_workers(parse({"device": "cpu"} | keys), 4)
@@ -157,7 +144,7 @@ MANY = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", MANY)
-def test_the_number_of_workers_changes_no_bit(method: str, tmp_path: Path) -> None:
+def test_the_number_of_workers_changes_no_bit(method, tmp_path):
     settings = {"method": method} | MANY[method]
     expected = figures_of(run(tmp_path / "1", **settings).path)
     for number in (2, 3):
@@ -180,9 +167,7 @@ def interrupt(process: "subprocess.Popen[bytes]") -> None:
         (subprocess.Popen.kill, -signal.SIGKILL),
     ],
 )
-def test_workers_end_with_the_command(
-    end: Callable[["subprocess.Popen[bytes]"], None], status: int
-) -> None:
+def test_workers_end_with_the_command(end, status):
     settings = {"dataset": "trees", "num-rounds": 100_000, "workers": 3}
     with command_run("simulate", settings, 4) as (process, run):
         assert wait_until((run / "rounds.csv").exists, 120)

@@ -7,20 +7,17 @@ import pytest
 from flwr.common.config import get_fused_config_from_dir, parse_config_args
 
 from curvfed.deployments.arguments import UsageError, read_pairs
-from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import package_files
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults, flatten, resolve_defaults
-from curvfed.strategies.methods import METHODS, aggregation_rows
 
 ROOT = Path(__file__).parents[3]
 PRESETS = list(package_files("presets").values())
 DEFAULTS = defaults()
 
 
-# --- Preset files
-# -----------------------------------------------------------------------------------------------------
+# Preset files
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
@@ -28,33 +25,6 @@ def test_flower_and_the_commands_read_a_preset_alike(preset):
     by_flower = get_fused_config_from_dir(ROOT, parse_config_args([str(preset)]))
     assert parse(by_flower) == parse(read_pairs([str(preset)], DEFAULTS))
     assert by_flower != DEFAULTS
-
-
-@pytest.mark.parametrize(
-    "preset", [path for path in PRESETS if path.stem.startswith("hull")], ids=lambda path: path.stem
-)
-def test_what_a_preset_of_hulls_sets_is_looked_at(preset):
-    config = parse(read_pairs([str(preset)], DEFAULTS))
-    published = preset.stem == "hull-published"
-    assert (config.method, config.dataset) == (
-        "hull",
-        "uniform" if preset.stem == "hull" else "olsson",
-    )
-    assert (config.points.split_seed, config.hull.c) == ((3, 0.1) if published else (None, None))
-    assert config.hull.grouping == ("spectral" if published else "assignment")
-    assert config.hull.epsilon == 0.01
-
-
-def test_what_comes_later_wins(tmp_path):
-    file = tmp_path / "one.toml"
-    file.write_text('seed = 1\nmethod = "local"\n[flatland]\ngate = false\n')
-    assert read_pairs(["seed=2", str(file)], DEFAULTS) == {
-        "seed": 1,
-        "method": "local",
-        "flatland.gate": False,
-    }
-    assert read_pairs([str(file), "seed=2"], DEFAULTS)["seed"] == 2
-    assert read_pairs(["dataset=mine.toml"], DEFAULTS) == {"dataset": "mine.toml"}
 
 
 @pytest.mark.parametrize(
@@ -77,8 +47,7 @@ def test_a_file_that_will_not_do_is_named(tmp_path, content, message):
     assert message in str(caught.value)
 
 
-# --- check
-# ------------------------------------------------------------------------------------------------------------
+# check
 
 
 @pytest.fixture(autouse=True)
@@ -142,26 +111,6 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
     assert {len(cells) for cells in found.values()} == {2}
 
 
-def test_every_table_is_of_use_to_a_method():
-    tables = {key.partition(".")[0] for key in DEFAULTS if "." in key}
-    runs = [
-        (resolve_defaults(parse({"method": name, "sinks": "mlflow,wandb"}), task), task)
-        for name in METHODS
-        for task in METHODS[name].tasks[:1]
-    ] + [
-        (resolve_defaults(parse({"method": "fedavg", "aggregation": base}), "nodes"), "nodes")
-        for base in ("flower:Krum", *aggregation_rows())
-    ]
-    if "dp" in tables:
-        private = {"method": "fedavg", "dp.unit": "record", "dp.epsilon": 1}
-        runs.append((resolve_defaults(parse(private), "images"), "images"))
-    assert {table for table in tables for run in runs if is_in_use(f"{table}.key", *run)} == tables
-    own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]
-    for method, table in own:
-        task = METHODS[method].tasks[0]
-        assert is_in_use(f"{table}.key", resolve_defaults(parse({"method": method}), task), task)
-
-
 @pytest.mark.parametrize(
     ("method", "task", "model"),
     [
@@ -221,21 +170,10 @@ def test_check_shows_what_this_machine_and_the_data_decide(capsys, monkeypatch, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["lr=1"], '"lr" is not a key of the run config; did you mean "learning-rate"?'),
-        (
-            ["test-data=/no/where.csv", "method=hull"],
-            'test-data = "/no/where.csv": no file /no/where.csv',
-        ),
-        (
-            ["method=hull", "num-supernodes=1"],
-            "num-supernodes = 1: a sum over one client hides nothing",
-        ),
-        (["method=hull", "secure.group-size=1"], "secure.group-size"),
-        (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "take a smaller hull.cap"),
-        (
-            ["dataset=MUTAG,BZR", "num-supernodes=3"],
-            "num-supernodes is 3; allowed for 2 data sets is a multiple of 2",
-        ),
+        (["test-data=/no/where.csv", "method=hull"], "test-data"),
+        (["method=hull", "num-supernodes=1"], "num-supernodes = 1"),
+        (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "hull.cap"),
+        (["dataset=MUTAG,BZR", "num-supernodes=3"], "a multiple of 2"),
     ],
 )
 def test_check_names_what_is_wrong(capsys, arguments, message):
@@ -251,7 +189,3 @@ def no_network(monkeypatch):
     monkeypatch.setattr(
         "curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download")
     )
-
-
-# --- The table of a run's figures
-# -------------------------------------------------------------------------------------

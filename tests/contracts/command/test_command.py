@@ -14,7 +14,7 @@ from image_fixtures import write_classes
 from tiers import only
 
 from curvfed.deployments import inprocess
-from curvfed.deployments.arguments import UsageError, read_pairs
+from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
@@ -36,8 +36,7 @@ def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
 
-# --- Help is quick
-# --------------------------------------------------------------------------------------------------------
+# Help is quick
 
 PROGRAM = """
 import sys
@@ -64,8 +63,7 @@ def test_help_and_lists_import_neither_torch_nor_flower():
         assert f"curvfed {name}" in done.stdout
 
 
-# --- What there is
-# --------------------------------------------------------------------------------------------------------
+# What there is
 
 
 def test_methods_and_data_sets_are_listed(capsys):
@@ -109,17 +107,14 @@ def test_presets_are_listed_and_printed(capsys):
         for path in folder.rglob("*.toml"):
             files[str(path.relative_to(folder).with_suffix(""))] = path
     assert files == package_files(PRESETS)
-    about = (ROOT / "presets" / "quick.toml").read_text().splitlines()[0].removeprefix("# ")
-    assert about in out
-    assert "of curvfed" not in out  # the line that says in which format the file is
+    assert all(name in out for name in files)
     assert main(["presets", "quick"]) == 0
     assert capsys.readouterr().out == (ROOT / "presets" / "quick.toml").read_text()
     assert main(["presets", "qick"]) == 2
     assert "did you mean 'quick'?" in capsys.readouterr().err
 
 
-# --- Words
-# ----------------------------------------------------------------------------------------------------------------
+# Words
 
 
 def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
@@ -134,28 +129,9 @@ def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("word", "hint"),
-    [
-        ("qick", "did you mean 'quick'?"),
-        ("64", "did you mean 'dimensions/64'?"),
-        ("zzz", "`curvfed presets` lists"),
-    ],
-)
-def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
-    with pytest.raises(UsageError) as caught:
-        read_pairs([word], defaults())
-    assert (
-        f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml file"
-        in str(caught.value)
-    )
-    assert hint in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "words",
     [
         "",
-        "simulat",
         "run --cpus 0",
         "run --num-supernodes 0",
         "predict",
@@ -163,7 +139,6 @@ def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
         "cluster nothing",
         "cluster supernode north",
         "simulate --nothing",
-        "simulate seed",
         "check seed=-1",
     ],
 )
@@ -193,8 +168,7 @@ def test_a_shell_completes_commands_keys_presets_and_names(words, place, offered
     assert completed(words, place) == offered
 
 
-# --- Data errors before a folder
-# ------------------------------------------------------------------------------------------
+# Data errors before a folder
 
 
 def bad_data(folder: Path) -> dict[str, list[str]]:
@@ -228,8 +202,7 @@ def test_data_that_will_not_do_leave_no_folder_and_are_said_once(
         assert not (own_home / "curvfed" / "results").exists()
 
 
-# --- How it ends
-# ----------------------------------------------------------------------------------------------------------
+# How it ends
 
 
 def break_off(*_: object, **__: object) -> None:
@@ -242,30 +215,22 @@ def broken(monkeypatch):
     monkeypatch.setattr(RunDirectory, "write_clients", break_off)
 
 
-def test_an_error_of_others_is_named_and_says_what_shows_more(
-    broken, tmp_path, own_home, capsys, caplog
+@pytest.mark.parametrize("option", [[], ["--debug"]], ids=["plain", "debug"])
+def test_an_error_of_others_is_named_and_debug_shows_where(
+    option, broken, tmp_path, own_home, capsys, caplog
 ):
     with caplog.at_level(logging.INFO, "curvfed"):
-        assert main(["simulate", f"results-dir={tmp_path}", "run-name=one", *SMALL]) == 1
-    assert (
-        "The run failed: ValueError: dict contains fields not in fieldnames: 'x'\n"
-        in capsys.readouterr().out
-    )
-    (said,) = [
-        record.getMessage() for record in caplog.records if "dict contains" in record.getMessage()
-    ]
-    assert said.endswith(
-        "ValueError: dict contains fields not in fieldnames: 'x'; --debug shows where"
-    )
+        words = ["simulate", *option, f"results-dir={tmp_path}", "run-name=one", *SMALL]
+        assert main(words) == 1
+    reason = "ValueError: dict contains fields not in fieldnames: 'x'"
+    assert f"The run failed: {reason}\n" in capsys.readouterr().out
+    if option:
+        assert "in break_off" in caplog.text
+        assert "debug = true" in (tmp_path / "one" / "config.toml").read_text()
+        return
+    (said,) = [message for message in caplog.messages if "dict contains" in message]
+    assert said.endswith(f"{reason}; --debug shows where")
     assert "Traceback" not in caplog.text
-
-
-def test_debug_shows_where_it_was(broken, tmp_path, own_home, caplog):
-    with caplog.at_level(logging.INFO, "curvfed"):
-        assert main(["simulate", "--debug", f"results-dir={tmp_path}", "run-name=one", *SMALL]) == 1
-    assert "Traceback (most recent call last)" in caplog.text
-    assert "in break_off" in caplog.text
-    assert "debug = true" in (tmp_path / "one" / "config.toml").read_text()
 
 
 def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):

@@ -27,9 +27,7 @@ def refused(
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
-def test_more_replies_than_clients(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
+def test_more_replies_than_clients(capsys, tmp_path, command):
     said = refused(
         capsys, tmp_path, command, *RUN, "min-replies=9", f"results-dir={tmp_path / 'r'}"
     )
@@ -47,11 +45,11 @@ def test_more_replies_than_clients(
     ids=lambda words: words[0],
 )
 def test_more_cores_or_gpus_than_the_machine_has(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
-) -> None:
+    capsys,
+    tmp_path,
+    monkeypatch,
+    words,
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.toml").write_text('[settings]\nmethod = "fedavg"\n')
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
@@ -65,18 +63,14 @@ def test_more_cores_or_gpus_than_the_machine_has(
     assert f"no Ray cluster at {address}" in said
 
 
-def test_a_temporary_folder_too_long_for_the_sockets_of_ray(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_temporary_folder_too_long_for_the_sockets_of_ray(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("curvfed.deployments.resources.socket_folder", lambda: tmp_path)
     said = refused(capsys, tmp_path, "run", *RUN, f"results-dir={tmp_path / 'r'}")
     assert f"TMPDIR = {tmp_path} is too long" in said
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
-def test_a_name_that_is_taken_and_a_device_that_is_not_there(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
-) -> None:
+def test_a_name_that_is_taken_and_a_device_that_is_not_there(capsys, tmp_path, command):
     curvfed.simulate(
         "fedavg", num_supernodes=2, num_rounds=1, run_name="a", results_dir=tmp_path, quiet=True
     )
@@ -95,13 +89,13 @@ def test_a_name_that_is_taken_and_a_device_that_is_not_there(
     ids=["raises", "number"],
 )
 def test_a_model_that_cannot_be_made(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-    body: str,
-    reason: str,
-) -> None:
+    capsys,
+    tmp_path,
+    monkeypatch,
+    command,
+    body,
+    reason,
+):
     name = re.sub(r"\W", "_", f"model_{command}_{reason}")
     (tmp_path / f"{name}.py").write_text(f"def make(features, classes):\n    {body}\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -114,11 +108,11 @@ def test_a_model_that_cannot_be_made(
 
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
 def test_a_folder_that_cannot_be_written(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    command: str,
-) -> None:
+    capsys,
+    tmp_path,
+    monkeypatch,
+    command,
+):
     (tmp_path / "file").touch()
     said = refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'file' / 'r'}")
     assert f"{tmp_path / 'file'} is no folder" in said
@@ -131,15 +125,11 @@ def test_a_folder_that_cannot_be_written(
 @pytest.mark.parametrize(
     ("dataset", "partition"), [("digits", "louvain"), ("uniform", "metis"), ("trees", "iid")]
 )
-def test_a_partition_of_other_data(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, dataset: str, partition: str
-) -> None:
+def test_a_partition_of_other_data(capsys, tmp_path, dataset, partition):
     said = refused(capsys, tmp_path, "check", *RUN, f"dataset={dataset}", f"partition={partition}")
     assert f'partition = "{partition}": allowed for data sets of ' in said
 
 
-def test_secure_sums_of_a_server_that_uses_single_replies(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_secure_sums_of_a_server_that_uses_single_replies(capsys, tmp_path):
     said = refused(capsys, tmp_path, "check", "method=hyperfed", "secure-sum=true")
     assert "allowed is an aggregation that needs only the sum" in said

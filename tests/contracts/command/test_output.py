@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulate
 from curvfed.deployments.processes import printing
 from curvfed.strategies.methods import METHODS
@@ -42,9 +43,7 @@ def run(
     ],
     ids=["pipe", "full", "closed", "ascii"],
 )
-def test_a_completed_run_exits_with_0_whatever_becomes_of_its_output(
-    tmp_path: Path, shell: str, variables: dict[str, str]
-) -> None:
+def test_a_completed_run_exits_with_0_whatever_becomes_of_its_output(tmp_path, shell, variables):
     done = run(shell, tmp_path, *RUN, f"results-dir={tmp_path}", "run-name=a", **variables)
     assert done.returncode == 0, done.stderr.decode()
     assert b"Traceback" not in done.stderr + done.stdout
@@ -61,7 +60,7 @@ def test_a_completed_run_exits_with_0_whatever_becomes_of_its_output(
 
 
 @pytest.mark.long
-def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path: Path) -> None:
+def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path):
     directory = simulate({"method": "fedavg", "num-rounds": 0, "results-dir": str(tmp_path)}, 2)
     words = ["predict", str(directory), "trees", "--client", "0"]
     lost = run("CURVFED > /dev/full", tmp_path, *words)
@@ -69,7 +68,7 @@ def test_predictions_that_a_full_disk_has_not_taken_are_an_error(tmp_path: Path)
     assert b"No space left" in lost.stderr
 
 
-def test_predictions_are_utf8_on_a_terminal_without_it(tmp_path: Path) -> None:
+def test_predictions_are_utf8_on_a_terminal_without_it(tmp_path):
     rows = [f"0.0{number},-0.0{number},{'Café' if number % 2 else '鸟'}" for number in range(1, 9)]
     (tmp_path / "birds.csv").write_text("\n".join([*rows, *rows, *rows]) + "\n")
     keys = {"method": "fedavg", "num-rounds": 0, "min-client-size": 2}
@@ -78,21 +77,19 @@ def test_predictions_are_utf8_on_a_terminal_without_it(tmp_path: Path) -> None:
     words = ["predict", str(directory), str(tmp_path / "birds.csv")]
     printed = run("CURVFED", tmp_path, *words, **ASCII)
     assert printed.returncode == 0, printed.stderr.decode()
-    run("CURVFED --out birds-out.csv", tmp_path, *words)
-    assert printed.stdout == (tmp_path / "birds-out.csv").read_bytes()
+    assert main([*words, "--out", str(tmp_path / "out.csv")]) == 0
+    assert printed.stdout == (tmp_path / "out.csv").read_bytes()
     assert {"Café", "鸟"} & {line.split(",")[1] for line in printed.stdout.decode().splitlines()}
 
 
-def test_a_program_goes_on_although_its_lines_cannot_be_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_goes_on_although_its_lines_cannot_be_printed(capsys, monkeypatch):
     monkeypatch.setattr("curvfed.deployments.processes.RELAY_PATIENCE", 600.0)
     with printing([sys.executable, "-c", "print('±')"], dict(os.environ)) as program:
         assert program.wait() == 0
     assert capsys.readouterr().out == "±\n"
 
 
-def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
+def test_an_output_that_does_not_block_takes_all(tmp_path):
     reader, writer = os.pipe()
     room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.set_blocking(writer, False)  # as terminals of editors and asyncio leave it

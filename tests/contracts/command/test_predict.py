@@ -12,43 +12,31 @@ import torch
 from absent_extensions import skip_without
 from app_runs import Run, run
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
+from predictions import ask, refused
 from safetensors import safe_open
 from safetensors.numpy import load_file
 from stored import write_arrays, write_settings
 
-import curvfed.client_app.clients_in_memory
-import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import generated
 
+pytestmark = pytest.mark.usefixtures("module_home")
 CLIENTS, ROUNDS = 3, 12
 TRAINED = {"embedding_dim": 32, "num_rounds": ROUNDS}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_home(tmp_path_factory):
-    """A home of its own, and no report, which takes longer than the run."""
-    with pytest.MonkeyPatch.context() as patch:
-        home = tmp_path_factory.mktemp("home")
-        patch.setenv("HOME", str(home))
-        patch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
-        yield home
-        curvfed.client_app.clients_in_memory._clients.clear()
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(module_home, tmp_path_factory):
     """A run directory per method, on trees."""
     folder = tmp_path_factory.mktemp("runs")
     return {
-        method: run(folder, method, method=method, **TRAINED)
-        for method in ("flatland", "fedavg", "local")
+        method: run(folder, method, method=method, **TRAINED) for method in ("flatland", "fedavg")
     }
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory):
+def node(module_home, tmp_path_factory):
     """A federation of two nodes with graphs and state folders of their own, and the folder of all
     that."""
     folder = tmp_path_factory.mktemp("nodes")
@@ -67,18 +55,6 @@ def node(tmp_path_factory):
     return folder, run(folder / "results", "own", nodes=configs, method="flatland")
 
 
-def ask(capsys, *arguments) -> tuple[int, list[dict[str, str]], str]:
-    """Exit status, rows of the CSV, and what is said beside it."""
-    code = main(["predict", *map(str, arguments)])
-    captured = capsys.readouterr()
-    return code, list(csv.DictReader(captured.out.splitlines())), captured.err
-
-
-def value(said: str, name: str) -> str:
-    (line,) = [line for line in said.splitlines() if line.startswith(f"{name}: ")]
-    return line.removeprefix(f"{name}: ")
-
-
 def gcn(arrays, features, edges) -> np.ndarray:
     """Logits of the flat network by dense NumPy in float64 (Kipf & Welling, 2017)."""
     adjacency = np.eye(len(features))
@@ -94,12 +70,11 @@ def gcn(arrays, features, edges) -> np.ndarray:
 
 
 def test_predictions_are_those_of_the_model(runs, capsys):
-    code, rows, said = ask(capsys, runs["fedavg"].path, "trees", "--client", 1)
+    rows, told = ask(capsys, runs["fedavg"].path, "trees", "--client", 1)
     tree = generated.generate_tree(seed=0, client=1)
     features = tree.features / np.linalg.norm(tree.features, axis=1, keepdims=True)
     logits = gcn(load_file(runs["fedavg"].path / "model.safetensors"), features, tree.edge_index)
     chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    assert code == 0
     assert [int(row["node"]) for row in rows] == list(range(len(tree.labels)))
     assert [row["class"] for row in rows] == [
         generated.TOPIC_NAMES[index] for index in chances.argmax(axis=1)
@@ -109,7 +84,7 @@ def test_predictions_are_those_of_the_model(runs, capsys):
     np.testing.assert_allclose(
         [float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound
     )
-    assert value(said, "curvature") == "0, the model is flat"
+    assert told["curvature"] == "0, the model is flat"
 
 
 def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_path):
@@ -125,62 +100,29 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
         {int(row["partition"]): row for row in longer.clients if row["round"] == str(number)}
         for number in (ROUNDS + 1, ROUNDS)
     )
-    for client, (code, _, said) in enumerate(answers):
-        assert code == 0
-        assert value(said, "model").endswith(
+    for client, (_, told) in enumerate(answers):
+        assert told["model"].endswith(
             f"the personal parameters of client {client} after round {ROUNDS}"
         )
         assert (
-            value(said, "accuracy on the test nodes")
-            == f"{float(next_round[client]['score_before']):.4f}"
+            told["accuracy on the test nodes"] == f"{float(next_round[client]['score_before']):.4f}"
         )
         assert (
-            value(said, "curvature")
-            == f"{float(last[client]['curvature']):.4f}, learned by this client"
+            told["curvature"] == f"{float(last[client]['curvature']):.4f}, learned by this client"
         )
     assert any(
         last[client]["score"] != next_round[client]["score_before"] for client in range(CLIENTS)
     )
 
 
-@pytest.mark.parametrize(
-    ("method", "origin"),
-    [
-        ("flatland-constant", "constant"),
-        ("flatland-shared", "learned, the same for every client"),
-    ],
-)
-def test_the_origin_of_a_common_curvature_is_shown(method, origin, capsys, tmp_path):
-    trained = run(tmp_path, method=method, num_rounds=2, embedding_dim=6)
-    code, _, text = ask(capsys, trained.path, "trees", "--client", 0)
-    expected = -1.0
-    if method == "flatland-shared":
-        expected = -1 / (0.5 + 1 / (1 + np.exp(-trained.model["k"])))
-        assert expected != -1
-    assert code == 0
-    assert value(text, "curvature") == f"{expected:.4f}, {origin}"
-
-
-def test_where_nothing_is_shared_the_score_is_that_of_the_run(runs, capsys):
-    last = {
-        int(row["partition"]): row for row in runs["local"].clients if row["round"] == str(ROUNDS)
-    }
-    for client in range(CLIENTS):
-        code, _, said = ask(capsys, runs["local"].path, "TREES", "--client", client)
-        assert code == 0
-        assert value(said, "accuracy on the test nodes") == f"{float(last[client]['score']):.4f}"
-
-
 def test_a_real_node_uses_its_own_state(node, capsys, tmp_path):
     folder, own = node
-    code, rows, said = ask(capsys, own.path, folder / "1.pt", "--client", 1, "--state-path", folder)
-    assert code == 0
-    assert "test nodes" in said  # the node trained on these data
+    rows, told = ask(capsys, own.path, folder / "1.pt", "--client", 1, "--state-path", folder)
+    assert "accuracy on the test nodes" in told  # the node trained on these data
     assert {row["class"] for row in rows} <= {"left", "right"}
 
 
-# --- Whole graphs
-# -----------------------------------------------------------------------------------------------------
+# Whole graphs
 
 SETS = "MUTAG,BZR"
 SIZES = {"MUTAG": 24, "BZR": 16}
@@ -188,7 +130,7 @@ CLASSES = {"MUTAG": ["-1", "2", "10"], "BZR": ["0", "1"]}
 
 
 @pytest.fixture(scope="module")
-def graph_runs(tmp_path_factory):
+def graph_runs(module_home, tmp_path_factory):
     """Run directories on graphs: of two data sets, whose clients keep their ends, and of one that
     two clients share.
 
@@ -245,25 +187,6 @@ def gin(p, features, adjacency) -> np.ndarray:
     return linear("head.out", np.maximum(linear("head.hidden", x.sum(axis=0)), 0))
 
 
-def lorentz_gin(p, features, adjacency) -> np.ndarray:
-    """Logits of one graph by dense NumPy in float64: Lorentz linear layers (FlatLand, Eq. 4) in the
-    place of GIN's."""
-    radius = 1 / (1 + np.exp(-p["k"])) + 0.5
-
-    def linear(name, x):
-        time = np.sqrt(1 + (x**2).sum(axis=-1, keepdims=True) / radius)
-        return x @ p[f"{name}.weight"].T + time * p[f"{name}.time"] + p[f"{name}.bias"]
-
-    # exp0 of unit rows
-    x = linear("input", features * np.sinh(1 / np.sqrt(radius)) * np.sqrt(radius))
-    for layer in range(3):
-        x = (1 + p[f"layers.{layer}.gate"]) * x + adjacency @ x
-        x = np.maximum(
-            linear(f"layers.{layer}.second", np.maximum(linear(f"layers.{layer}.first", x), 0)), 0
-        )
-    return linear("head.out", np.maximum(linear("head.hidden", x.sum(axis=0)), 0))
-
-
 def agree(rows, logits, class_names) -> None:
     """The file says what these logits do, within the float32 of the network and six digits."""
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -278,29 +201,23 @@ def agree(rows, logits, class_names) -> None:
     )
 
 
-@pytest.mark.parametrize(("method", "network"), [("fedavg", gin), ("flatland", lorentz_gin)])
 @pytest.mark.parametrize(("client", "name"), [*enumerate(SIZES)])
-def test_predictions_of_graphs_are_those_of_the_clients_model(
-    method, network, client, name, graph_runs, capsys
-):
-    found = graph_runs[method]
-    code, rows, said = ask(capsys, found.path, "mutag,BZR", "--client", client)
-    assert code == 0
+def test_predictions_of_graphs_are_those_of_the_clients_model(client, name, graph_runs, capsys):
+    found = graph_runs["fedavg"]
+    rows, told = ask(capsys, found.path, "mutag,BZR", "--client", client)
     assert list(rows[0]) == ["graph", "class", "probability"]
     graphs = tu_graphs(SIZES[name], seed=client)
     model = parameters_of(found, client)
     assert model["input.weight"].shape == (8, 6)
-    agree(rows, np.array([network(model, *arrays_of(graph)) for graph in graphs]), CLASSES[name])
-    assert value(said, "graphs") == f"{len(graphs)}, {round(0.4 * len(graphs))} to score on"
-    assert value(said, "model").endswith(
-        f"the personal parameters of client {client} after round 3"
-    )
+    agree(rows, np.array([gin(model, *arrays_of(graph)) for graph in graphs]), CLASSES[name])
+    assert told["graphs"] == f"{len(graphs)}, {round(0.4 * len(graphs))} to score on"
+    assert told["model"].endswith(f"parameters of client {client} after round 3")
 
 
 def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, capsys, tmp_path):
     for method in ("fedavg", "flatland"):
         found = graph_runs[method]
-        said = [ask(capsys, found.path, SETS, "--client", client)[2] for client in range(2)]
+        said = [ask(capsys, found.path, SETS, "--client", client)[1] for client in range(2)]
         shutil.copytree(found.path, tmp_path / method)
         settings = {
             "clients": 2,
@@ -310,7 +227,7 @@ def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, ca
         }
         longer = run(tmp_path, method, method=method, resume=True, **settings)
         after = [float(row["score_before"]) for row in longer.clients if row["round"] == "4"]
-        assert [value(told, "accuracy on the test graphs") for told in said] == [
+        assert [told["accuracy on the test graphs"] for told in said] == [
             f"{score:.4f}" for score in after
         ]
 
@@ -332,16 +249,7 @@ def new_graphs(class_names: list[str]) -> tuple[list, list[dict]]:
     return truth, stored
 
 
-# --- What cannot be done
-# ----------------------------------------------------------------------------------------------
-
-
-def refused(capsys, *arguments, status: int = 1) -> str:
-    code, rows, said = ask(capsys, *arguments)
-    assert (code, rows) == (status, [])
-    assert said.startswith("error: ")
-    assert len(said.splitlines()) == 1
-    return said
+# What cannot be done
 
 
 def test_personal_state_that_is_not_here_is_asked_for(runs, node, capsys, tmp_path):
@@ -470,18 +378,6 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
         )
 
 
-@pytest.mark.parametrize("kind", ["attributes", "labels"])
-def test_the_note_on_scaling_is_for_runs_that_scaled(kind, tmp_path, capsys):
-    write_tu(tmp_path, "MINE", attributes=kind == "attributes")
-    path = tmp_path / "tu" / "MINE" / "raw"
-    found = run(tmp_path, kind, clients=2, dataset=str(path), method="fedavg", num_rounds=1)
-    width = found.described["facts"]["num_features"]
-    graph = {"x": torch.rand(3, width), "edge_index": torch.tensor([[0, 1], [1, 2]])}
-    torch.save([graph], tmp_path / "graphs.pt")
-    assert main(["predict", str(found.path), str(tmp_path / "graphs.pt")]) == 0
-    assert ("unscaled" in capsys.readouterr().err) == (kind == "attributes")
-
-
 def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, capsys):
     graph = generated.generate_tree(5, 0)
     fields = {
@@ -489,11 +385,11 @@ def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, cap
         "edge_index": torch.from_numpy(graph.edge_index),
     }
     torch.save(fields, tmp_path / "new.pt")
-    code, rows, told = ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")
-    assert (code, len(rows)) == (0, len(graph.labels))
-    assert "accuracy" not in told
+    rows, told = ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")
+    assert len(rows) == len(graph.labels)
+    assert not any(name.startswith("accuracy") for name in told)
     torch.save(fields | {"y": torch.from_numpy(graph.labels)}, tmp_path / "new.pt")
-    assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[1] == rows
+    assert ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")[0] == rows
 
 
 def test_a_client_is_recommended_where_one_is_needed(runs, tmp_path, capsys):
@@ -522,20 +418,14 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     )
 
 
-def test_another_data_set_is_refused(runs, capsys):
-    assert 'DATA is "cora"; allowed is "trees"' in refused(
-        capsys, runs["fedavg"].path, "cora", "--client", 0, status=2
-    )
-
-
 def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
     path = tmp_path / "graph.pt"
     write_user_graph(path, **user_fields(seed=0), class_names=["left", "right"])
     found = run(tmp_path, "changed", clients=2, method="fedavg", dataset=str(path), num_rounds=1)
-    assert ask(capsys, found.path, path)[0] == 0
+    rows, _ = ask(capsys, found.path, path)
     named = home() / "results" / "by-name"  # where runs lie by default
     shutil.copytree(found.path, named)
-    assert ask(capsys, "by-name", path)[0] == 0
+    assert ask(capsys, "by-name", path)[0] == rows
     before = path.stat()
     write_user_graph(path, **user_fields(seed=1), class_names=["left", "right"])
     # Of the same size, and as if within one tick of the clock, or copied with its times.

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.terminal import open_console, print_rows, summary_table
+from curvfed.deployments.terminal import open_console, summary_table
 
 ROOT = Path(__file__).parents[3]
 ERROR = "policy.toml says in [data]; the line label-key = 'a[/b]' there would allow it"
@@ -29,11 +29,6 @@ def test_names_of_files_and_labels_are_printed_as_they_are(tmp_path, capsys):
     assert "[red]cells.csv" in said
     assert main(["check", f"dataset={tmp_path}/[blue]none.csv"]) == 2
     assert "[blue]none.csv" in capsys.readouterr().err
-
-
-def test_a_table_of_rows_has_brackets(capsys):
-    print_rows(("node", "details"), [("[n]", ERROR)])
-    assert "[n]" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("room", ["deployments", "extensions", "server_app", "client_app"])

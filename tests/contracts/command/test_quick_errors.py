@@ -20,8 +20,6 @@ for words in json.loads(sys.argv[1]):
 SLIPS = [
     (["check", "dataset=nothere.pt"], "no file nothere.pt, nor "),
     (["check", "dataset=./nothere"], "no folder nothere, nor "),
-    (["simulate", "method=hull", "dataset=nothere.csv"], "no file nothere.csv, nor "),
-    (["run", "dataset=nothere.npz"], "no file nothere.npz, nor "),
     (["check", "num-ronds=3"], 'did you mean "num-rounds"?'),
     (
         ["simulate", "num_supernodes=4", "local_epochs=2"],
@@ -30,6 +28,8 @@ SLIPS = [
     (["simulate", "graph.pt"], "did you mean dataset=graph.pt?"),
     (["simulate", "cells.CSV"], "did you mean dataset=cells.CSV?"),
     (["check", "pictures"], "did you mean dataset=pictures?"),
+    (["simulate", "qick"], "did you mean 'quick'?"),
+    (["simulate", "64"], "did you mean 'dimensions/64'?"),
     (["check", "tests"], "`curvfed presets` lists the presets"),
     (["run", "Digits"], "did you mean dataset=Digits?"),
     (["simulate", "FedProx"], "did you mean method=fedprox?"),

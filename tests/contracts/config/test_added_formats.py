@@ -1,10 +1,8 @@
 """Formats that another package adds: they are listed, recognised and read, and objects that are none
 are left out."""
 
-import json
-
 import pytest
-from plugin_package import package, python
+from plugin_package import answers_of
 
 FORMATS = """
 import json
@@ -84,7 +82,9 @@ for name in (str(folder / "b.threes"), "signac"):
         tasks_of(name)
     except ValueError as error:
         refusals.append(str(error))
-run = curvfed.simulate("hull", dataset=dots, num_supernodes=2, results_dir=folder, quiet=True)
+run = curvfed.simulate(
+    "hull", dataset=dots, num_supernodes=2, results_dir=folder, quiet=True, report=False
+)
 out = folder / "out.dots"
 (folder / "copy").mkdir()
 copy = dots.rename(folder / "copy/a.dots")
@@ -104,11 +104,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("formats")
-    package(folder / "site", "brings_dots", FORMATS, GROUPS)
-    printed = python(ASK, folder / "home", folder / "site", words=(str(folder),))
-    line = next(line for line in printed.splitlines() if line.startswith("{"))
-    return {**json.loads(line), "printed": printed}
+    return answers_of(tmp_path_factory.mktemp("formats"), "brings_dots", FORMATS, GROUPS, ASK)
 
 
 def test_it_is_recognised_and_listed(answers):

@@ -1,10 +1,8 @@
 """A kind of data that another package adds: the core finds it, and asks it about files, about data in
 memory and about names."""
 
-import json
-
 import pytest
-from plugin_package import package, python
+from plugin_package import answers_of
 
 KIND = """
 from dataclasses import dataclass
@@ -109,11 +107,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kinds")
-    package(folder / "site", "brings", KIND, POINTS)
-    printed = python(ASK, folder / "home", folder / "site", words=(str(folder),))
-    line = next(line for line in printed.splitlines() if line.startswith("{"))
-    return {**json.loads(line), "printed": printed}
+    return answers_of(tmp_path_factory.mktemp("kinds"), "brings", KIND, POINTS, ASK)
 
 
 def test_the_kind_is_the_last_one_and_a_method_of_all_data_takes_it(answers):

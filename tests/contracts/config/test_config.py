@@ -8,7 +8,6 @@ import pytest
 from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from tiers import examples
 
 from curvfed.strategies.base.keys import value_type
@@ -95,8 +94,7 @@ def refused(raw: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-# --- What is taken
-# ----------------------------------------------------------------------------------------------------
+# What is taken
 
 
 @examples(36)
@@ -146,8 +144,7 @@ def test_folders_are_below_the_users_home_unless_told(monkeypatch, tmp_path):
     assert parse({"data-dir": "/d"}).data_path == Path("/d")
 
 
-# --- What is refused: one key
-# -----------------------------------------------------------------------------------------
+# What is refused: one key
 
 
 WRONG_TYPE = {
@@ -227,15 +224,7 @@ def test_what_can_be_no_path_is_refused(key, path, tmp_path, monkeypatch):
     [
         ("num_rounds", "num-rounds"),
         ("learning-rat", "learning-rate"),
-        ("methd", "method"),
         ("flatland.gates", "flatland.gate"),
-        ("fedprox.nu", "fedprox.mu"),
-        ("embeding-dim", "embedding-dim"),
-        ("hyperfed.margins", "hyperfed.margin"),
-        ("spherefed.normalise", "spherefed.normalize"),
-        ("hull.eps", "hull.epsilon"),
-        ("points.curvatur", "points.curvature"),
-        ("secure.patiense", "secure.patience"),
         ("secure-sums", "secure-sum"),
         ("num-clients", "num-supernodes"),
     ],
@@ -249,8 +238,7 @@ def test_a_part_of_a_key_that_is_no_table_is_unknown(key):
     assert refused({key: 1}).startswith(f'unknown key "{key}"')
 
 
-# --- What is refused: keys together
-# -----------------------------------------------------------------------------------
+# What is refused: keys together
 
 
 def conflict(key: str, raw: dict[str, Any], *fragments: object) -> None:
@@ -263,10 +251,7 @@ def conflict(key: str, raw: dict[str, Any], *fragments: object) -> None:
     ("dataset", "nearest"),
     [
         ("coral", "cora"),
-        ("minst", "mnist"),
         ("fashion-mnits", "fashion-mnist"),
-        ("olson", "olsson"),
-        ("unifrom", "uniform"),
     ],
 )
 def test_unknown_data_set_names_the_nearest(dataset, nearest):
@@ -276,11 +261,8 @@ def test_unknown_data_set_names_the_nearest(dataset, nearest):
 @pytest.mark.parametrize(
     ("dataset", "method", "tasks"),
     [
-        ("MUTAG", "flatland-euclidean", ("graphs", "nodes")),
         ("digits", "flatland", ("images", "nodes and graphs")),
         ("mine.pt", "hyperfed", ("nodes or graphs", "images")),
-        ("digits", "hull", ("images", "points")),
-        ("mine.CSV", "fedper", ("points", "nodes and graphs and images")),
         ("edges.tsv", "flatland", ("points", "nodes and graphs", ".pt")),
     ],
 )
@@ -313,19 +295,8 @@ def test_numbers_that_commands_pass_on_as_texts_are_numbers():
 
 
 def test_a_sum_is_enough_for_averages_and_hulls():
-    linear = {
-        "average",
-        "fedopt",
-        "scaffold",
-        "feddyn",
-        "interpolated",
-        "fednova",
-        "one-shot",
-        "rows",
-        "prototypes",
-        "feddbe",
-        "hyper-prototypes",
-    }
+    linear = {"average", "fedopt", "scaffold", "feddyn", "interpolated", "fednova", "one-shot"}
+    linear |= {"rows", "prototypes", "feddbe", "hyper-prototypes"}
     for method, row in METHODS.items():
         raw = {"method": method, "secure-sum": True}
         if row.aggregation in linear | {"noisy-average"}:
@@ -386,18 +357,15 @@ def test_a_graph_network_needs_a_column():
         model_spec(config, Facts("nodes", 4, ("a", "b")))
 
 
-# --- The tables of a run
-# ----------------------------------------------------------------------------------------------
+# The tables of a run
 
 
 @pytest.mark.parametrize(
     "raw",
     [
         defaults() | {"method": "fedavg"},
-        {"method": "fedbabu", "fedprox.mu": 0.01, "hyperfed.margin": 3},
         {"method": "fedavg", "model": "lorentz", "flatland.curvature-map": "exp"},
         {"method": "fedhgcn", "flatland.gate": False},
-        {"method": "spherefed", "aggregation": "consistent", "hyperfed.radius": 0.5},
         {"method": "fedavg", "hull.num-classes": 2},
         {
             "method": "hyperfed-averaged",
@@ -446,16 +414,6 @@ def test_a_fixed_curvature_reads_no_key_of_a_learned_one():
     assert not parse({"method": "flatland", **learned}).unread
 
 
-def test_configuration_is_frozen_and_hashable():
-    config = parse({})
-    with pytest.raises(ValidationError, match="frozen"):
-        config.seed = 1
-    with pytest.raises(ValidationError, match="frozen"):
-        config.table("flatland").gate = False
-    assert {config: 1}[parse(defaults())] == 1
-    assert len({config, parse({"seed": 1}), parse({"flatland.gate": False})}) == 3
-
-
 def test_unknown_method_names_a_similar_one_and_what_lists_all():
     conflict(
         "no-such-method",
@@ -465,11 +423,6 @@ def test_unknown_method_names_a_similar_one_and_what_lists_all():
         "`curvfed methods`",
     )
     conflict("no-such-method", {"method": "?"}, '"?". `curvfed methods` lists all')
-
-
-@pytest.mark.parametrize("key", ["quite", "num-clientele", "verbosity"])
-def test_a_key_that_is_near_none_gets_no_suggestion(key):
-    assert refused({key: 1}).startswith(f'unknown key "{key}". docs/configuration.md lists all')
 
 
 @pytest.mark.parametrize(

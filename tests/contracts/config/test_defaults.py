@@ -71,66 +71,6 @@ def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task
     }
 
 
-@pytest.mark.parametrize("task", ["nodes", "graphs"])
-def test_graphs_get_what_flatland_uses(task):
-    chosen = resolve_defaults(config_of("fedavg"), task)
-    assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (1, "adamw", 0.01)
-    assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (128, "metis", 0)
-    assert (
-        chosen.optimizer_state,
-        resolve_defaults(config_of("fedavg", optimizer="adam"), task).optimizer_state,
-    ) == ("kept",) * 2
-    assert (chosen.train_size, chosen.test_size) == (0.2, 0.4)
-
-
-def test_images_get_what_the_papers_of_images_use():
-    chosen = resolve_defaults(config_of("fedavg"), "images")
-    assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (5, "sgd", 0.02)
-    assert {
-        resolve_defaults(config_of(name), "images").optimizer_state
-        for name, row in METHODS.items()
-        if "images" in row.tasks
-    } == {"fresh"}
-    assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (20, "dirichlet", 2)
-    assert (chosen.train_size, chosen.test_size) == (0.75, 0.25)
-
-
-def test_points_are_dealt_evenly_and_trained_on_but_for_the_test_part():
-    chosen = resolve_defaults(config_of("hull"), "points")
-    assert (chosen.partition, chosen.train_size, chosen.test_size) == ("stratified", 0.85, 0.15)
-    assert (chosen.fine_tune_epochs, chosen.aggregation) == (0, "one-shot")
-    assert resolve_defaults(config_of("hull", **{"test-size": 0.3}), "points").train_size == 0.7
-
-
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "images" in row.tasks])
-def test_losses_with_smaller_gradients_get_a_larger_rate(method):
-    is_other = method.startswith(("spherefed", "hyperfed"))
-    rate = (
-        METHODS[method].settings.get("images", {}).get("learning_rate", 0.1 if is_other else 0.02)
-    )
-    assert resolve_defaults(config_of(method), "images").learning_rate == rate
-    assert (
-        resolve_defaults(config_of(method, **{"learning-rate": 0.3}), "images").learning_rate == 0.3
-    )
-
-
-@pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
-def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
-    chosen = resolve_defaults(config_of(method), task)
-    own = {
-        "gcfl": "clusters",
-        "fed-pub": "similarity",
-        "fednova": "fednova",
-        "fedopt": "fedopt",
-        "hull": "one-shot",
-    }
-    consistent = method.startswith("hyperfed") and method != "hyperfed-averaged"
-    assert chosen.aggregation == own.get(
-        method, "consistent" if consistent else METHODS[method].aggregation
-    )
-    assert chosen.fine_tune == ("all" if method == "fedbabu" else "trained")
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_auto_is_a_built_in_data_set_that_the_method_works_on(method):
     tasks = METHODS[method].tasks

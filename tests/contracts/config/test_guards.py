@@ -1,9 +1,7 @@
 """A guard that another package adds: its keys are those of every run, and it shapes what leaves."""
 
-import json
-
 import pytest
-from plugin_package import package, python
+from plugin_package import answers_of
 
 MODULE = """
 import numpy as np
@@ -94,7 +92,7 @@ for is_on in (False, True):
         refusals.append(str(error))
 clipped = curvfed.simulate(
     **MINE | {"secure-sum": True, "my-guard.share": 1e-3, "images.train-subset": 200},
-    num_supernodes=3, num_rounds=1, optimizer="sgd", results_dir=sys.argv[1], quiet=True,
+    num_supernodes=3, num_rounds=1, optimizer="sgd", results_dir=sys.argv[1], quiet=True, report=False,
 )
 print(json.dumps({
     "guards": list(guards()),
@@ -108,11 +106,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("guards")
-    package(folder / "site", "brings", MODULE, POINTS)
-    printed = python(ASK, folder / "home", folder / "site", words=(str(folder / "results"),))
-    line = next(line for line in printed.splitlines() if line.startswith("{"))
-    return {**json.loads(line), "printed": printed}
+    return answers_of(tmp_path_factory.mktemp("guards"), "brings", MODULE, POINTS, ASK)
 
 
 def test_guards_that_will_not_do_are_left_out_with_the_reason(answers):

@@ -96,18 +96,12 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
     first, *lines = [line for line in told.splitlines() if not line.startswith("curvfed.")]
     assert first == "fedavg True {}"
     reasons = [
-        'its keys have the table "seed", whose name is taken; it needs another one',
-        'its keys have the table "my-way", whose name is taken; it needs another one',
-        'its table "odd" cannot be taken; allowed is a name of small letters, digits and -, and a ',
-        "its entry point is 'text'; allowed is a curvfed.strategies.base.method.Method",
-        (
-            "\"brings:ABSENT\" cannot be imported here (AttributeError: module 'brings' has no"
-            " attribute 'ABSENT')"
-        ),
-        (
-            '"not_there:ROW" cannot be imported here (ModuleNotFoundError: No module named'
-            " 'not_there')"
-        ),
+        'its keys have the table "seed"',
+        'its keys have the table "my-way"',
+        'its table "odd" cannot be taken',
+        "its entry point is 'text'",
+        '"brings:ABSENT" cannot be imported here (AttributeError',
+        '"not_there:ROW" cannot be imported here (ModuleNotFoundError',
     ]
     for name, reason, line in zip(names, reasons, lines, strict=True):
         assert line.startswith(f'refused: method = "{name}" is left out: {reason}')
@@ -118,16 +112,10 @@ def test_what_is_not_installed_here(tmp_path):
     told = python(
         ASK, tmp_path / "home", words=("method=mine", "my-way.kind=b", "dataset=mine", "model=mine")
     ).splitlines()
-    everywhere = "must be installed wherever server and clients run"
-    assert told[0].startswith('refused: method = "mine"')
-    assert told[1].startswith('refused: unknown key "my-way.kind"')
-    assert 'No installed method has keys of "my-way"' in told[1]
-    assert told[2].startswith('refused: dataset = "mine": no such data set')
-    assert told[3].startswith(
-        'refused: model = "mine": allowed for data sets of nodes is one of auto, gated, gcn, gin,'
-        " lorentz, lorentz-gcn, mean, split"
-    )
-    assert all(everywhere in line for line in told)
+    named = ('method = "mine"', 'unknown key "my-way.kind"', 'dataset = "mine"', 'model = "mine"')
+    for line, name in zip(told, named, strict=True):
+        assert line.startswith(f"refused: {name}")
+        assert "must be installed wherever server and clients run" in line
 
 
 def test_names_without_torch_and_flwr(tmp_path):

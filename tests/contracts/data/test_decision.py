@@ -15,8 +15,8 @@ from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.registry import tasks_of
 
 
-def table(path, *lines, encoding="utf-8"):
-    path.write_text("\n".join([*lines, ""]), encoding=encoding)
+def table(path, *lines):
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
     return path
 
 
@@ -27,24 +27,11 @@ def folder_of(path, *names):
     return path
 
 
-DECISIONS = {
-    "tu: graphs (it holds MUTAG_A.txt)": (
-        lambda path: folder_of(path / "tu", "MUTAG_A.txt", "pictures/0.png")
-    ),
-    "pics: images (it holds the image 0.png)": (lambda path: folder_of(path / "pics", "cat/0.png")),
-}
-
-
-@pytest.mark.parametrize("text", DECISIONS)
-def test_the_decision_has_its_reason(text, tmp_path):
-    path = DECISIONS[text](tmp_path)
-    assert decide(path).text == text
-    assert tasks_of(f"{path}/" if path.is_dir() else str(path)) == decide(path).tasks
-
-
-def test_nodes_and_server_decide_alike(tmp_path):
+def test_nodes_and_server_decide_alike_and_with_a_reason(tmp_path):
     """A folder of graphs with a picture was graphs to the server and images to a node."""
     path = folder_of(tmp_path / "tu", "MUTAG_A.txt", "pictures/0.png")
+    assert decide(path).text == "tu: graphs (it holds MUTAG_A.txt)"
+    assert tasks_of(f"{path}/") == decide(path).tasks == ("graphs",)
     with refuses("no-file", "MUTAG_graph_indicator.txt"):
         GraphDataset(GraphSpec("own", tmp_path)).own(path)
 

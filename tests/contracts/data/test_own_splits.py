@@ -9,7 +9,6 @@ from graph_fixtures import load_all, user_fields
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 
-NODES = 60
 TRAIN, VAL, TEST = torch.arange(60) % 3 == 0, torch.arange(60) % 3 == 1, torch.arange(60) % 3 == 2
 INDICES = {
     "train": TRAIN.nonzero()[:, 0],
@@ -25,11 +24,6 @@ def own(tmp_path, **fields):
 
 SPELLINGS = {
     "masks": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST},
-    "masks of uint8": {
-        "train_mask": TRAIN.byte(),
-        "val_mask": VAL.byte(),
-        "test_mask": TEST.byte(),
-    },
     "masks of floats": {
         "train_mask": TRAIN.float(),
         "val_mask": VAL.long(),
@@ -45,7 +39,6 @@ SPELLINGS = {
     "arrays": {
         f"{name}_index": numbers.numpy().astype(np.int32) for name, numbers in INDICES.items()
     },
-    "columns": {f"{name}_idx": numbers.unsqueeze(1) for name, numbers in INDICES.items()},
     "as in pygcn": {f"idx_{name}": numbers.tolist() for name, numbers in INDICES.items()},
     "a dict": {"split_idx": INDICES},
     "a dict of masks": {"split": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST}},

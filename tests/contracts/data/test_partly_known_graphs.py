@@ -5,7 +5,7 @@ import pytest
 import torch
 from errors import refuses
 from graph_fixtures import load_all, user_fields, user_graphs
-from torch_geometric.data import Data, HeteroData, InMemoryDataset
+from torch_geometric.data import HeteroData, InMemoryDataset
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import curvfed
@@ -97,26 +97,6 @@ def test_no_known_class_is_refused_in_training_alone(tmp_path):
         read_user_file(tmp_path / "own.pt")
     read = read_user_file(tmp_path / "own.pt", ("left", "right"))
     assert (read.class_names, set(read.labels.tolist())) == (("left", "right"), {-1})
-
-
-def test_files_of_in_memory_data_sets(tmp_path):
-    graphs = user_graphs()
-    torch.save(graphs, tmp_path / "list.pt")
-    InMemoryDataset.save([Data.from_dict(graph) for graph in graphs], tmp_path / "data.pt")
-    torch.save(
-        InMemoryDataset.collate([Data.from_dict(graph) for graph in graphs]), tmp_path / "older.pt"
-    )
-    expected = vars(read_user_file(tmp_path / "list.pt"))
-    for name in ("data", "older"):
-        for field, value in vars(read_user_file(tmp_path / f"{name}.pt")).items():
-            same = (
-                torch.equal(value, expected[field])
-                if isinstance(value, torch.Tensor)
-                else value == expected[field]
-            )
-            assert same, field
-    InMemoryDataset.save([Data.from_dict(user_fields())], tmp_path / "one.pt")
-    assert torch.equal(read_user_file(tmp_path / "one.pt").labels, user_fields()["y"])
 
 
 @pytest.mark.parametrize("collated", [True, False])

@@ -113,14 +113,6 @@ def test_the_same_spec_gives_the_same_data(own):
     assert owners.tolist() == [2, 1, 0, 0, 2, 2, 1, 0, 1, 1, 0, 2]
 
 
-def test_a_file_that_is_written_over_is_read_again(own):
-    spec = PointSpec(str(own), own.parent)
-    before = digests(spec)
-    # Of the same size: its time tells.
-    write(own, COUNTS, seed=1)
-    assert not {*before} & {*digests(spec)}
-
-
 def test_data_are_not_shared_with_the_next_caller(own):
     given = np.zeros((2, 2)), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=bool)
     kept = client_points(*given, ("a",), -1.0)

@@ -171,6 +171,11 @@ def test_files_of_version_1(tmp_path, monkeypatch, collated):
     )
 
 
+def test_a_graph_of_nodes_that_a_data_set_in_memory_saved(tmp_path):
+    InMemoryDataset.save([plain_data()], tmp_path / "own.pt")
+    assert torch.equal(read_user_file(tmp_path / "own.pt").labels, user_fields()["y"])
+
+
 @pytest.mark.parametrize("form", ["list", "collated", "collated by version 1"])
 def test_a_graph_of_nodes_that_stands_alone_in_a_list(tmp_path, monkeypatch, form):
     graph = plain_data()

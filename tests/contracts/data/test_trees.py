@@ -26,26 +26,3 @@ def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):
         assert graph.features.layout == torch.sparse_csr
         assert graph.class_names == ("0", "1", "2", "3", "4", "5")
         assert ((graph.train.int() + graph.val.int() + graph.test.int()) == 1).all()
-
-
-def test_topics_of_trees_can_be_learned_from_words_of_neighbours(tmp_path):
-    """Nearest class mean, over all clients' training nodes, of words averaged over the
-    neighbourhood."""
-    graphs = load_all(GraphSpec("trees", tmp_path), tmp_path, num_clients=10)
-    words, labels, train, test = [], [], [], []
-    for graph in graphs:
-        adjacency = torch.eye(len(graph.labels))
-        adjacency[graph.edge_index[0], graph.edge_index[1]] = 1
-        hop = adjacency / adjacency.sum(dim=1, keepdim=True)
-        words.append(hop @ hop @ graph.features.to_dense())
-        labels.append(graph.labels)
-        train.append(graph.train)
-        test.append(graph.test)
-    words, labels, train, test = map(torch.cat, (words, labels, train, test))
-    words = words - words.mean(dim=0)
-    means = torch.stack([words[train & (labels == topic)].mean(dim=0) for topic in range(6)])
-    means = means / means.norm(dim=1, keepdim=True)
-    right = ((words @ means.T).argmax(dim=1) == labels)[test].float().mean()
-    majority = (labels == torch.bincount(labels[train]).argmax())[test].float().mean()
-    assert right > majority + 0.2
-    assert right < 0.95

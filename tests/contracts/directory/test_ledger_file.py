@@ -81,7 +81,7 @@ def replaced(ledger: Ledger) -> None:
 @pytest.mark.parametrize("fault", [removed, shortened, replaced])
 @pytest.mark.parametrize("signing", [True, False])
 def test_a_ledger_that_lacks_lines_of_its_anchor_is_refused_until_it_is_reset(
-    fault: Callable[[Ledger], None], signing, node, own_home
+    fault, signing, node, own_home
 ):
     if not signing:
         node = node.model_copy(update={"signing_key": None})

@@ -4,10 +4,8 @@ colours of dark paper."""
 import re
 from typing import Any
 
-import pytest
-
-from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, whole_parts
+from curvfed.server_app.report import style
+from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page
 
 COLUMNS = ("nodes", "graphs", "curvature")
 
@@ -27,12 +25,6 @@ def test_optional_columns_that_tell_nothing_apart_go_to_the_legend():
     assert "graphs: 1" in whole.html
 
 
-def test_other_columns_and_those_of_a_single_row_stay():
-    assert table(("8", "1", "–"), ("9", "1", "")).shown.columns == [*COLUMNS]
-    single = table(("8", "1", "–"), optional=COLUMNS).shown
-    assert (single.columns, single.legend) == (["nodes", "graphs"], "Clients.")
-
-
 def test_a_column_that_a_row_lacks_is_not_equal_in_all():
     """The size of a client that keeps it to itself is not that of the others."""
     sizes = table(("50", "1", "a"), ("50", "1", "b"), ("–", "1", "c"), optional=COLUMNS).shown
@@ -47,39 +39,6 @@ def test_a_configuration_is_a_row_below_its_name():
     assert "rate = 0.1, inverse, gate = true" in page
     assert page.count("<th ") == 1 + 2 + 1  # the method and the columns, and the row's name
     assert 'colspan="3"' in page
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("71.5% ± 8.2%", ["71.5% ± 8.2%"]),
-        ("−6.6 (−16.7 to 3.5)", ["(−16.7 to 3.5)"]),
-        ("65.4% – 77.7%", ["65.4% – 77.7%"]),
-        ("223.3 kB", ["223.3 kB"]),
-        ("2 min 30 s", ["2 min", "30 s"]),
-        ("<b> ± 1", ["&lt;b&gt; ± 1"]),
-        ("a name of several words", []),
-    ],
-)
-def test_a_cell_breaks_between_its_parts_alone(text, parts):
-    html = whole_parts(text)
-    assert re.findall(r'<span class="whole">(.*?)</span>', html) == parts
-    assert html.striptags() == text
-
-
-def test_a_legend_that_is_too_long_breaks_its_lines_and_leaves_the_axes_their_room():
-    with style.applied(style.PAGE_SIZE):
-        axes = style.page_axes(3.1)
-        axes.plot([1, 2], label="mean")
-        axes.plot([1, 2], label="mean reciprocal rank of the most frequent tails")
-        charts.page_legend(axes)
-        axes.figure.draw_without_rendering()
-        figure = axes.figure.bbox
-        box = axes.get_legend().get_window_extent()
-    assert "\n" in axes.get_legend().get_texts()[1].get_text()
-    assert figure.x0 <= box.x0
-    assert box.x1 <= figure.x1
-    assert axes.get_window_extent().width > 0.8 * figure.width
 
 
 def test_every_colour_of_a_picture_is_one_of_the_page(tmp_path):

@@ -24,24 +24,12 @@ KEYED_ROOMS: tuple[str, ...] = (
 )
 """Rooms in which every error names its kind."""
 
-CLASSES = [
-    "AggregationError",
-    "CalibrationError",
-    "ClusterError",
-    "ConfigError",
-    "DataError",
-    "FederationError",
-    "HullError",
-    "MessageError",
-    "NothingToDraw",
-    "PredictError",
-    "RoundError",
-    "SecureSumError",
-    "StoreError",
-    "TrainingError",
-    "UsageError",
+CLASSES = {
+    *("AggregationError", "CalibrationError", "ClusterError", "ConfigError", "DataError"),
+    *("FederationError", "HullError", "MessageError", "NothingToDraw", "PredictError"),
+    *("RoundError", "SecureSumError", "StoreError", "TrainingError", "UsageError"),
     "WrongUsageError",
-]
+}
 
 
 def calls(room: str) -> Iterator[tuple[str, ast.Call]]:

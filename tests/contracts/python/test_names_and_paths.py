@@ -45,32 +45,6 @@ def test_the_name_goes_first_and_says_so(here, capsys):
     assert "digits is a data set's name; ./digits names the" in capsys.readouterr().out
 
 
-def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
-    write_classes(here / "parts/Train", {"a": 12, "b": 12})
-    write_classes(here / "parts/Test", {"a": 2, "b": 2})
-    (here / "parts/Train/a/0.gif").touch()
-    pairs = [
-        "method=fedavg",
-        "dataset=./parts",
-        "num-supernodes=2",
-        "min-client-size=1",
-        "num-rounds=1",
-    ]
-    assert main(["check", *pairs]) == 0
-    out = capsys.readouterr().out
-    assert "note: parts: files that are not read: 1 .gif" in out
-    assert "test data: 4 images of 1x8x8" in out
-    (here / "parts/Test/b/0001.png").unlink()
-    (here / "parts/Test/b/0002.png").write_bytes(b"no image")
-    for command in (["check"], ["simulate", "results-dir=results"]):
-        assert main([*command, *pairs]) == 2
-        assert (
-            "image Test/b/0002.png cannot be read (UnidentifiedImageError: "
-            in capsys.readouterr().err
-        )
-    assert not (here / "results").exists()
-
-
 def test_a_path_whose_bytes_are_not_utf8_is_refused_before_anything_is_made(tmp_path):
     name = os.fsdecode(b"caf\xe9.csv")
     rows = [f"0.{digit},-0.{digit},{digit % 2}\n" for digit in range(1, 9)]

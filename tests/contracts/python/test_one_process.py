@@ -14,9 +14,7 @@ import torch
 from one_client import a_client
 
 import curvfed
-from curvfed.deployments import stored_run
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.predict import predict
 from curvfed.deployments.stored_run import turn
 from curvfed.strategies.base.learner import run_epochs
 from curvfed.strategies.config.device import own_settings
@@ -40,9 +38,7 @@ def figures(run: curvfed.Run) -> list[float]:
     return [run.summary["personal_accuracy_mean"], *run.clients["loss"]]
 
 
-def test_runs_in_threads_have_the_figures_of_runs_one_after_the_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_in_threads_have_the_figures_of_runs_one_after_the_other(tmp_path, capsys):
     single = [figures(simulate(tmp_path, seed)) for seed in range(3)]
     capsys.readouterr()
     with ThreadPoolExecutor(3) as pool:
@@ -50,15 +46,13 @@ def test_runs_in_threads_have_the_figures_of_runs_one_after_the_other(
     assert "round" not in capsys.readouterr().out
 
 
-def test_a_quiet_run_in_a_thread_silences_no_other(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_quiet_run_in_a_thread_silences_no_other(tmp_path, capsys):
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda quiet: simulate(tmp_path, quiet=quiet), [True, False, True]))
     assert capsys.readouterr().out.count("done: ") == 1
 
 
-def test_a_run_within_a_run_of_the_thread_is_refused(tmp_path: Path) -> None:
+def test_a_run_within_a_run_of_the_thread_is_refused(tmp_path):
     run = simulate(tmp_path)
     with turn("a run"):
         with pytest.raises(UsageError, match="simulate is called by a run"):
@@ -67,20 +61,6 @@ def test_a_run_within_a_run_of_the_thread_is_refused(tmp_path: Path) -> None:
             run.adapt("trees", tmp_path / "b")
         assert len(run.predict("trees", client=0))
     assert simulate(tmp_path).summary["status"] == "completed"
-
-
-def test_a_prediction_has_a_turn_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run, are_waiting = simulate(tmp_path), []
-
-    def observed(*arguments: Any, **options: Any) -> Any:
-        are_waiting.append(stored_run._line.lock.locked())
-        return predict(*arguments, **options)
-
-    monkeypatch.setattr("curvfed.deployments.predict.predict", observed)
-    run.predict("trees", client=0)
-    assert are_waiting == [True]
 
 
 def test_a_forked_process_does_not_wait_for_a_run_of_its_parent() -> None:
@@ -131,7 +111,7 @@ SETTINGS = {
 }
 
 
-def test_settings_of_the_calling_program_change_no_figure(tmp_path: Path) -> None:
+def test_settings_of_the_calling_program_change_no_figure(tmp_path):
     expected = figures(simulate(tmp_path))
     for name, setting in SETTINGS.items():
         with setting():
@@ -159,7 +139,7 @@ def state() -> tuple[Any, ...]:
 @pytest.mark.parametrize(
     "place", [torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
 )
-def test_precision_that_was_set_by_the_newer_names_of_torch(place: Any) -> None:
+def test_precision_that_was_set_by_the_newer_names_of_torch(place):
     try:
         place.fp32_precision = "tf32"
         with own_settings():
@@ -176,7 +156,7 @@ def test_precision_that_was_set_by_the_newer_names_of_torch(place: Any) -> None:
 
 
 @pytest.mark.parametrize("block", [own_settings, lambda: torch.autocast("cpu", enabled=False)])
-def test_a_step_in_mixed_precision_uses_the_weights_of_the_step_before(block: Any) -> None:
+def test_a_step_in_mixed_precision_uses_the_weights_of_the_step_before(block):
     settings = {"method": "hyperfed", "dataset": "digits", "mixed-precision": True, "device": "cpu"}
     first, second = (a_client(settings)[0].learner for _ in range(2))
     torch.manual_seed(0)

@@ -2,7 +2,6 @@
 is refused at once."""
 
 import functools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -146,7 +145,7 @@ def test_a_row_and_a_learner_run_as_methods_of_packages_do():
         ({"method": METHODS["fedprox"]}, '"fedprox" of a method of curvfed\'s'),
     ],
 )
-def test_what_is_neither_is_refused_before_anything_is_made(keys: dict[str, Any], told, here):
+def test_what_is_neither_is_refused_before_anything_is_made(keys, told, here):
     with pytest.raises(ValueError, match=told):
         curvfed.simulate(**{"method": "fedavg"} | SMALL | keys)
     assert not (here / "curvfed" / "results").exists()

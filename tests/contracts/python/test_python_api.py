@@ -28,14 +28,10 @@ from curvfed.client_app.node import SIMULATED
 from curvfed.deployments import predict, python_api, stored_run
 from curvfed.deployments.arguments import UsageError, pop_supernodes
 from curvfed.deployments.predict import TrainedRun
-from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.page import html_page
-from curvfed.server_app.report.run_page import run_page
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.in_memory import check_data
 
 SMALL = {"embedding_dim": 8, "num_rounds": 2, "quiet": True}
 DOCS = Path(__file__).parents[3] / "docs"
@@ -142,9 +138,6 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     assert made.summary["dataset"] == files.summary["dataset"] == "own data of 3 nodes"
     for path in (made.path, files.path):
         assert curvfed.load(path).config["dataset"] == "own"
-        assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in html_page(
-            run_page(RunFiles(path))
-        )
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]
     assert (
@@ -181,15 +174,7 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
             r"data\[0\]: images are float64 of shape \(4, 8, 8\); allowed are uint8",
         ),
         ((np.zeros((4, 2, 8, 8), np.uint8), [0] * 4), "c of 1 or 3"),
-        (
-            (np.zeros((4, 8, 8), np.uint8), [0, 1]),
-            r"data\[0\]: labels has shape \(2,\); allowed is \(4,\)",
-        ),
-        (
-            (np.zeros((4, 8, 8), np.uint8), [0.5] * 4),
-            r"data\[0\]: labels is float64; allowed are whole numbers",
-        ),
-        (np.zeros((4, 8, 8), np.uint8), r"data\[0\]: labels has shape \(\)"),
+        ((np.zeros((4, 8, 8), np.uint8), [0, 1]), r"labels has shape \(2,\); allowed is \(4,\)"),
         ((np.zeros((4, 3)), [0] * 4), r"data\[0\]: points is float64 of shape \(4, 3\)"),
     ],
 )
@@ -210,19 +195,6 @@ def test_a_client_unlike_the_others_is_refused_before_anything_is_made(as_files,
     data = stored(tmp_path, items) if as_files else items
     with pytest.raises(ValueError, match=r"data\[1\]: .* 2 features .* 3 features"):
         curvfed.simulate("fedavg", data=data, **SMALL)
-    assert results(here) == []
-
-
-def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path, here):
-    lines = "".join(f"{number / 100},{number % 7 / 10},{number % 2}\n" for number in range(60))
-    (tmp_path / "good.csv").write_text("x,y,label\n" + lines)
-    (tmp_path / "bad.csv").write_text("x,y,kind,size\n" + lines.replace("\n", ",7\n"))
-    with pytest.raises(ValueError, match=r'data\[1\] = ".*bad\.csv".*"label".*x, y, kind, size'):
-        curvfed.simulate(
-            "hull",
-            data=[tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "good.csv"],
-            quiet=True,
-        )
     assert results(here) == []
 
 
@@ -250,17 +222,6 @@ def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
     assert {path.name: path.stat().st_mtime_ns for path in made.path.iterdir()} == before
 
 
-def test_a_graph_in_numpys_arrays_is_that_in_tensors():
-    fields = user_fields()
-    arrays = {
-        name: value.numpy() if isinstance(value, torch.Tensor) else value
-        for name, value in fields.items()
-    }
-    one, other = check_data("here", fields), check_data("here", arrays)
-    for name in ("features", "edge_index", "labels"):
-        assert torch.equal(getattr(one, name), getattr(other, name))
-
-
 def test_keys_are_those_of_the_run_config(tmp_path):
     made = curvfed.simulate(
         "flatland",
@@ -273,18 +234,7 @@ def test_keys_are_those_of_the_run_config(tmp_path):
         device=None,
         **SMALL,
     )
-    kept = {
-        key: made.config[key]
-        for key in ("num-rounds", "seed", "device", "flatland.gate", "flatland.proximal")
-    }
-    assert kept == {
-        "num-rounds": 2,
-        "seed": 3,
-        "device": "auto",
-        "flatland.gate": False,
-        "flatland.proximal": 0.5,
-    }
-    assert made.config["flatland.curvature-init"] == "constant"
+    assert made.config["device"] == "auto"
     assert made.path.parent == tmp_path
     assert made.path.name.startswith("flatland-trees-3-")
     same = run(
@@ -305,10 +255,7 @@ def test_keys_are_those_of_the_run_config(tmp_path):
     ("keys", "settings"),
     [
         ({"num_ronds": 2}, {"num-ronds": 2}),
-        ({"num_rounds": "two"}, {"num-rounds": "two"}),
         ({"flatland": {"gat": True}}, {"flatland.gat": True}),
-        ({"alpha": -1}, {"alpha": -1}),
-        ({"method": "fedavgg"}, {"method": "fedavgg"}),
         ({"dataset": "coraa"}, {"dataset": "coraa"}),
     ],
 )
@@ -324,15 +271,8 @@ def test_tables_have_their_dtypes():
     made = curvfed.simulate("fedavg", num_supernodes=2, **SMALL)
     assert made.rounds.columns.tolist() == list(rows(made.path / "rounds.csv")[0])
     assert made.clients.columns.tolist() == list(rows(made.path / "clients.csv")[0])
-    kinds = {
-        name: made.rounds[name].dtype.kind
-        for name in ("round", "replies", "bytes_up", "loss", "seconds")
-    }
-    assert kinds == {"round": "i", "replies": "i", "bytes_up": "f", "loss": "f", "seconds": "f"}
-    assert {
-        str(made.rounds[name].dtype) for name in ("phase", "reasons", "weights", "aggregation_note")
-    } == {"string"}
-    assert {str(made.clients[name].dtype) for name in ("phase", "dropped")} == {"string"}
+    kinds = {name: str(made.rounds[name].dtype) for name in ("round", "loss", "reasons")}
+    assert kinds == {"round": "int64", "loss": "float64", "reasons": "string"}
     trained = made.clients[made.clients.phase == "train"]
     assert trained[["round", "partition"]].to_numpy().tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
     last = trained[trained["round"] == 2].score.mean()
@@ -397,19 +337,10 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     shown = found._repr_html_()
     assert "report.html" not in shown
     assert found.report() == folder / "report.html"
-    assert found.report().read_text().startswith("<!")
     linked = found._repr_html_()
     assert f'<a href="{(folder / "report.html").as_uri()}">' in linked
-    assert set(re.findall(r"</?(\w+)", linked)) <= {
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "p",
-        "a",
-    }
+    tags = {"table", "thead", "tbody", "tr", "th", "td", "p", "a"}
+    assert set(re.findall(r"</?(\w+)", linked)) <= tags
     for text in ("&lt;b&gt;m&lt;/b&gt;", "a &amp; b", "91.2% ± 5.0%", "<td>75.0%</td>"):
         assert text in shown
     assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"

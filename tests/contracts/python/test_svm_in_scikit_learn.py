@@ -44,12 +44,6 @@ def test_tools():
         warnings.simplefilter("error")
         assert is_classifier(PoincareSVM(-1.0, 1.0))
         assert cross_val_score(PoincareSVM(-1.0, 1.0), points, labels, cv=3).tolist() == [1, 1, 1]
-        assert (
-            cross_val_score(
-                PoincareSVM(-1.0, 1.0), points, labels, cv=3, scoring="neg_log_loss"
-            ).min()
-            > -0.7
-        )
         search = GridSearchCV(
             make_pipeline(PoincareSVM(-1.0, 1.0)), {"poincaresvm__C": [0.1, 10.0]}, cv=3
         )
@@ -64,9 +58,3 @@ def test_parameters_are_set_by_name_and_checked():
         model.set_params(c=1.0)
     with pytest.raises(ValueError, match="-1"):
         model.set_params(C=-1.0)
-
-
-@pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba"])
-def test_what_is_not_fitted_says_so(method):
-    with pytest.raises(NotFittedError, match=r"PoincareSVM.*fit"):
-        getattr(PoincareSVM(-1.0, 1.0), method)([[0.1, 0.2]])

@@ -124,19 +124,6 @@ def test_replies_come_in_any_order():
     assert told == [(1, 3), (3, 3)]
 
 
-def test_every_node_gets_its_own_request_of_the_phases_type():
-    grid = Scripted([[good(11), good(12)]])
-    ask(grid, (11, 12))
-    assert {node: message.content["header"]["stamp"] for node, message in grid.asked.items()} == {
-        11: 11,
-        12: 12,
-    }
-    assert {message.metadata.message_type for message in grid.asked.values()} == {"train"}
-    described = Scripted([[good(11, header=Header("run", "curvature", 0))]])
-    ask(described, (11,), header=Header("run", "curvature", 0))
-    assert described.asked[11].metadata.message_type == "query.curvature"
-
-
 @pytest.mark.usefixtures("clock")
 def test_every_node_gets_its_own_parts_and_its_own_come_back():
     header = Header("run", "keys", 0)
@@ -350,18 +337,21 @@ def test_a_doubled_reply_counts_once():
 def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
     assert list(replies) == [12]
-    assert failures == {
-        11: (
-            "Flower reports error 2 for this client; its log, or that of the simulation, has"
-            " details"
-        )
-    }
+    assert failures[11].startswith("Flower reports error 2 for this client")
+    assert "secret" not in failures[11]
     assert seconds.keys() == {11, 12}
 
 
-def test_a_node_that_flower_has_given_up():
-    _, failures, _ = ask(Scripted([[error(11, ErrorCode.NODE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "the node is no longer connected"}
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (ErrorCode.NODE_UNAVAILABLE, "the node is no longer connected"),
+        (ErrorCode.MESSAGE_UNAVAILABLE, "its reply was lost in transit"),
+    ],
+)
+def test_a_node_or_reply_that_flower_has_given_up(code, reason):
+    _, failures, _ = ask(Scripted([[error(11, code), good(12)]]), (11, 12))
+    assert failures == {11: reason}
 
 
 def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known():
@@ -384,16 +374,3 @@ def test_a_reply_that_is_no_reply_fails_its_node():
 
     _, failures, _ = ask(Scripted([[empty, good(12)]]), (11, 12))
     assert failures == {11: 'the record "header" is missing'}
-
-
-def test_samples_change_with_round_and_seed_and_reach_everyone():
-    clients = range(20)
-    by_round = [tuple(sample(clients, 0.25, 0, number)) for number in range(1, 41)]
-    assert len(set(by_round)) > 30
-    assert {client for drawn in by_round for client in drawn} == set(clients)
-    assert by_round != [tuple(sample(clients, 0.25, 1, number)) for number in range(1, 41)]
-
-
-def test_a_reply_of_which_a_part_never_came():
-    _, failures, _ = ask(Scripted([[error(11, ErrorCode.MESSAGE_UNAVAILABLE), good(12)]]), (11, 12))
-    assert failures == {11: "its reply was lost in transit"}

@@ -175,20 +175,6 @@ def test_request_round_trip(header, stamp, told, sent, fixed, besides):
     assert equal(decode_arrays(back.fixed), fixed)
 
 
-@pytest.mark.parametrize("phase", MESSAGE_TYPES)
-def test_request_of_the_first_phase_holds_a_header_alone(phase):
-    content = encode_request(Request(Header("run", phase, 0)))
-    assert list(content) == ["header"]
-    back = decode_request(content)
-    assert (back.header, back.stamp, back.facts, dict(back.arrays)) == (
-        Header("run", phase, 0),
-        0,
-        None,
-        {},
-    )
-    assert back.parts == {}
-
-
 @given(
     headers,
     st.sampled_from([TRAIN, "hulls"]),
@@ -276,16 +262,11 @@ def test_reply_that_belongs_elsewhere(expected, words):
     ("content", "words"),
     [
         ({}, 'the record "header" is missing'),
-        ({"header": MetricRecord({"round": 3})}, 'the record "header" is missing'),
         ({"header": record(run=None)}, '"run" is NoneType, expected str'),
         ({"header": record(round="3")}, '"round" is str, expected int'),
-        ({"header": record(round=3.0)}, '"round" is float, expected int'),
         ({"header": record(round=True)}, '"round" is bool, expected int'),
         ({"header": record(partition=None)}, '"partition" is NoneType, expected int'),
-        ({"header": record(partition=[1])}, '"partition" is list, expected int'),
         ({"header": record(error=b"text")}, '"error" is bytes, expected str'),
-        ({"header": record(num_examples=None)}, '"num_examples" is NoneType, expected int'),
-        ({"header": record(num_examples=2.5)}, '"num_examples" is float, expected int'),
         ({"header": record(num_examples=-1)}, "num_examples is -1; allowed is 0 or more"),
     ],
 )
@@ -301,13 +282,9 @@ def test_reply_of_another_form(content, words):
         ({"body": None}, 'the record "body" is missing'),
         ({"statistics": None}, 'the record "statistics" is missing'),
         ({"body": {"task": None}}, '"task" is NoneType, expected str'),
-        ({"body": {"metric": 1}}, '"metric" is int, expected str'),
-        ({"body": {"num_features": "3"}}, '"num_features" is str, expected int'),
         ({"body": {"class_names": "ab"}}, '"class_names" is not a list of strings'),
         ({"body": {"class_names": [1, 2]}}, '"class_names" is not a list of strings'),
         ({"body": {"digest": b"d"}}, '"digest" is bytes, expected str'),
-        ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, expected int'),
-        ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, expected int'),
         ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
         ({"body": {"num_partitions": 2}}, "num_partitions is 2"),
         ({"statistics": {"num_test": "4"}}, '"num_test" is not a finite number'),
@@ -332,14 +309,9 @@ OF_NODES = {"task": "nodes", "num_features": 3, "class_names": ["a"]}
     [
         ({}, 'the record "header" is missing'),
         ({"header": record()}, '"stamp" is NoneType, expected int'),
-        ({"header": record(stamp="0")}, '"stamp" is str, expected int'),
         ({"header": record(stamp=0), "facts": ConfigRecord()}, '"task" is NoneType, expected str'),
         ({"header": record(stamp=0), "facts": MetricRecord()}, 'the record "facts" is missing'),
         ({"header": record(stamp=0), "facts": ConfigRecord(OF_NODES)}, '"shape" is NoneType'),
-        (
-            {"header": record(stamp=0), "facts": ConfigRecord(OF_NODES | {"shape": ""})},
-            '"own_ends" is NoneType',
-        ),
     ],
 )
 def test_request_of_another_form(content, words):
@@ -409,10 +381,8 @@ EXPECTED = {
         ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], expected float32[2, 3]"),
         ({"k": np.zeros(1, np.float32)}, "k is float32[1], expected float32[]"),
         ({"b": np.zeros(3, np.float64)}, "b is float64[3], expected float32[3]"),
-        ({"b": np.zeros(3, np.complex64)}, "b is complex64[3], expected float32[3]"),
         ({"b": np.array(["a", "b", "c"])}, "b is <U1[3], expected float32[3]"),
         ({"b": np.array([0, np.nan, 0], np.float32)}, "b has values that are not finite"),
-        ({"k": np.array(np.inf, np.float32)}, "k has values that are not finite"),
         ({"w": np.full((2, 3), -np.inf, np.float32)}, "w has values that are not finite"),
     ],
 )
@@ -432,14 +402,6 @@ def test_a_reason_is_one_line_that_moves_no_cursor(text):
     assert one_line(found) == found
     if text.isprintable() and len(text) <= MAX_REASON and text == " ".join(text.split()):
         assert found == text
-
-
-def test_what_a_client_tells_of_its_failure_is_a_line():
-    text = "x\ncurvfed | round 2/2  accuracy 100.00%\x1b[2J" + 5_000_000 * "A"
-    reply = Reply(ASKED, 1, error=text)
-    found = decode_reply(encode_reply(reply), ASKED).error
-    assert found.startswith("x curvfed | round 2/2 accuracy 100.00%\N{REPLACEMENT CHARACTER}[2JA")
-    assert len(found) == MAX_REASON
 
 
 @pytest.mark.parametrize("phase", WITHOUT_ARRAYS)

@@ -47,22 +47,18 @@ def run_of(num: int = 4, **changes: object) -> Run:
     return Run(what, vectors(what))
 
 
-# --- The session
-# -----------------------------------------------------------------------------------------------------
+# The session
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"modulus": 1}, "modulus 1: it must be odd, from 3"),
-        ({"modulus": 2**61}, "must be odd"),
         ({"modulus": 2**63 + 1}, r"to 2\^63 - 1"),
         ({"length": 0}, "length 0"),
         ({"round": -1}, "round -1"),
-        ({"clients": ()}, "a sum over 0 hides"),
         ({"clients": (5,)}, "a sum over 1 hides nothing: it must be over two clients or more"),
         ({"clients": (1, 0)}, "ascending"),
-        ({"clients": (1, 1)}, "different"),
         ({"clients": (-1, 1)}, "from 0"),
         ({"clients": (1, 2**32)}, "to 4294967295"),
     ],
@@ -103,8 +99,7 @@ def test_every_part_of_a_masked_request_is_in_the_session_or_sealed():
     assert set(Opening.model_fields) == {"modulus", "length", "partitions", "values"}
 
 
-# --- The exchange of keys
-# --------------------------------------------------------------------------------------------
+# The exchange of keys
 
 
 def test_keys_that_a_member_refuses():
@@ -218,20 +213,16 @@ def test_no_secret_comes_of_a_degenerate_key(top):
         assert (crypto.agree(secret, key, b"") is None) == (point in SMALL_ORDER), hex(point)
 
 
-# --- Masked vectors
-# --------------------------------------------------------------------------------------------------
+# Masked vectors
 
 
 @pytest.mark.parametrize(
     ("vector", "message"),
     [
         (np.zeros(4, np.uint64), r"shape \(4,\); it must be \(5,\)"),
-        (np.zeros((1, 5), np.uint64), r"shape \(1, 5\)"),
         (np.zeros(5), "a vector of float64; it must be an array of uint64"),
-        (np.zeros(5, np.int64), "a vector of int64"),
         ([0] * 5, "a vector of list"),
         (np.full(5, 2**61 - 1, np.uint64), "entries that are not below the modulus"),
-        (np.full(5, 2**64 - 1, np.uint64), "entries that are not below the modulus"),
     ],
 )
 def test_vectors_that_are_refused(vector, message):
@@ -280,8 +271,7 @@ def test_vectors_that_the_server_refuses():
     assert server.total().tolist() == plain_sum(run.session, run.values)
 
 
-# --- Stored members
-# --------------------------------------------------------------------------------------------------
+# Stored members
 
 
 def test_a_stored_member_fits_a_flower_record():
@@ -333,8 +323,7 @@ def test_no_secret_in_any_text():
             assert form not in whole
 
 
-# --- The messages
-# ----------------------------------------------------------------------------------------------------
+# The messages
 
 
 def test_messages_fit_flower_records_and_come_back():
@@ -355,16 +344,12 @@ GOOD_OPENING = {"modulus": 97, "length": 5, "partitions": [1], "values": [b""]}
     [
         (PublicKey, {}, "key: .*required; signature: .*required"),
         (PublicKey, GOOD_KEY | {"key": b""}, "key: .* 32 bytes"),
-        (PublicKey, GOOD_KEY | {"key": bytes(33)}, "key: .* 32 bytes"),
         (PublicKey, GOOD_KEY | {"signature": b"1"}, "signature: .* 64 bytes"),
-        (PublicKey, GOOD_KEY | {"key": 1}, "key: .* bytes"),
         (PublicKey, GOOD_KEY | {"key": "a" * 32}, "key: .* bytes"),
         (PublicKey, GOOD_KEY | {"more": b""}, "more: "),
         (BytesByPartition, {"partitions": [1, 1], "values": [b"", b""]}, "a partition comes twice"),
         (BytesByPartition, {"partitions": [1, 2], "values": [b""]}, "lists of different lengths"),
         (BytesByPartition, {"partitions": [True], "values": [b""]}, "partitions.0: .* integer"),
-        (BytesByPartition, {"partitions": ["1"], "values": [b""]}, "partitions.0: .* integer"),
-        (BytesByPartition, {"partitions": [1.0], "values": [b""]}, "partitions.0: .* integer"),
         (BytesByPartition, {"partitions": [1], "values": [b""], "more": 1}, "more: "),
         (Opening, GOOD_OPENING | {"modulus": "97"}, "modulus: .* integer"),
         (Opening, GOOD_OPENING | {"asked": 5}, "asked: "),
@@ -390,8 +375,7 @@ def test_a_refusal_shows_no_value_and_is_short():
     assert len(str(caught.value)) < 300
 
 
-# --- Fixed point
-# -----------------------------------------------------------------------------------------------------
+# Fixed point
 
 
 @pytest.mark.parametrize(
