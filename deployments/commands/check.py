@@ -108,7 +108,7 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
     all_keys = defaults() | request.settings  # with the keys of other methods
     configured = all_keys | flatten(request.config)
     resolved = all_keys | flatten(run)
-    chosen = chosen_here(request, run, task, data).items()
+    chosen = chosen_here(run, task, data).items()
     resolved |= {key: value for key, value in chosen if resolved.get(key) == AUTO}
     for key, field in all_fields():
         is_set = key in request.settings
@@ -126,18 +126,14 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
     return table
 
 
-def chosen_here(
-    request: Request, run: RunConfig, task: str, data: "Data | None"
-) -> dict[str, Value]:
+def chosen_here(run: RunConfig, task: str, data: "Data | None") -> dict[str, Value]:
     """The values in place of auto that this machine, other keys or the loaded data decide; `run`
     has resolved defaults."""
-    from curvfed.deployments.worker_plan import plan_workers
     from curvfed.strategies.config.device import pick_device
 
     values: dict[str, Value] = {
         "model": _model(run, task, data),
         "device": pick_device(run.device).type,
-        "workers": plan_workers(run, request.num_supernodes).number,
         "fine-tune-learning-rate": run.fine_tuning_rate,
     }
     if run.network.calibration is None:

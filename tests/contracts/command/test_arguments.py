@@ -153,8 +153,8 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
             },
         ),
         (
-            ["method=fedavg", "dataset=trees", "workers=auto", "learning-rate=0.25"],
-            {"test-data": '"none"', "workers": "1", "fine-tune-learning-rate": "0.25"},
+            ["method=fedavg", "dataset=trees", "learning-rate=0.25"],
+            {"test-data": '"none"', "fine-tune-learning-rate": "0.25"},
         ),
     ],
 )
