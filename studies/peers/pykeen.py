@@ -8,8 +8,10 @@ without right ones, inverse relations, cross-entropy of the right tail among the
 margin), and the ranks of heads and tails, which our code counts. Of the rates each side takes that
 of the best validation score. Each run adds a row to `docs/measured/pykeen.csv`.
 
-PyKEEN's own are its initial values, TransE's and RotatE's constraints, and RotatE's norm, which is
-that of the whole vector; ours is a sum of absolute values, as its authors write.
+TransE has no constraint: with entities of length 1, PyKEEN's default, this loss cannot tell tails
+apart (40 epochs at a rate of .01: 66.4 on UMLS, ours without a constraint 87.2). PyKEEN's own are
+its initial values, and RotatE's norm, which is that of the whole vector; ours is a sum of absolute
+values, as its authors write.
 """
 
 import argparse
@@ -35,16 +37,18 @@ TABLE = Path(__file__).parents[2] / "docs" / "measured" / "pykeen.csv"
 HEADS = ("graph", "model", "side", "rate", "seed", "validation, %", "mean reciprocal rank, %")
 
 DIMENSION = 32
-EPOCHS = 40
+EPOCHS = 20
 BATCH = 256
 NEGATIVES = 20
 RATES = (0.01, 0.03)
 SEEDS = (0,)
 
+TRANSLATION = {"method": "links", "links.relations": "translation", "links.curvature": 0.0}
+
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "TransE": (
-        {"embedding_dim": DIMENSION, "scoring_fct_norm": 2},
-        {"method": "links", "links.relations": "translation", "links.curvature": 0.0},
+        {"embedding_dim": DIMENSION, "scoring_fct_norm": 2, "entity_constrainer": None},
+        TRANSLATION,
     ),
     "MuRE": (
         {"embedding_dim": DIMENSION - 1},
