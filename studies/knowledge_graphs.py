@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "measured" / "knowledge-graphs.csv"
 GRAPHS = ("umls", "kinship", "wn18rr")
 PARTITIONS = ("relations", "louvain")
 DIMENSIONS = (16, 8, 32)
-RATES = (0.03, 0.1)
+RATES = (0.03, 0.01)
 CLIENTS = 5
 COMMON = {
     "links.reciprocal": True,

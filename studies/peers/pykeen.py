@@ -43,12 +43,10 @@ NEGATIVES = 20
 RATES = (0.01, 0.03)
 SEEDS = (0,)
 
-TRANSLATION = {"method": "links", "links.relations": "translation", "links.curvature": 0.0}
-
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "TransE": (
         {"embedding_dim": DIMENSION, "scoring_fct_norm": 2, "entity_constrainer": None},
-        TRANSLATION,
+        {"method": "links", "links.relations": "translation", "links.curvature": 0.0},
     ),
     "MuRE": (
         {"embedding_dim": DIMENSION - 1},
