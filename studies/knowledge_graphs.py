@@ -25,7 +25,7 @@ PARTITIONS = ("relations", "louvain")
 DIMENSIONS = (16, 8, 32)
 RATES = (0.03, 0.01)
 CLIENTS = 5
-COMMON = {
+COMMON: dict[str, Any] = {
     "links.reciprocal": True,
     "num_rounds": 20,
     "local_epochs": 2,
@@ -70,7 +70,11 @@ def cells(graphs: list[str], partitions: list[str]) -> Iterator[tuple[str, ...]]
 def figures_of(keys: tuple[str, ...], data: Path) -> list[str]:
     """The figures of a run, in percent."""
     graph, partition, _, dimension, method, rate, _ = keys
-    settings = {"data_dir": str(data), "partition": partition, "learning_rate": float(rate)}
+    settings: dict[str, Any] = {
+        "data_dir": str(data),
+        "partition": partition,
+        "learning_rate": float(rate),
+    }
     with tempfile.TemporaryDirectory() as folder:
         run = curvfed.simulate(
             **METHODS[method],

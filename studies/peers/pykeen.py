@@ -120,20 +120,21 @@ def theirs(name: str, links: ClientLinks, rate: float, seed: int) -> dict[str, f
     )
     model.eval()
     right = links.known(torch.cat(list(task.triples.values())), links.class_names)
+    scorer: Any = TheirModel(model, num_relations)
     scores = {}
     for part in ("val", "test"):
         queries = make_queries(task.triples[part], task.entities, right, seed)
-        scores[part] = link_scores(TheirModel(model, num_relations), queries)["mrr"]
+        scores[part] = link_scores(scorer, queries)["mrr"]
     return scores
 
 
 def ours(name: str, graph: str, data: Path, rate: float, seed: int) -> dict[str, float]:
     """The scores of our model after training."""
-    _, keys = PAIRS[name]
+    _, of_pair = PAIRS[name]
+    keys = of_pair | {"links.negatives": NEGATIVES, "links.reciprocal": True}
     with tempfile.TemporaryDirectory() as folder:
         run = curvfed.simulate(
             **keys,
-            **{"links.negatives": NEGATIVES, "links.reciprocal": True},
             dataset=graph,
             data_dir=str(data),
             embedding_dim=DIMENSION,
