@@ -112,10 +112,10 @@ class ClientLinks(Examples):
         """See `Examples`: the mean reciprocal rank of always answering with the most frequent tails
         of the relation, among entities of training links."""
         triples = torch.stack([self.heads, self.relations, self.labels], dim=1)
-        known = self.known(triples, self.class_names)
-        return {"frequent_mrr": frequent_mrr(triples, self.train, self.test, known)}
+        right_links = self.right_links(triples, self.class_names)
+        return {"frequent_mrr": frequent_mrr(triples, self.train, self.test, right_links)}
 
-    def known(self, triples: Tensor, class_names: Sequence[str]) -> KnownLinks:
+    def right_links(self, triples: Tensor, class_names: Sequence[str]) -> KnownLinks:
         """Links (n, 3) in the numbering of these names, as right ones, with their inverses if heads
         are predicted."""
         entities, relations = split_names(class_names)

@@ -111,12 +111,12 @@ class LinkTask(Task):
         train = self.triples["train"]
         self.train_labels = train[:, 2]
         self.num_examples = len(train)
-        self._known = links.known(triples, class_names)
+        self._known = links.right_links(triples, class_names)
         directions = self._known.directions
-        of_relations = torch.bincount(train[:, 1], minlength=len(relations))
+        relation_counts = torch.bincount(train[:, 1], minlength=len(relations))
         self.counts = {
             "entities": torch.bincount(train[:, [0, 2]].flatten(), minlength=len(entities)),
-            "relations": of_relations.repeat(directions),
+            "relations": relation_counts.repeat(directions),
         }
         self.places = _places(class_names)
         self.places["relations"] = self.places["relations"].repeat(directions)

@@ -222,7 +222,7 @@ class Rows(Embedding):
         """Points of the unit ball and 1/(1 − |x|²), or flat rows times the length of a unit; then
         biases."""
         place = placed(super().table(entities), self.chart, self.unit)
-        columns = [part for part in place if part is not None]
+        columns = [column for column in place if column is not None]
         if self.bias is not None:
             columns.append(self.bias if entities is None else F.embedding(entities, self.bias))
         if len(columns) > 1:

@@ -40,7 +40,7 @@ DIMENSION = 32
 EPOCHS = 20
 BATCH = 256
 NEGATIVES = 20
-RATES = (0.01, 0.03)
+RATES = (0.003, 0.01, 0.03)
 SEEDS = (0,)
 
 PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -119,7 +119,7 @@ def theirs(name: str, links: ClientLinks, rate: float, seed: int) -> dict[str, f
         factory, num_epochs=EPOCHS, batch_size=2 * BATCH, use_tqdm=False, use_tqdm_batch=False
     )
     model.eval()
-    right = links.known(torch.cat(list(task.triples.values())), links.class_names)
+    right = links.right_links(torch.cat(list(task.triples.values())), links.class_names)
     scorer: Any = TheirModel(model, num_relations)
     scores = {}
     for part in ("val", "test"):
