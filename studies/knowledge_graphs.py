@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "measured" / "knowledge-graphs.csv"
 GRAPHS = ("umls", "kinship", "wn18rr")
 PARTITIONS = ("relations", "louvain")
 DIMENSIONS = (16, 8, 32)
-RATES = (0.03, 0.01)
+RATES = (0.01, 0.003)
 CLIENTS = 5
 COMMON: dict[str, Any] = {
     "links.reciprocal": True,
@@ -61,8 +61,8 @@ HEADS = (*KEYS, *(f"{name}, %" for name in FIGURES))
 
 def cells(graphs: list[str], partitions: list[str]) -> Iterator[tuple[str, ...]]:
     """The values of `KEYS` of each run, as text."""
-    axes = (partitions, DIMENSIONS, graphs, METHODS, RATES)
-    for partition, dimension, graph, method, rate in itertools.product(*axes):
+    axes = (partitions, DIMENSIONS, graphs, RATES, METHODS)
+    for partition, dimension, graph, rate, method in itertools.product(*axes):
         keys = (graph, partition, CLIENTS, dimension, method, rate, COMMON["num_rounds"])
         yield tuple(map(str, keys))
 

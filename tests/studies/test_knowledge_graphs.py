@@ -23,8 +23,8 @@ def test_every_cell_is_a_configuration():
 
 def test_the_rate_is_that_of_the_best_validation():
     keys = ["umls", "relations", "5", "16", "ComplEx"]
-    rows = [[*keys, "0.01", "20", "50.0", "9"], [*keys, "0.03", "20", "60.0", "3"]]
-    rows.append([*keys[:-1], "RotatE", "0.03", "20", "10.0", "1"])
+    rows = [[*keys, "0.003", "20", "50.0", "9"], [*keys, "0.01", "20", "60.0", "3"]]
+    rows.append([*keys[:-1], "RotatE", "0.01", "20", "10.0", "1"])
     assert knowledge_graphs.best(rows) == rows[1:]
 
 
