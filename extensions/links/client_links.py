@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from curvfed.extensions.links.names import RELATION, split_names
-from curvfed.extensions.links.ranking import frequent_mrr
+from curvfed.extensions.links.ranking import KnownLinks, frequent_mrr
 from curvfed.extensions.links.unranked import UNFIT, unfit_tests
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
@@ -29,12 +29,15 @@ class ClientLinks(Examples):
         How the links were read, in words for the log.
     doubts : tuple of str
         Possible faults of their file, in words.
+    reciprocal : bool
+        Whether heads are predicted too, as tails of inverse relations.
     """
 
     heads: Tensor
     relations: Tensor
     history: str = ""
     doubts: tuple[str, ...] = ()
+    reciprocal: bool = False
 
     task: ClassVar[str] = "links"
     shape: ClassVar[str] = ""
@@ -109,8 +112,14 @@ class ClientLinks(Examples):
         """See `Examples`: the mean reciprocal rank of always answering with the most frequent tails
         of the relation, among entities of training links."""
         triples = torch.stack([self.heads, self.relations, self.labels], dim=1)
-        sizes = [len(names) for names in split_names(self.class_names)]
-        return {"frequent_mrr": frequent_mrr(triples, self.train, self.test, *sizes)}
+        right_links = self.right_links(triples, self.class_names)
+        return {"frequent_mrr": frequent_mrr(triples, self.train, self.test, right_links)}
+
+    def right_links(self, triples: Tensor, class_names: Sequence[str]) -> KnownLinks:
+        """Links (n, 3) in the numbering of these names, as right ones, with their inverses if heads
+        are predicted."""
+        entities, relations = split_names(class_names)
+        return KnownLinks(triples, len(entities), len(relations), self.reciprocal)
 
     def numbered(self, class_names: Sequence[str]) -> Tensor:
         """Head, relation and tail (n, 3) as rows of a federation's entities and relations; −1 for

@@ -78,9 +78,10 @@ class LinkTask(Task):
     entities : Tensor (m,), int64
         The rows of this client's training links, ascending.
     counts : dict of str to Tensor (n,)
-        By parameter, the number of this client's training links with each row.
+        By kind of row, the number of this client's training links with each; an inverse relation
+        has those of its relation.
     places : dict of str to Tensor (n,), int64
-        By parameter, the place of each row among the federation's names; −1 for the relation
+        By kind of row, the place of each among the federation's names; −1 for the relation
         without a name.
 
     Raises
@@ -110,11 +111,15 @@ class LinkTask(Task):
         train = self.triples["train"]
         self.train_labels = train[:, 2]
         self.num_examples = len(train)
+        self._known = links.right_links(triples, class_names)
+        directions = self._known.directions
+        relation_counts = torch.bincount(train[:, 1], minlength=len(relations))
         self.counts = {
             "entities": torch.bincount(train[:, [0, 2]].flatten(), minlength=len(entities)),
-            "relations": torch.bincount(train[:, 1], minlength=len(relations)),
+            "relations": relation_counts.repeat(directions),
         }
         self.places = _places(class_names)
+        self.places["relations"] = self.places["relations"].repeat(directions)
         self.entities = self.counts["entities"].nonzero().squeeze(1)
         # Training numbers this client's entities alone: the table of all may be much larger.
         self._train = train.clone()
@@ -122,10 +127,10 @@ class LinkTask(Task):
             self._train[:, column] = torch.searchsorted(
                 self.entities, train[:, column].contiguous()
             )
-        sizes = (len(entities), len(relations))
-        self._known = KnownLinks(triples, *sizes)
-        own_sizes = (len(self.entities), len(relations))
-        self._trained = KnownLinks(self._train, *own_sizes) if len(train) else None
+        self._trained: KnownLinks | None = None
+        if len(train):
+            own_sizes = (len(self.entities), len(relations))
+            self._trained = KnownLinks(self._train, *own_sizes, reciprocal=links.reciprocal)
         self._batch_size = batch_size or max(self.num_examples, 1)
         self._negatives = negatives
         self._seed = seed
@@ -137,10 +142,12 @@ class LinkTask(Task):
         return -(-self.num_examples // self._batch_size)
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
-        """One pass in shuffled batches, each link once."""
+        """One pass in shuffled batches, each link once, with inverse relations in both
+        directions."""
         order = permutation(len(self._train), self._train.device)
         for rows in torch.split(order, self._batch_size):
-            yield Batch(self._train[rows], self.train_labels[rows])
+            inputs = self._known.directed(self._train[rows])
+            yield Batch(inputs, self.entities[inputs[:, 2]])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Mean cross-entropy of the right tail among it and the negatives, without those that are
@@ -157,7 +164,8 @@ class LinkTask(Task):
         return F.cross_entropy(scores, torch.zeros_like(heads))
 
     def scores(self, model: nn.Module) -> dict[str, float]:
-        """Filtered scores of the tails of held-out links among this client's entities.
+        """Filtered scores of the tails of held-out links among this client's entities, with inverse
+        relations of their heads too.
 
         Returns
         -------
@@ -178,18 +186,19 @@ class LinkTask(Task):
 
     def frequent_tails(self) -> FrequentTails:
         """The trivial rival, from this client's training links."""
-        return FrequentTails(self.triples["train"], len(self.counts["entities"]))
+        train = self._known.directed(self.triples["train"])
+        return FrequentTails(train, len(self.counts["entities"]))
 
     @property
     def num_tested(self) -> int:
         """The number of test links that are scored."""
         queries = self._queries_of("test")
-        return 0 if queries is None else len(queries)
+        return 0 if queries is None else len(queries) // self._known.directions
 
     def whole_scores(self, model: Scorer) -> dict[str, float]:
         """Scores of the test links, and "reconstruction_map" of all links."""
         figures = self._scores_of(model, "test")
-        triples = torch.cat(list(self.triples.values()))
+        triples = self._known.directed(torch.cat(list(self.triples.values())))
         number = len(self.counts["entities"])
         heads = torch.unique(triples[:, 0])
         if len(heads) > HEADS:

@@ -20,12 +20,17 @@ from curvfed.extensions.links.models import COORDINATES, LinkModelSpec
 from curvfed.extensions.links.names import SPACE_MODELS, split_names, stated_names
 from curvfed.extensions.links.raw import RawLinks, balanced_tree, random_tree, raw_links
 from curvfed.extensions.links.readers import locate
-from curvfed.extensions.links.sources import LINK_SOURCES
+from curvfed.extensions.links.sources import LINK_SOURCES, ORDERS
 from curvfed.extensions.links.split import Integers, LinkSpec, fewer_tests, own_parts, split_links
 from curvfed.extensions.links.wordnet import ROOTS, read_part
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.partition import masks_of, membership_digest
+from curvfed.tasks.graphs.data.partition import (
+    clean_edges,
+    louvain_parts,
+    masks_of,
+    membership_digest,
+)
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import partitioned_kind
@@ -65,6 +70,7 @@ class LinkDataset(Dataset):
             test_size,
             keys.trained_ends,
             keys.closure,
+            keys.reciprocal,
         )
         if partitioned_kind("links", run.dataset, run.data_path) == "links":
             return cls(spec)
@@ -86,7 +92,9 @@ class LinkDataset(Dataset):
         if name in ROOTS:
             archive = folder / source.files[0]
             return Located((archive,), partial(read_part, archive, name))
-        return locate(folder / source.files[0] if len(source.files) == 1 else folder)
+        if len(source.files) == 1:
+            return locate(folder / source.files[0])
+        return locate(folder, ORDERS.get(name))
 
     def locate_files(self, path: Path) -> Located[RawLinks]:
         """A user's file or folder."""
@@ -159,6 +167,7 @@ class LinkDataset(Dataset):
             metric="mrr",
             history="; ".join([*raw.history, *fewer]),
             doubts=raw.notes,
+            reciprocal=self.spec.reciprocal,
         )
 
     @staticmethod
@@ -185,11 +194,12 @@ class LinkDataset(Dataset):
         keys = run.table("links")
         space = {}
         if model in COORDINATES:
-            space = {"curvature": keys.space, "score": keys.score, "bias": keys.bias}
+            space = {"curvature": keys.space}
+            space |= {name: getattr(keys, name) for name in ("score", "bias", "relations")}
         return LinkModelSpec(
             kind=model,
             num_entities=len(entities),
-            num_relations=len(relations),
+            num_relations=len(relations) * (1 + keys.reciprocal),
             dim=run.embedding_dim,
             **space,
             **options,
@@ -201,9 +211,12 @@ class LinkDataset(Dataset):
         _, relations = split_names(examples.class_names)
         if model not in SPACE_MODELS or len(relations) == 1:
             return []
+        if run.table("links").relations != "none":
+            return []
         return [
             f"the links have {len(relations)} relations, and the scores of method = {run.method} do"
-            " not depend on them; those of links-complex and links-rotate do"
+            " not depend on them with links.relations = none; those of links-complex and"
+            " links-rotate do"
         ]
 
 
@@ -272,8 +285,12 @@ def _read_links(spec: LinkSpec, stamps: tuple[Any, ...]) -> RawLinks:
 @lru_cache(maxsize=2)
 def _owners(spec: LinkSpec, num_partitions: int, stamps: tuple[Any, ...]) -> tuple[Integers, str]:
     """The client of each link, and a hash of these numbers."""
-    triples = _read_links(spec, stamps).triples
+    raw = _read_links(spec, stamps)
+    triples = raw.triples
     rng = np.random.default_rng([spec.seed, PARTITION_STREAM])
+    if spec.partition in PARTITIONS:
+        owners = PARTITIONS[spec.partition](raw, num_partitions, rng)
+        return owners, membership_digest(owners)
     order = rng.permutation(len(triples))
     if spec.partition == "branches":
         order = order[np.argsort(branch_order(triples, rng)[triples[order, 0]], kind="stable")]
@@ -287,6 +304,48 @@ def _owners(spec: LinkSpec, num_partitions: int, stamps: tuple[Any, ...]) -> tup
 def _parts(spec: LinkSpec, stamps: tuple[Any, ...]) -> Integers:
     """The part of each link."""
     return split_links(_read_links(spec, stamps), spec)
+
+
+def relation_owners(raw: RawLinks, num_clients: int, rng: np.random.Generator) -> Integers:
+    """The client of each link, where all links of a relation have one: in random order, each
+    relation goes to the client with the fewest links so far.
+
+    Raises
+    ------
+    DataError
+        If there are fewer relations than clients.
+
+    Examples
+    --------
+    >>> triples = np.array([[0, 0, 1], [0, 1, 1], [1, 0, 0]])
+    >>> raw = RawLinks(triples, ("a", "b"), ("r", "s"))
+    >>> relation_owners(raw, 2, np.random.default_rng(0)).tolist()
+    [0, 1, 0]
+    """
+    if len(raw.relations) < num_clients:
+        raise DataError(
+            f"partition = relations, and the links have {len(raw.relations)} relations for"
+            f" {num_clients} clients; allowed are at most as many clients as relations",
+            key="partition",
+        )
+    sizes = np.bincount(raw.triples[:, 1], minlength=len(raw.relations))
+    loads = np.zeros(num_clients, np.int64)
+    owners = np.empty(len(sizes), np.int64)
+    for relation in rng.permutation(len(sizes)):
+        owners[relation] = loads.argmin()
+        loads[owners[relation]] += sizes[relation]
+    return owners[raw.triples[:, 1]]
+
+
+def community_owners(raw: RawLinks, num_clients: int, rng: np.random.Generator) -> Integers:
+    """The client of each link, that of its head in Louvain's communities of the entities."""
+    edges = clean_edges(raw.triples[:, ::2].T, len(raw.entities))
+    seed = int(rng.integers(2**31))
+    return louvain_parts(edges, len(raw.entities), num_clients, seed)[raw.triples[:, 0]]
+
+
+PARTITIONS = {"relations": relation_owners, "louvain": community_owners}
+"""The partitions that do not follow an order of the links."""
 
 
 def branch_order(triples: Integers, rng: np.random.Generator) -> Integers:

@@ -60,7 +60,7 @@ KIND = LinkKind(
     has_classes=False,
     models=(*SPACE_MODELS, "complex", "rotate"),
     default_models={"flat": "normal", "hyperbolic": "normal"},
-    partitions=("branches", "random"),
+    partitions=("branches", "relations", "louvain", "random"),
     defaults={
         "local_epochs": 2,
         "batch_size": 256,

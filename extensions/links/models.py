@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.extensions.links.relations import OPERATORS, Place, Translation, placed
 from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import root
 
@@ -36,6 +37,9 @@ class LinkModelSpec:
         space.
     bias : bool
         Whether each entity has a bias, which is added to its score as a tail.
+    relations : str
+        The operator of each relation in the space of the rows, a key of
+        `curvfed.extensions.links.relations.OPERATORS`, or none.
     learns_curvature : bool
         Whether the curvature is a start that training changes.
     """
@@ -47,6 +51,7 @@ class LinkModelSpec:
     curvature: float = -1.0
     score: str = "distance"
     bias: bool = False
+    relations: str = "none"
     learns_curvature: bool = False
 
     @property
@@ -84,6 +89,8 @@ class Embedding(nn.Module, ABC):
     """
 
     start = 1e-2
+    has_relations = False
+    """Whether scores depend on the relation."""
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
         super().__init__()
@@ -148,9 +155,11 @@ class Embedding(nn.Module, ABC):
 
 
 class Rows(Embedding):
-    """Entities in a space of curvature c, scored without regard to the relation: by minus the
-    distance (Nickel & Kiela, 2017, Eq. 1; 2018, Eq. 5), minus its square (Balažević et al., 2019,
-    Eq. 5), or in flat space the inner product; plus a bias of the tail.
+    """Entities in a space of curvature c, scored by minus the distance (Nickel & Kiela, 2017, Eq.
+    1; 2018, Eq. 5), minus its square (Balažević et al., 2019, Eq. 5), or in flat space the inner
+    product; plus a bias of the tail. A relation may move both places before
+    (`curvfed.extensions.links.relations`). The papers' bias of the head is left out: it is equal
+    for all tails, so neither a choice among them nor a rank depends on it.
 
     Rows are normal coordinates v, at distance 2|v| from the origin, or space coordinates of the
     hyperboloid (`curvfed.geometry.frames`). For c to 0 their distances tend to 2|v − w| and |v −
@@ -169,6 +178,11 @@ class Rows(Embedding):
         self.k: nn.Parameter | None = None
         if spec.learns_curvature and spec.curvature:
             self.k = nn.Parameter(torch.tensor(-0.5 * math.log(-spec.curvature)))
+        self.operator: Translation | None = None
+        if spec.relations in OPERATORS:
+            parts = (spec.num_relations, self.num_coordinates, self.chart, self.unit)
+            self.operator = OPERATORS[spec.relations](*parts, generator)
+        self.has_relations = self.operator is not None
 
     def width(self, spec: LinkModelSpec) -> int:
         """A number less than `dim` with a bias.
@@ -207,11 +221,8 @@ class Rows(Embedding):
     def table(self, entities: Tensor | None = None) -> Tensor:
         """Points of the unit ball and 1/(1 − |x|²), or flat rows times the length of a unit; then
         biases."""
-        rows = super().table(entities)
-        if self.chart is None:
-            columns = [self.unit * rows]
-        else:
-            columns = [*self.chart.ball(rows)]
+        place = placed(super().table(entities), self.chart, self.unit)
+        columns = [column for column in place if column is not None]
         if self.bias is not None:
             columns.append(self.bias if entities is None else F.embedding(entities, self.bias))
         if len(columns) > 1:
@@ -220,34 +231,47 @@ class Rows(Embedding):
 
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
-        end = self.num_coordinates
+        place = self._place(heads)
+        target = self._place(tails)
+        if self.operator is not None:
+            place, target = self.operator(place, relations, target)
         if self.score == "inner":
-            scores = (tails[..., :end] @ heads[..., :end].mT).squeeze(-1)
+            scores = (target.point @ place.point.mT).squeeze(-1)
         elif self.score == "squared":
-            scores = -self.squared_distance(heads, tails)
+            scores = -self._squared_distance(place, target)
         else:
-            scores = -self.distance(heads, tails)
+            scores = -self._distance(place, target)
         if self.bias is None:
             return scores
         return scores + tails[..., -1]
 
     def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """See `Embedding`."""
-        apart = self._apart(rows, targets)
+        return self._distance(self._place(rows), self._place(targets))
+
+    def _place(self, rows: Tensor) -> Place:
+        """The places of rows of the table."""
+        end = self.num_coordinates
         if self.chart is None:
+            return Place(rows[..., :end])
+        return Place(rows[..., :end], rows[..., end : end + 1])
+
+    def _distance(self, place: Place, target: Place) -> Tensor:
+        apart = (place.point - target.point).square().sum(-1)
+        if self.chart is None or place.stretch is None or target.stretch is None:
             return root(apart)
-        weight = self.num_coordinates
-        distance = self.chart.distance(apart, rows[..., weight] * targets[..., weight])
+        stretches = (place.stretch * target.stretch).squeeze(-1)
+        distance = self.chart.distance(apart, stretches)
         if self.k is None:
             return distance
         return distance * (self.k.exp() * self.chart.scale)
 
-    def squared_distance(self, rows: Tensor, targets: Tensor) -> Tensor:
+    def _squared_distance(self, place: Place, target: Place) -> Tensor:
         """Squares of the distances; flat ones are taken without a root, which has gradient 0 at
         equal rows."""
         if self.chart is None:
-            return self._apart(rows, targets)
-        return self.distance(rows, targets).square()
+            return (place.point - target.point).square().sum(-1)
+        return self._distance(place, target).square()
 
     def depths(self) -> Tensor:
         """See `Embedding`."""
@@ -258,16 +282,12 @@ class Rows(Embedding):
         origin[..., self.num_coordinates] = 1
         return self.distance(table[:, None], origin).squeeze(1)
 
-    def _apart(self, rows: Tensor, targets: Tensor) -> Tensor:
-        """Squares of the Euclidean distances of the coordinates."""
-        end = self.num_coordinates
-        return (rows[..., :end] - targets[..., :end]).square().sum(-1)
-
 
 class ComplEx(Embedding):
     """Re⟨h, r, conj(t)⟩ of complex rows, real parts first (Trouillon et al., 2016, Eq. 9)."""
 
     start = 0.1
+    has_relations = True
 
     def __init__(self, spec: LinkModelSpec, generator: torch.Generator) -> None:
         if spec.dim % 2:

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 RELATION = "→ "
 """Beginning of the name of a relation among the names that a client states."""
 
+INVERSE = "inverse of "
+"""Beginning of the name of an inverse relation in questions to a finished run."""
+
 SPACE_MODELS = ("normal", "hyperboloid")
 """The embeddings with points of a space as rows, by the names of their coordinates. Their scores do
 not depend on the relation."""

@@ -1,5 +1,5 @@
 """Ranks of the tails of links among candidates, and the trivial rival of every embedding: always to
-answer with the most frequent tails."""
+answer with the most frequent tails. With reciprocal relations heads are tails of inverse links."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,6 +24,16 @@ class KnownLinks:
     triples : Tensor (n, 3), int64
         Head, relation and tail.
     num_entities, num_relations : int
+        Without inverse relations.
+    reciprocal : bool
+        Whether each relation r has an inverse, of number r + `num_relations`, and the set holds the
+        inverse of each link.
+
+    Attributes
+    ----------
+    num_entities : int
+    directions : int
+        2 with inverse relations, else 1.
 
     Examples
     --------
@@ -32,9 +42,30 @@ class KnownLinks:
     tensor([ True, False])
     """
 
-    def __init__(self, triples: Tensor, num_entities: int, num_relations: int) -> None:
-        self._sizes = (num_entities, num_relations)
-        self._keys = torch.unique(self._key(*triples.T))
+    def __init__(
+        self, triples: Tensor, num_entities: int, num_relations: int, reciprocal: bool = False
+    ) -> None:
+        self.directions = 1 + reciprocal
+        self.num_entities = num_entities
+        self._sizes = (num_entities, self.directions * num_relations)
+        self._keys = torch.unique(self._key(*self.directed(triples).T))
+
+    def directed(self, triples: Tensor) -> Tensor:
+        """Links (n, 3), with inverse relations followed by their inverses, (2n, 3) (Lacroix et al.,
+        2018).
+
+        Examples
+        --------
+        >>> KnownLinks(torch.tensor([[0, 0, 1]]), 2, 1, True).directed(torch.tensor([[0, 0, 1]]))
+        tensor([[0, 0, 1],
+                [1, 1, 0]])
+        """
+        if self.directions == 1:
+            return triples
+        _, num_relations = self._sizes
+        inverse = triples.flip(1)
+        inverse[:, 1] += num_relations // 2
+        return torch.cat([triples, inverse])
 
     def holds(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """Whether each link is in the set; the arguments broadcast."""
@@ -188,6 +219,7 @@ def make_queries(
     ----------
     triples : Tensor (n, 3), int64
         Head, relation and tail of the part's links; of more than `QUERIES` the seed draws some.
+        With inverse relations their heads are ranked too.
     entities : Tensor (m,), int64
         The rows of the client's training links, ascending, among which tails are ranked.
     right_links : KnownLinks
@@ -200,11 +232,13 @@ def make_queries(
     if len(triples) > QUERIES:
         drawn = np.random.default_rng([seed, SCORE_STREAM]).permutation(len(triples))
         triples = triples[np.sort(drawn[:QUERIES])]
-    return Queries(triples, entities, right_links) if len(triples) else None
+    if not len(triples):
+        return None
+    return Queries(right_links.directed(triples), entities, right_links)
 
 
 def frequent_mrr(
-    triples: Tensor, is_train: Tensor, is_test: Tensor, num_entities: int, num_relations: int
+    triples: Tensor, is_train: Tensor, is_test: Tensor, right_links: KnownLinks
 ) -> float | None:
     """The mean reciprocal rank of the most frequent tails on the test links (n,) among the links
     (n, 3) of a client; None without test links between entities of training links.
@@ -213,11 +247,11 @@ def frequent_mrr(
     --------
     >>> triples = torch.tensor([[0, 0, 2], [1, 0, 2], [1, 0, 3], [0, 0, 3]])
     >>> is_test = torch.arange(4) == 3
-    >>> frequent_mrr(triples, ~is_test, is_test, num_entities=4, num_relations=1)
+    >>> frequent_mrr(triples, ~is_test, is_test, KnownLinks(triples, 4, 1))
     1.0
     """
     train = triples[is_train]
-    right_links = KnownLinks(triples, num_entities, num_relations)
     entities = torch.unique(train[:, [0, 2]])
     queries = make_queries(triples[is_test], entities, right_links, seed=0)
-    return link_scores(FrequentTails(train, num_entities), queries).get("mrr")
+    rival = FrequentTails(right_links.directed(train), right_links.num_entities)
+    return link_scores(rival, queries).get("mrr")

@@ -25,14 +25,21 @@ from curvfed.tasks.tables import ending, is_number, read_text, table_lines
 GRAPH = "a graph with edge_index, and edge_type for several relations"
 
 
-def locate(path: Path) -> Located[RawLinks]:
-    """The files of links."""
+def locate(path: Path, order: Sequence[int] | None = None) -> Located[RawLinks]:
+    """The files of links, as `read_links` reads them."""
     files = tuple(split_files(path)) if path.is_dir() else (path,)
-    return Located(files, lambda: read_links(path))
+    return Located(files, lambda: read_links(path, order))
 
 
-def read_links(path: Path) -> RawLinks:
+def read_links(path: Path, order: Sequence[int] | None = None) -> RawLinks:
     """Read links: a `.pt`, `.obo` or `.npz` file, a table, or a folder with the tables of a split.
+
+    Parameters
+    ----------
+    path : Path
+    order : sequence of int, optional
+        The columns of head, relation and tail of tables without names of columns; by default the
+        first, second and third.
 
     Raises
     ------
@@ -47,7 +54,7 @@ def read_links(path: Path) -> RawLinks:
         return raw_links(str(path), list(_obo_links(read_text(path))))
     if kind == ".npz":
         return edge_links(str(path), _edge_arrays(path))
-    return _read_tables(path, split_files(path) or {path: None})
+    return _read_tables(path, split_files(path) or {path: None}, order)
 
 
 def _edge_arrays(path: Path) -> dict[str, Array]:
@@ -59,7 +66,9 @@ def _edge_arrays(path: Path) -> dict[str, Array]:
         raise unreadable(path, error, ".npz file of edges") from error
 
 
-def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:
+def _read_tables(
+    path: Path, files: Mapping[Path, int | None], order: Sequence[int] | None
+) -> RawLinks:
     """A table, or the tables of a split by their parts."""
     rows: list[list[str]] = []
     parts: list[Any] = []
@@ -67,6 +76,8 @@ def _read_tables(path: Path, files: Mapping[Path, int | None]) -> RawLinks:
     first_rows: list[list[str]] = []
     for file, split in files.items():
         links, columns = table(str(file), table_lines(file))
+        if order is not None:
+            links = [[link[place] for place in order] for link in links]
         rows += links
         parts += [split] * len(links)
         history += [f"{file.name}, {text}" for text in columns]

@@ -25,7 +25,7 @@ class LinkSpec(Spec):
     Attributes
     ----------
     partition : str
-        "branches" or "random"; for links made of a graph that of its nodes.
+        "branches", "relations", "louvain" or "random"; for links made of a graph that of its nodes.
     seed : int
     train_size, test_size : float
         Shares of the links.
@@ -33,6 +33,8 @@ class LinkSpec(Spec):
         Whether both entities of a held-out link keep a training link.
     closure : bool
         Whether links to all ancestors are made of those of the files.
+    reciprocal : bool
+        Whether heads are predicted too.
     """
 
     partition: str = "branches"
@@ -41,6 +43,7 @@ class LinkSpec(Spec):
     test_size: float = 0.1
     trained_ends: bool = True
     closure: bool = False
+    reciprocal: bool = False
 
 
 def own_parts(raw: RawLinks, record_split: RecordSplit) -> Integers:

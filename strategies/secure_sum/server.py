@@ -96,7 +96,7 @@ def unsigned(signatures: Mapping[int, bytes]) -> bool:
     """
     signing = sorted(member for member, signature in signatures.items() if signature)
     if signing and len(signing) < len(signatures):
-        others = sorted(set(signatures) - set(signing))
+        others = sorted(set(signatures).difference(signing))
         raise SecureSumError(
             f"partitions {signing} sign their keys and {others} do not: give every node a"
             " signing-key and a roster, or none",

@@ -14,7 +14,7 @@ from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import Options, is_own
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.extensions.links.dataset import LinkDataset
-from curvfed.extensions.links.names import split_names
+from curvfed.extensions.links.names import INVERSE, split_names
 from curvfed.extensions.links.ranking import KnownLinks
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.tasks.class_names import normalised
@@ -81,8 +81,10 @@ def predict_links(
     model, description = model_of(run, client, state_path, calibrated)
     embedding: Any = model
     entities, relations = split_names(run.facts.class_names)
+    if run.config.table("links").reciprocal:
+        relations += [f"{INVERSE}{name}".strip() for name in relations]
     # Of the shown, tails alone depend on the relation, where scores do.
-    tells_apart = show == "tails" and len(relations) > 1 and hasattr(model, "relations")
+    tells_apart = show == "tails" and len(relations) > 1 and embedding.has_relations
     start: Any = build_model(model_spec(run.config, run.facts), run.config.seed)
     is_trained = _changed(embedding.entities.detach(), start.entities.detach())
     trained = is_trained.nonzero().squeeze(1)
@@ -95,7 +97,7 @@ def predict_links(
     queries, unknown = _numbered(
         lines, entities, relations, set(trained.tolist()), tells_apart, source
     )
-    links = None if known_file is None else _known_links(run, known_file, tells_apart)
+    links = None if known_file is None else _known_links(run, known_file, relations, tells_apart)
     if show == "hierarchy":
         rows = _hierarchy(embedding, queries, entities, trained)
     else:
@@ -169,8 +171,11 @@ def _changed(rows: Tensor, start: Tensor) -> Tensor:
     return is_other & is_turned
 
 
-def _known_links(run: TrainedRun, known_file: str, tells_apart: bool) -> KnownLinks:
-    """The links of a file, or those of the clients in the run's data set."""
+def _known_links(
+    run: TrainedRun, known_file: str, relations: list[str], tells_apart: bool
+) -> KnownLinks:
+    """The links of a file, or those of the clients in the run's data set, with inverse relations in
+    both directions."""
     names = run.facts.class_names
     link_sets: list[Any]
     if is_own(run, known_file):
@@ -185,9 +190,10 @@ def _known_links(run: TrainedRun, known_file: str, tells_apart: bool) -> KnownLi
         link_sets = [LinkDataset.of_run(run.config).test(Path(known_file).expanduser())]
     triples = torch.cat([links.numbered(names) for links in link_sets])
     triples = triples[(triples >= 0).all(dim=1)]
+    entities, stated = split_names(names)
     if not tells_apart:
         triples[:, 1] = 0
-    return KnownLinks(triples, *map(len, split_names(names)))
+    return KnownLinks(triples, len(entities), len(stated), len(relations) > len(stated))
 
 
 def _numbered(

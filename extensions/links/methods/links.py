@@ -28,8 +28,18 @@ HOME = "home/"
 INDEX = "/index"
 """Beginning of the names of the rows that stay at a client, and end of those of their numbers."""
 
-BY_ROW = {"entities": "entities", "bias": "entities", "relations": "relations"}
+BY_ROW = {
+    "entities": "entities",
+    "bias": "entities",
+    "relations": "relations",
+    "operator.translations": "relations",
+    "operator.angles": "relations",
+    "operator.factors": "relations",
+}
 """Parameters that are averaged row by row, and the kind of name of each row."""
+
+POINTS = ("entities", "operator.translations")
+"""Those whose rows are points of the space."""
 
 
 class Keys(Table):
@@ -46,6 +56,9 @@ class Keys(Table):
     closure: bool = False
     """add the links to all ancestors when links are read, for files of direct parents; each
     relation by itself, and each node its own"""
+    reciprocal: bool = False
+    """predict heads too: each relation has an inverse with parameters of its own, a step trains its
+    links in both directions, and scores are means over tails and heads"""
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
         """Rows in space have keys that these methods lack."""
@@ -65,6 +78,11 @@ class RowKeys(Keys):
     product"""
     bias: bool = False
     """add a bias of the tail to the score; it is one of the embedding-dim numbers of an entity"""
+    relations: Literal["none", "translation", "diagonal", "rotation"] = "none"
+    """how a relation r moves the head h before its distance from the tail t is taken, at any
+    curvature: none: not at all; translation: h + r; rotation: a rotation of pairs of coordinates,
+    then + r (RotE, RotH); diagonal: each coordinate times a factor, beside t + r (MuRE, MuRP). In
+    hyperbolic space + is Möbius addition, and factors apply in the tangent space at the origin"""
     average: Literal["centroid", "tangent", "streams", "flat"] = "centroid"
     """mean of the clients' rows of an entity in hyperbolic space: centroid: the Lorentz centroid;
     tangent: the mean of the ways from the row before the round; streams: the mean of the sums of
@@ -87,11 +105,13 @@ class RowKeys(Keys):
         return () if self.space else ("average",)
 
     def conflict(self, run: RunKeys) -> tuple[str, str]:
-        """The inner product lacks a curved form, and other models a space."""
+        """The inner product lacks a curved form and relations, and other models a space."""
         if run.model is not None and run.model not in SPACE_MODELS:
             return "model method", "method = links-complex or links-rotate with this model"
         if self.score == "inner" and self.space:
             return "links.score links.curvature", "links.curvature = 0 with links.score = inner"
+        if self.score == "inner" and self.relations != "none":
+            return "links.score links.relations", "links.relations = none with links.score = inner"
         return "", ""
 
 
@@ -256,7 +276,7 @@ class LinksServer(Average):
     def _chart(self, name: str) -> Hyperboloid | None:
         from curvfed.extensions.links.models import chart_of
 
-        if name != "entities" or not isinstance(self.keys, RowKeys):
+        if name not in POINTS or not isinstance(self.keys, RowKeys):
             return None
         return chart_of(str(self.run.model), self.keys.space)
 

@@ -9,18 +9,19 @@ from curvature_limits import SIZES, a_round, orders, shaken, values
 from torch import Tensor, nn
 
 from curvfed.extensions.links.models import LinkModelSpec, chart_of
+from curvfed.extensions.links.relations import OPERATORS
 from curvfed.extensions.links.row_means import mean_rows, mean_terms
 
 
 def embedding(
-    kind: str, score: str, bias: bool, curvature: float
+    kind: str, score: str, bias: bool, curvature: float, relations: str = "none"
 ) -> tuple[nn.Module, Callable[[], Tensor]]:
-    spec = LinkModelSpec(kind, 5, 1, 4, curvature=curvature, score=score, bias=bias)
+    spec = LinkModelSpec(kind, 5, 2, 4, curvature, score, bias, relations)
     model = shaken(spec.build(0))
     heads = torch.tensor([0, 1, 2])
     tails = torch.tensor([[1, 2, 3], [0, 2, 4], [4, 3, 0]])
-    relations = torch.zeros(3, dtype=torch.int64)
-    return model, lambda: model(heads, relations, tails)
+    numbers = torch.tensor([0, 1, 0])
+    return model, lambda: model(heads, numbers, tails)
 
 
 CASES = {
@@ -28,6 +29,12 @@ CASES = {
     "normal coordinates, squares and biases": partial(embedding, "normal", "squared", True),
     "hyperboloid": partial(embedding, "hyperboloid", "distance", True),
     "hyperboloid, squares": partial(embedding, "hyperboloid", "squared", False),
+} | {
+    f"{relations} of {kind} coordinates": partial(
+        embedding, kind, "squared", True, relations=relations
+    )
+    for relations in OPERATORS
+    for kind in ("normal", "hyperboloid")
 }
 
 
