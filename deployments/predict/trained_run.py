@@ -22,7 +22,7 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation, is_fixed, personal_patterns
 from curvfed.strategies.config.parse import parse, read_settings
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples
+from curvfed.strategies.wire.messages import Description, Facts, lists_to_tuples, stored_facts
 from curvfed.strategies.wire.store import read
 from curvfed.tasks.errors import KeyedError
 from curvfed.tasks.record_split import RecordSplit
@@ -315,7 +315,7 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         stored = json.loads(header["curvfed"])
         stamps = stored["stamps"].items()
         attributes = {
-            "facts": Facts(**lists_to_tuples(stored["facts"])),
+            "facts": stored_facts(stored["facts"]),
             "arrays": arrays,
             "groups": tuple(map(str, stored.get("groups", ()))),
             "stamps": {int(partition): int(stamp) for partition, stamp in stamps},

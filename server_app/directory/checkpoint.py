@@ -11,7 +11,7 @@ from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
-from curvfed.strategies.wire.messages import Facts, Holders, lists_to_tuples
+from curvfed.strategies.wire.messages import Holders, stored_facts
 from curvfed.strategies.wire.store import Store, StoreError
 
 FIXED = "fixed/"
@@ -277,4 +277,4 @@ def with_facts(federation: Federation, saved: dict[str, Any]) -> Federation:
             " began",
             key="changed-data",
         )
-    return replace(federation, facts=Facts(**lists_to_tuples(facts)))
+    return replace(federation, facts=stored_facts(facts))

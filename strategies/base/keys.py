@@ -174,9 +174,13 @@ class Table(BaseModel):
     ----------
     resumable : tuple of str
         Fields that may change when a run is resumed.
+    retired : tuple of (str, value)
+        Written names of keys that became constants, each with the constant: the settings of a run
+        of an earlier version may have them.
     """
 
     resumable: ClassVar[tuple[str, ...]] = ()
+    retired: ClassVar[tuple[tuple[str, Scalar], ...]] = ()
 
     model_config = ConfigDict(
         frozen=True,

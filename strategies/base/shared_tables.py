@@ -77,6 +77,8 @@ class Images(Table):
 class Points(Table):
     """Keys of data sets of points."""
 
+    retired = (("lacking", 0),)
+
     curvature: Rate = Field(default=-1.0, lt=0)
     """curvature of the disc of the points; its radius is 1/sqrt(-curvature)"""
     classes: str = ""

@@ -27,6 +27,7 @@ from curvfed.strategies.base.keys import (
 )
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import folder_of
+from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.config.checks import (
     check_data,
     check_method,
@@ -306,7 +307,19 @@ def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
         settings = dotted(tomllib.loads(text))
     except (ConfigError, DamagedError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}", key="unreadable") from None
-    return _before_keys(settings) | settings if written_by_run else settings
+    return _of_today(settings) if written_by_run else settings
+
+
+def _of_today(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's settings with today's keys, if they say what the run did."""
+    method = str(settings.get("method"))
+    own = METHODS[method].keys if method in METHODS else {}
+    tables = {**SHARED, **own}
+    retired = dotted({table: dict(keys.retired) for table, keys in tables.items()})
+    kept = {
+        key: value for key, value in settings.items() if key not in retired or value != retired[key]
+    }
+    return _before_keys(settings) | kept
 
 
 def _before_keys(settings: Mapping[str, Any]) -> dict[str, Any]:

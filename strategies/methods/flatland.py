@@ -36,6 +36,8 @@ def _known_init(name: str) -> str:
 class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
+    retired = (("triangles", True),)
+
     curvature: Rate | None = Field(default=CHOSEN, le=0)
     """curvature of the space of all clients: below 0, or 0 for flat space, the limit of the curved
     ones; auto: the method's, which clients learn with flatland, and -1 for a network that learns

@@ -43,6 +43,8 @@ class PrototypeKeys(Table):
 class Keys(PrototypeKeys):
     """Keys of methods with consistent aggregation."""
 
+    retired = (("steps", 250),)
+
     deviations: Literal["unit", "raw"] = "unit"
     """the vectors that consistent aggregation combines to the least norm: the clients' deviations
     at unit length, as in the authors' code, or raw, as in the paper, where the smallest deviations

@@ -330,6 +330,16 @@ def tuples_to_lists(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def stored_facts(values: Mapping[str, Any]) -> Facts:
+    """The facts in a run's file; an earlier version named FlatLand's two figures."""
+    values = lists_to_tuples(values)
+    mean = values.pop("ricci_mean", 0.0)
+    deviation = values.pop("ricci_std", 0.0)
+    if deviation:
+        values["figures"] = (mean, deviation)
+    return Facts(**values)
+
+
 def lists_to_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     """Inverse of `tuples_to_lists`."""
     return {

@@ -11,6 +11,8 @@ from curvfed.strategies.methods.spherefed import ClosedForm
 class Keys(Table):
     """Keys of AFL and Fed3R."""
 
+    retired = (("normalize", False),)
+
     ridge: Rate = Field(default=0.0, ge=0)
     """lambda times the number of examples, added to the diagonal of the features' second moments,
     and with dp.unit times their trace, as private sums do not say the number; 0: AFL, without a

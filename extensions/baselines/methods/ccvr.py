@@ -34,6 +34,8 @@ from curvfed.strategies.base.statistics import Arrays
 class Keys(Table):
     """Keys of CCVR."""
 
+    retired = (("epochs", 10),)
+
     per_class: int = Field(default=500, ge=1, le=1_000_000)
     """number of virtual features drawn for each class"""
     learning_rate: Rate = Field(default=0.01, gt=0)

@@ -31,6 +31,8 @@ MAX_PASSES = 100
 class Keys(Table):
     """Keys of FedALA."""
 
+    retired = (("spread", 0.1),)
+
     layers: int = Field(default=1, ge=1, le=1_000)
     """p: the last layers, in which weights are learned; all others are the shared"""
     rate: Rate = Field(default=1.0, gt=0)

@@ -18,6 +18,8 @@ from curvfed.tasks.task import Batch
 class Keys(Table):
     """Keys of FedETF."""
 
+    retired = (("learn-temperature", True),)
+
     temperature: Rate = Field(default=1.0, gt=0)
     """beta, which multiplies the cosines of features and prototypes, at the start; it is trained
     and averaged with the other parameters"""

@@ -29,6 +29,12 @@ both divided by its number of examples."""
 class Keys(Table):
     """Keys of FedHPro."""
 
+    retired = (
+        ("steps", 30),
+        ("rate", 0.1),
+        ("temperature", 0.05),
+    )
+
     prototypes: int = Field(default=5, ge=1, le=1000)
     """prototypes of each class"""
     contrast: Rate = Field(default=1 / 64, ge=0)

@@ -1,6 +1,8 @@
 """FedProto (Tan et al., AAAI 2022): clients share the mean features of each class, and no
 parameters."""
 
+from typing import ClassVar
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -8,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import Rate, Scalar, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method, Network
 from curvfed.strategies.base.statistics import Arrays
@@ -27,6 +29,8 @@ divided by its number of examples."""
 
 class Keys(Table):
     """Keys of FedProto."""
+
+    retired: ClassVar[tuple[tuple[str, Scalar], ...]] = (("predicts", "prototypes"),)
 
     weight: Rate = Field(default=1.0, ge=0)
     """lambda, weight of the squared distance of features from their prototypes"""

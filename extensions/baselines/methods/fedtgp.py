@@ -18,6 +18,11 @@ from curvfed.strategies.base.statistics import Arrays, add_prefix, select_prefix
 class Keys(fedproto.Keys):
     """Keys of FedTGP."""
 
+    retired = (
+        ("predicts", "prototypes"),
+        ("margin", 100.0),
+    )
+
     epochs: int = Field(default=100, ge=1, le=100_000)
     """passes of the server over the clients' means in a round; the authors: 1000"""
     rate: Rate = Field(default=0.01, gt=0)

@@ -22,6 +22,8 @@ from curvfed.strategies.base.training import GradientTerm
 class Keys(Table):
     """Keys of FED-PUB."""
 
+    retired = (("threshold", 0.001),)
+
     scale: Rate = Field(default=3.0, ge=0)
     """tau, the factor of the cosines in the softmax that weighs other clients' models; 0: equal
     weights. The authors use 3 for disjoint parts of a graph, 5 for overlapping parts"""

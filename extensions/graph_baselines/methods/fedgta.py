@@ -30,6 +30,8 @@ from curvfed.tasks.graphs.client_task import NodeTask
 class Keys(Table):
     """Keys of FedGTA."""
 
+    retired = (("temperature", 20.0),)
+
     steps: int = Field(default=5, ge=0, le=1000)
     """k, number of steps of label propagation"""
     alpha: float = Field(default=0.5, ge=0, le=1)

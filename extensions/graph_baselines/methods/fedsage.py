@@ -43,6 +43,8 @@ from curvfed.tasks.task import Batch
 class Keys(Table):
     """Keys of FedSage+."""
 
+    retired = (("neighbours", 5),)
+
     generator_rounds: int = Field(default=5, ge=0, le=1_000_000)
     """number of first rounds in which every client trains its generator of missing neighbours
     before the classifier; never the last round of a run. 0: as fedavg"""

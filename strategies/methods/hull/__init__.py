@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Keys(Table):
     """Keys of the one-shot protocol."""
 
+    retired = (("cell", 0.5),)
+
     resumable: ClassVar[tuple[str, ...]] = ("grouping", "classifier", "svm", "c")
 
     epsilon: Rate = Field(default=0.01, gt=0)
