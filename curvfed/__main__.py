@@ -1,8 +1,6 @@
 """`python -m curvfed`: the command `curvfed`."""
 
-import sys
-
-from curvfed.deployments.commands.command import main
+from curvfed.deployments.start import start
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start()
