@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -122,7 +123,7 @@ def report(
             key="against",
         )
     folder = (results or default_results()).resolve()
-    runs = Results(folder).select(plan)
+    runs = Results(folder).select(plan.runs)
     if not any(run.row for run in runs):
         raise UsageError(f"no run of {name} is in {folder}; curvfed sweep makes them", key="no-run")
     make_folder(to)
@@ -201,8 +202,10 @@ def compare(
     # These imports take seconds, and help shows at once.
     from curvfed.extensions.sweeps.commands.compare.request import read_comparison
     from curvfed.extensions.sweeps.commands.compare.results import result, write_results
-    from curvfed.extensions.sweeps.commands.compare.tuning import StepRunner, Tuning, check_plan
-    from curvfed.extensions.sweeps.commands.sweep.runner import executor_of
+    from curvfed.extensions.sweeps.commands.compare.tuning import Tuning, check_plan
+    from curvfed.extensions.sweeps.commands.sweep import file_digest
+    from curvfed.extensions.sweeps.commands.sweep.progress import Progress
+    from curvfed.extensions.sweeps.commands.sweep.runner import Runner, executor_of, locked
 
     console = open_console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
@@ -214,19 +217,16 @@ def compare(
     make_folder(folder)
     check_plan(folder / "plan.json", text)
 
-    with executor_of(resources, console) as executor:
-        runner = StepRunner(comparison, folder, executor, console)
-        tuning = Tuning(comparison, runner)
-        choices = tuning.choose()
-        chosen = {}
-        for name, choice in choices.items():
-            if not choice.error:
-                chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
-        _, fresh_seeds = comparison.seeds
-        fresh_runs = runner.make("comparison", chosen, fresh_seeds)
-    rows = [
-        result(comparison, name, choice, fresh_runs.get(name, []))
-        for name, choice in choices.items()
-    ]
-    runs = [*tuning.runs, *itertools.chain(*fresh_runs.values())]
+    contents = cache(file_digest)
+    tunings = {name: Tuning(comparison, name, contents) for name in comparison.entrants}
+    streams = {name: tuning.stream() for name, tuning in tunings.items()}
+    with (
+        executor_of(resources, console) as executor,
+        locked(folder),
+        Progress(console, comparison.data) as progress,
+    ):
+        outcomes = Runner(folder, comparison.places, executor).follow(streams, progress)
+    rows = [result(comparison, name, *outcomes[name]) for name in tunings]
+    runs = list(itertools.chain(*(tuning.runs for tuning in tunings.values())))
+    runs += itertools.chain(*(outcomes[name][1] for name in tunings))
     raise typer.Exit(write_results(comparison, rows, runs, folder, console))
