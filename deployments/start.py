@@ -23,6 +23,9 @@ def collector_off() -> Iterator[None]:
     finally:
         if len(sys.modules) > modules:
             gc.freeze()
+            # Libraries complain of their objects that are left at the end.
+            atexit.unregister(gc.unfreeze)
+            atexit.register(gc.unfreeze)
         if was_on:
             gc.enable()
 

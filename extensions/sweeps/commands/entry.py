@@ -16,6 +16,7 @@ from curvfed.deployments.application import Address, complete_pair, completed_va
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import package_files
 from curvfed.deployments.resources import Resources, make_folder
+from curvfed.deployments.start import collector_off
 from curvfed.deployments.terminal import open_console
 from curvfed.extensions.sweeps import SHIPPED
 from curvfed.extensions.sweeps.commands.pages import FORMATS
@@ -63,9 +64,10 @@ def sweep(
     disk, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.sweep import data_places, find, read_plan
-    from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
-    from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.sweep import data_places, find, read_plan
+        from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
+        from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
 
     console = open_console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -110,9 +112,10 @@ def report(
             f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}", key="formats"
         )
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.pages.sweep_page import make_page, write_page
-    from curvfed.extensions.sweeps.commands.sweep import find, read_plan
-    from curvfed.extensions.sweeps.commands.sweep.results import Results, default_results
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.pages.sweep_page import make_page, write_page
+        from curvfed.extensions.sweeps.commands.sweep import find, read_plan
+        from curvfed.extensions.sweeps.commands.sweep.results import Results, default_results
 
     console = open_console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -200,16 +203,18 @@ def compare(
     interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.compare.request import read_comparison
-    from curvfed.extensions.sweeps.commands.compare.results import result, write_results
-    from curvfed.extensions.sweeps.commands.compare.tuning import Tuning, check_plan
-    from curvfed.extensions.sweeps.commands.sweep import file_digest
-    from curvfed.extensions.sweeps.commands.sweep.progress import Progress
-    from curvfed.extensions.sweeps.commands.sweep.runner import Runner, executor_of, locked
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.compare.request import read_comparison
+        from curvfed.extensions.sweeps.commands.compare.results import result, write_results
+        from curvfed.extensions.sweeps.commands.compare.tuning import Tuning, check_plan
+        from curvfed.extensions.sweeps.commands.sweep import file_digest
+        from curvfed.extensions.sweeps.commands.sweep.progress import Progress
+        from curvfed.extensions.sweeps.commands.sweep.runner import Runner, executor_of, locked
 
     console = open_console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
-    comparison = read_comparison(pairs or [], data)
+    with collector_off():  # data of a new kind import libraries
+        comparison = read_comparison(pairs or [], data)
     text = json.dumps(comparison.plan, indent=1)
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{comparison.data}-{digest[:12]}"
