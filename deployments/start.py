@@ -52,10 +52,3 @@ def end_with(work: Callable[[], int]) -> NoReturn:
         atexit.unregister(leave)
         raise
     sys.exit(status)
-
-
-def start() -> NoReturn:
-    """Run the command line of this process."""
-    with collector_off():
-        from curvfed.deployments.commands.command import main
-    end_with(main)
