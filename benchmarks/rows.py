@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from benchmarks import (
+    commands,
     graphs,
     local_training,
     one_shot,
@@ -29,6 +30,7 @@ TOPICS: dict[str, Callable[[Place], list[Row]]] = {
     "whole": whole_runs.rows,
     "many-clients": whole_runs.many_clients,
     "workers": worker_processes.rows,
+    "commands": commands.rows,
 }
 """In the order in which they are measured."""
 

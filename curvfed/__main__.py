@@ -1,8 +1,16 @@
-"""`python -m curvfed`: the command `curvfed`."""
+"""`python -m curvfed`, and the script `curvfed`: the command `curvfed`."""
 
-import sys
+from typing import NoReturn
 
-from curvfed.deployments.commands.command import main
+from curvfed.deployments.start import collector_off, end_with
+
+
+def start() -> NoReturn:
+    """Run the command line of this process."""
+    with collector_off():
+        from curvfed.deployments.commands.command import main
+    end_with(main)
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    start()

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-_ROWS = 1024
+_CANDIDATES = 2**22
 
 
 def forman_ricci(
@@ -50,8 +50,8 @@ def forman_ricci(
     Notes
     -----
     Samal et al., Comparative analysis of two discretizations of Ricci curvature for complex
-    networks (2018). The entry of A·A at an edge counts its triangles, in time up to Σ dᵢ² (Cora
-    2 ms).
+    networks (2018). The triangles of an edge are counted in time up to the smaller degree of its
+    ends (Cora 2 ms).
 
     Examples
     --------
@@ -74,18 +74,28 @@ def forman_ricci(
 
 
 def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.ndarray:
-    """Number of common neighbours of the ends of every edge."""
-    from scipy.sparse import csr_array, vstack
-
-    entries = np.ones(source.size, dtype=np.int64)
-    adjacency = csr_array((entries, (source, target)), shape=(num_nodes, num_nodes))
-    # By blocks of rows: A·A of a graph with hubs is nearly dense, with few entries on edges.
-    blocks = []
-    for start in range(0, num_nodes, _ROWS):
-        rows = adjacency[start : start + _ROWS]
-        blocks.append((rows @ adjacency).multiply(rows))
-    common = vstack(blocks, format="csr")
-    return np.asarray(common[source, target]).ravel()
+    """Number of common neighbours of the ends of every edge: the neighbours of the end with fewer
+    that are neighbours of the other end."""
+    keys = np.sort(source * num_nodes + target)
+    neighbours = keys % num_nodes
+    degree = np.bincount(source, minlength=num_nodes)
+    first = np.cumsum(degree) - degree
+    is_smaller = degree[source] <= degree[target]
+    ends = np.where(is_smaller, source, target)
+    others = np.where(is_smaller, target, source)
+    counts = np.zeros(source.size, dtype=np.int64)
+    # In blocks, so that the candidates of a large graph fit into memory.
+    bounds = np.cumsum(degree[ends])
+    starts = np.searchsorted(bounds, np.arange(0, bounds[-1], _CANDIDATES), side="right")
+    for block in np.split(np.arange(source.size), starts[1:]):
+        number = degree[ends[block]]
+        edge = np.repeat(np.arange(block.size), number)
+        rank = np.arange(edge.size) - np.repeat(np.cumsum(number) - number, number)
+        candidates = neighbours[first[ends[block]][edge] + rank]
+        wanted = others[block][edge] * num_nodes + candidates
+        place = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+        counts[block] = np.bincount(edge[keys[place] == wanted], minlength=block.size)
+    return counts
 
 
 def checked_edges(edge_index: Tensor, num_nodes: int) -> tuple[np.ndarray, np.ndarray]:

@@ -95,8 +95,6 @@ class Federation:
         classes differ. With more than `MANY_CLIENTS` clients, an evenly spaced selection is
         compared.
         """
-        from scipy.spatial.distance import pdist
-
         if self.facts.own_ends:
             return None
         counts = []
@@ -107,6 +105,8 @@ class Federation:
                 counts.append([by_name.get(name, 0) for name in self.facts.class_names])
         if len(counts) < 2:
             return None
+        from scipy.spatial.distance import pdist  # a run of one client needs no scipy
+
         # One call, because a thousand clients have 499,500 pairs.
         step = -(-len(counts) // MANY_CLIENTS)
         sample = np.array(counts[::step], float)

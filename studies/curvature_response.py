@@ -8,6 +8,7 @@ picture beside it.
 """
 
 import argparse
+import itertools
 import json
 import sys
 import tempfile
@@ -17,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-import curvfed
 from curvfed.extensions.sweeps.commands.paired import paired_difference
 from curvfed.server_app.report import charts, style
 from curvfed.tasks.stored_files import write_atomically
+from studies.accept.lab import Lab
 
 MEASURED = Path(__file__).parents[1] / "docs" / "measured"
 COMPARISON = MEASURED / "comparisons" / "minesweeper-10.json"
@@ -31,11 +32,11 @@ CURVATURES: tuple[float | str, ...] = (0, *FIXED, "auto")
 SEEDS = range(1110, 1115)
 SETTINGS: dict[str, Any] = {
     "dataset": "minesweeper",
-    "num_supernodes": 10,
-    "num_rounds": 30,
-    "local_epochs": 3,
-    "embedding_dim": 64,
-    "report": False,
+    "method": "flatland",
+    "num-supernodes": 10,
+    "num-rounds": 30,
+    "local-epochs": 3,
+    "embedding-dim": 64,
 }
 """Those of the comparison."""
 
@@ -65,12 +66,14 @@ def main() -> int:
     options = parser.parse_args()
     configuration = chosen_settings()
     scores: dict[float | str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
+    settings = {curvature: runs_at(curvature, configuration) for curvature in CURVATURES}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Lab(options.data.resolve(), Path(folder)) as lab,
+    ):
+        lab.start(itertools.chain(*settings.values()))
         for curvature in CURVATURES:
-            keys = {**configuration, "flatland.curvature": curvature, "results-dir": folder}
-            scores[curvature] = [
-                score(keys | {"data-dir": str(options.data), "seed": seed}) for seed in SEEDS
-            ]
+            scores[curvature] = [score(lab.summary(keys)) for keys in settings[curvature]]
             print(f"curvature {curvature}: {100 * np.mean(scores[curvature]):.1f}", flush=True)
     entries = [entry(curvature, scores) for curvature in CURVATURES]
     result = {"settings": configuration, "seeds": list(SEEDS), "curvatures": entries}
@@ -98,10 +101,15 @@ def chosen_settings() -> dict[str, Any]:
     return chosen
 
 
-def score(keys: Mapping[str, Any]) -> float:
+def runs_at(curvature: float | str, configuration: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The settings of the runs at a curvature, one per seed."""
+    keys = {**SETTINGS, **configuration, "flatland.curvature": curvature}
+    return [{**keys, "seed": seed} for seed in SEEDS]
+
+
+def score(summary: Mapping[str, Any]) -> float:
     """The clients' ROC-AUC of a run at the round of best validation."""
-    run = curvfed.simulate(method="flatland", quiet=True, **SETTINGS, **keys)
-    auc: float = run.summary["best_validation"]["metrics"]["roc_auc"]
+    auc: float = summary["best_validation"]["metrics"]["roc_auc"]
     return auc
 
 

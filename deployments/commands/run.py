@@ -42,6 +42,7 @@ from curvfed.deployments.processes import (
 )
 from curvfed.deployments.resources import Resources, check_socket_folder
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
+from curvfed.deployments.start import collector_off
 from curvfed.deployments.terminal import open_console, summary_table
 
 
@@ -55,15 +56,16 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
     checkpoint is saved, see the key resume).
     """
     console = open_console()
-    request = read_request(all_pairs(pairs, debug))
-    # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.inprocess import simulated_nodes
-    from curvfed.deployments.preflight import preflight
-    from curvfed.deployments.simulation import run_simulation
-    from curvfed.server_app.app import reason
-    from curvfed.server_app.directory.run_files import RunFiles
+    with collector_off():
+        request = read_request(all_pairs(pairs, debug))
+        # These imports take seconds, and a wrong key is reported at once.
+        from curvfed.deployments.inprocess import simulated_nodes
+        from curvfed.deployments.preflight import preflight
+        from curvfed.deployments.simulation import run_simulation
+        from curvfed.server_app.app import reason
+        from curvfed.server_app.directory.run_files import RunFiles
 
-    preflight(request)
+        preflight(request)
     try:
         with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
             folder = run_simulation(request.config, simulated_nodes(request.num_supernodes))

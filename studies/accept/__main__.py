@@ -68,25 +68,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.getLogger("curvfed").addHandler(
         logging.NullHandler()
     )  # progress of runs in this process is not a line here
-    lab = Lab(options.data.resolve(), folder.resolve(), options.reuse)
     failed = 0
-    for name in chosen:
-        outcomes = []
-        try:
-            for outcome in tables[name](lab):
-                failed += not outcome.passed
-                outcomes.append(asdict(outcome))
-                _print(console, outcome)
-            if options.store:
-                STORED.mkdir(exist_ok=True)
-                text = json.dumps(outcomes, indent=1, ensure_ascii=False)
-                write_atomically(STORED / f"{name}.json", f"{text}\n".encode())
-        except ENDS as error:  # the other tables may have what they need
-            failed += 1
-            _print(
-                console,
-                Outcome(f"{name}: the table ends here", "all of its lines", str(error), False),
-            )
+    with Lab(options.data.resolve(), folder.resolve(), options.reuse) as lab:
+        for name in chosen:
+            outcomes = []
+            try:
+                for outcome in tables[name](lab):
+                    failed += not outcome.passed
+                    outcomes.append(asdict(outcome))
+                    _print(console, outcome)
+                if options.store:
+                    STORED.mkdir(exist_ok=True)
+                    text = json.dumps(outcomes, indent=1, ensure_ascii=False)
+                    write_atomically(STORED / f"{name}.json", f"{text}\n".encode())
+            except ENDS as error:  # the other tables may have what they need
+                failed += 1
+                _print(
+                    console,
+                    Outcome(f"{name}: the table ends here", "all of its lines", str(error), False),
+                )
     console.print(
         f"{failed} failed; run directories: {folder}" if failed else "all passed", soft_wrap=True
     )

@@ -1,25 +1,28 @@
-"""Runs for the tables, each configuration once, several at a time, each in its own process; and the
-lines of the tables."""
+"""Runs for the tables of a study, each configuration once, by the runner of sweeps; and the lines of
+the tables."""
 
-import hashlib
-import json
-import os
-import re
+import contextlib
 import shutil
 import statistics
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.paired import paired_difference
+
+# No public function makes the runs of a list of settings: commands take a file.
+from curvfed.extensions.sweeps.commands.sweep import LOGS, plan_run
+from curvfed.extensions.sweeps.commands.sweep.pool import Pool
+from curvfed.extensions.sweeps.commands.sweep.runner import Runner, locked
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.keys import dotted
+
+PLACE = Path("studies")
+"""The place that errors about settings name."""
 
 Settings = Mapping[str, Any]
 
@@ -48,7 +51,10 @@ Table = Callable[["Lab"], Iterator[Outcome]]
 
 
 class Lab:
-    """Runs by their settings; asked for again, a run is not repeated.
+    """Runs by their settings, several at a time, for a study; asked for again, a run is not
+    repeated.
+
+    A context manager: at its end no process of a run is left.
 
     Parameters
     ----------
@@ -64,13 +70,27 @@ class Lab:
         self.data = data
         self.folder = folder
         self._reuse = reuse
-        self._pool = ThreadPoolExecutor(max(1, os.cpu_count() or 1))
-        self._runs: dict[str, Future[Path]] = {}
+        self._stack = contextlib.ExitStack()
+        self._stack.enter_context(locked(folder))
+        executor = self._stack.enter_context(contextlib.closing(Pool(Resources())))
+        self._runner = Runner(folder, {"data-dir": str(data)}, executor)
+        self._known: set[str] = set()
+        self._errors: dict[str, str] = {}
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def start(self, settings: Iterable[Settings]) -> None:
-        """Queue runs, so that they go on while others are waited for."""
-        for keys in settings:
-            self._future(keys)
+        """Begin or queue runs, so that they go on while others are waited for."""
+        runs = [plan_run(dict(keys), PLACE) for keys in settings]
+        new = {run.name for run in runs} - self._known
+        self._known |= new
+        for name in () if self._reuse else new:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        self._runner.add(runs)
 
     def run(self, settings: Settings) -> Path:
         """The run directory of a completed run.
@@ -79,48 +99,18 @@ class Lab:
         ------
         RunFailed
         """
-        return self._future(settings).result()
+        self.start([settings])
+        run = plan_run(dict(settings), PLACE)
+        while self._runner.add([run]):
+            ended = self._runner.wait()
+            self._errors[ended.run.name] = ended.error
+        if error := self._errors.get(run.name):
+            raise RunFailed(f"{settings}: {error}; see {self.folder / LOGS / run.name}.log")
+        return self.folder / run.name
 
     def summary(self, settings: Settings) -> dict[str, Any]:
         """The summary of a completed run."""
-        return read_summary(self.run(settings))
-
-    def _future(self, settings: Settings) -> Future[Path]:
-        key = json.dumps(settings, sort_keys=True)
-        if key not in self._runs:
-            # as run-name allows
-            method = re.sub(r"[^A-Za-z0-9._-]", "", str(settings.get("method", "run")))
-            name = f"{method}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
-            self._runs[key] = self._pool.submit(self._simulate, dict(settings), name)
-        return self._runs[key]
-
-    def _simulate(self, settings: dict[str, Any], name: str) -> Path:
-        if (self.folder / name).is_dir():
-            run = self.folder / name
-            if self._reuse and read_summary(run).get("status") == "completed":
-                return run
-            shutil.rmtree(self.folder / name)
-        done = subprocess.run(self._command(settings, name), capture_output=True, text=True)
-        if done.returncode:
-            raise RunFailed(
-                f"{settings}: exit status"
-                f" {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-            )
-        return self.folder / name
-
-    def _command(self, settings: Settings, name: str) -> list[str]:
-        place = {"data-dir": self.data, "results-dir": self.folder, "run-name": name}
-        pairs = place | dict(settings)
-        words = [
-            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
-            for key, value in pairs.items()
-        ]
-        return [sys.executable, "-m", "curvfed", "simulate", *words]
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """`summary.json` of a run directory."""
-    return RunFiles(folder).summary
+        return RunFiles(self.run(settings)).summary
 
 
 def preset(name: str) -> dict[str, Any]:

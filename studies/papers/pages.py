@@ -93,7 +93,7 @@ def page_of(paper: str, parts: Iterable[str]) -> str:
 def _part(sweep: Sweep, results: Path, rows: Mapping[str, Mapping[str, Any]], folder: Path) -> str:
     """The part of a sweep, whose figures and tables are written into the folder."""
     plan = sweep.plan
-    runs = Results(results).select(plan)
+    runs = Results(results).select(plan.runs)
     if not any(run.row for run in runs):
         return f"## {plan.title}\n\nNo run has been made.\n"
     printed = printed_numbers.read(sweep.paper, sweep.printed_table) if sweep.printed_table else []

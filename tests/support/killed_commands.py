@@ -117,7 +117,7 @@ def completed_runs(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 def kill_in(process: "subprocess.Popen[str]", step: str) -> bool:
     """Kill a comparison once a run of this step has ended; whether there was one."""
-    if not await_line(process, f"{step}: ", ")"):
+    if not await_line(process, f", {step}, ", ")"):
         return False
     processes = family(process)
     process.kill()

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from curvfed.deployments.application import Address, complete_pair, completed_va
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.package_files import package_files
 from curvfed.deployments.resources import Resources, make_folder
+from curvfed.deployments.start import collector_off
 from curvfed.deployments.terminal import open_console
 from curvfed.extensions.sweeps import SHIPPED
 from curvfed.extensions.sweeps.commands.pages import FORMATS
@@ -62,9 +64,10 @@ def sweep(
     disk, 2 wrong usage, 130 interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.sweep import data_places, find, read_plan
-    from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
-    from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.sweep import data_places, find, read_plan
+        from curvfed.extensions.sweeps.commands.sweep.results import FILE, default_results
+        from curvfed.extensions.sweeps.commands.sweep.runner import executor_of, run_sweep
 
     console = open_console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -109,9 +112,10 @@ def report(
             f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}", key="formats"
         )
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.pages.sweep_page import make_page, write_page
-    from curvfed.extensions.sweeps.commands.sweep import find, read_plan
-    from curvfed.extensions.sweeps.commands.sweep.results import Results, default_results
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.pages.sweep_page import make_page, write_page
+        from curvfed.extensions.sweeps.commands.sweep import find, read_plan
+        from curvfed.extensions.sweeps.commands.sweep.results import Results, default_results
 
     console = open_console(soft_wrap=True)
     plan = read_plan(find(name), scale)
@@ -122,7 +126,7 @@ def report(
             key="against",
         )
     folder = (results or default_results()).resolve()
-    runs = Results(folder).select(plan)
+    runs = Results(folder).select(plan.runs)
     if not any(run.row for run in runs):
         raise UsageError(f"no run of {name} is in {folder}; curvfed sweep makes them", key="no-run")
     make_folder(to)
@@ -199,14 +203,18 @@ def compare(
     interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.extensions.sweeps.commands.compare.request import read_comparison
-    from curvfed.extensions.sweeps.commands.compare.results import result, write_results
-    from curvfed.extensions.sweeps.commands.compare.tuning import StepRunner, Tuning, check_plan
-    from curvfed.extensions.sweeps.commands.sweep.runner import executor_of
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.compare.request import read_comparison
+        from curvfed.extensions.sweeps.commands.compare.results import result, write_results
+        from curvfed.extensions.sweeps.commands.compare.tuning import Tuning, check_plan
+        from curvfed.extensions.sweeps.commands.sweep import file_digest
+        from curvfed.extensions.sweeps.commands.sweep.progress import Progress
+        from curvfed.extensions.sweeps.commands.sweep.runner import Runner, executor_of, locked
 
     console = open_console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
-    comparison = read_comparison(pairs or [], data)
+    with collector_off():  # data of a new kind import libraries
+        comparison = read_comparison(pairs or [], data)
     text = json.dumps(comparison.plan, indent=1)
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"{comparison.data}-{digest[:12]}"
@@ -214,19 +222,16 @@ def compare(
     make_folder(folder)
     check_plan(folder / "plan.json", text)
 
-    with executor_of(resources, console) as executor:
-        runner = StepRunner(comparison, folder, executor, console)
-        tuning = Tuning(comparison, runner)
-        choices = tuning.choose()
-        chosen = {}
-        for name, choice in choices.items():
-            if not choice.error:
-                chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
-        _, fresh_seeds = comparison.seeds
-        fresh_runs = runner.make("comparison", chosen, fresh_seeds)
-    rows = [
-        result(comparison, name, choice, fresh_runs.get(name, []))
-        for name, choice in choices.items()
-    ]
-    runs = [*tuning.runs, *itertools.chain(*fresh_runs.values())]
+    contents = cache(file_digest)
+    tunings = {name: Tuning(comparison, name, contents) for name in comparison.entrants}
+    streams = {name: tuning.stream() for name, tuning in tunings.items()}
+    with (
+        executor_of(resources, console) as executor,
+        locked(folder),
+        Progress(console, comparison.data) as progress,
+    ):
+        outcomes = Runner(folder, comparison.places, executor).follow(streams, progress)
+    rows = [result(comparison, name, *outcomes[name]) for name in tunings]
+    runs = list(itertools.chain(*(tuning.runs for tuning in tunings.values())))
+    runs += itertools.chain(*(outcomes[name][1] for name in tunings))
     raise typer.Exit(write_results(comparison, rows, runs, folder, console))

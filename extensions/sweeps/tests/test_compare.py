@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +16,12 @@ from scipy import stats
 from tiers import only
 
 from curvfed.deployments.commands.command import main
+from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
 from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, Tuning
 from curvfed.extensions.sweeps.commands.sweep import runner, task
-from curvfed.extensions.sweeps.commands.sweep.results import Ended
+from curvfed.extensions.sweeps.commands.sweep.child import Task
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
@@ -210,24 +212,23 @@ def fake(error: str = "", **figures: float | None) -> Any:
     return SimpleNamespace(error=error, figure=values.get, warnings=["client 3 was slow"])
 
 
-class Runner:
-    """Answers with runs whose validation scores are a function of the settings."""
-
-    def __init__(self, score: Callable[[Mapping[str, Any]], Any]) -> None:
-        self.score = score
-        self.steps: list[str] = []
-
-    def make(self, step: str, settings: Mapping[Any, Any], seeds: Any) -> dict[Any, list[Any]]:
-        self.steps.append(step)
-        return {key: [self.score(values) for _ in seeds] for key, values in settings.items()}
-
-
-def tuned(score: Callable[[Mapping[str, Any]], Any], *words: str) -> tuple[Choice, Runner]:
-    """The choice for FedAvg, whose default rate is .01."""
-    runner = Runner(score)
+def tuned(
+    score: Callable[[Mapping[str, Any]], Any], *words: str
+) -> tuple[Choice, list[tuple[str, int]]]:
+    """The choice for FedAvg, whose default rate is .01, if its runs' validation scores are a
+    function of the settings; and the words of each batch, with the number of runs expected from it
+    on."""
     words = words or ("schedule=constant", "model=gcn")
-    tuning: Any = Tuning(read("dataset=trees", "methods=fedavg,local", *words), runner)  # type: ignore[arg-type]
-    return tuning.choose()["fedavg"], runner
+    stream = Tuning(read("dataset=trees", "methods=fedavg,local", *words), "fedavg").stream()
+    batches = []
+    runs: Any = None
+    while True:
+        try:
+            batch = stream.send(runs)
+        except StopIteration as end:
+            return end.value[0], batches
+        batches.append((batch.words, len(batch.runs) + batch.later))
+        runs = [score({"weight-decay": 0.0, **run.settings}) for run in batch.runs]
 
 
 @pytest.mark.parametrize(
@@ -283,9 +284,17 @@ def test_a_rate_that_diverges_on_one_seed_is_out():
         rate = settings["learning-rate"]
         return fake(validation=rate, test=0.5, dropped=int(rate > 0.05))
 
-    choice, runner = tuned(score)
+    choice, batches = tuned(score)
     assert choice.configuration["learning-rate"] == 0.0316
-    assert runner.steps.count("tuning of rates") == 1  # .1 is tried at first, and nothing beyond
+    steps = [step for step, _ in batches]
+    assert steps.count("tuning of rates") == 1  # .1 is tried at first, and nothing beyond
+
+
+def test_a_step_without_new_configurations_is_not_named_and_runs_are_expected():
+    words = ("schedule=constant", "model=gcn", "weight-decay=0")
+    _, batches = tuned(lambda settings: fake(validation=0.5, test=0.5), *words)
+    # Five rates and perhaps two again on two seeds, then five fresh ones.
+    assert batches == [("tuning of rates", 2 * (5 + 2) + 5), ("comparison", 5)]
 
 
 def test_validation_chooses_whatever_the_test_scores_are():
@@ -430,24 +439,27 @@ def run_names(monkeypatch) -> list[str]:
     begin."""
     begun: list[str] = []
 
-    def in_process(
-        runs: Any, table: Any, places: Any, executor: Any, listener: Callable[..., None]
-    ) -> None:
-        for run in runs:
-            begun.append(run.name)
-            settings = (
-                {"threads": 1, "device": "cpu"}
-                | dict(run.settings)
-                | dict(run.paths)
-                | dict(places)
-            )
-            error = run.refused or task.make(
-                settings, int(settings.pop("num-supernodes")), str(table.folder), run.name
-            )
-            table.record(run, error)
-            listener(Ended(run, error, 1.0))
+    class Here:
+        """Makes runs in this process."""
 
-    monkeypatch.setattr(runner, "make_runs", in_process)
+        resources = Resources()
+        slots = 1
+
+        def __init__(self, resources: Resources) -> None:
+            self.queue: deque[Task] = deque()
+
+        def add(self, task: Task) -> None:
+            self.queue.append(task)
+
+        def next(self) -> tuple[Task, str, float]:
+            run = self.queue.popleft()
+            begun.append(run.name)
+            return run, task.make(*run), 1.0
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(runner, "Pool", Here)
     return begun
 
 
@@ -484,7 +496,7 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(
     before = list(run_names)
     assert main([*words, *to]) == 0
     # only what was cut off is begun again
-    assert run_names[len(before) :] == [before[-1], *run_names[len(before) + 1 :]]
+    assert {*run_names[len(before) :]} & {*before} == {before[-1]}
     out = capsys.readouterr().out
     stored = comparison(tmp_path / "runs")
     tried = sum(row["tried"] for row in stored["methods"])

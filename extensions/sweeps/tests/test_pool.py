@@ -41,7 +41,12 @@ def tasks(*ends: str) -> list[Task]:
 
 def answers_of(pool: Pool, *ends: str) -> dict[str, str]:
     """What each task was answered."""
-    answers = {task.name: answer for task, answer, _ in pool.make(tasks(*ends))}
+    for task in tasks(*ends):
+        pool.add(task)
+    answers = {}
+    for _ in ends:
+        task, answer, _ = pool.next()
+        answers[task.name] = answer
     assert len(answers) == len(ends)
     return answers
 
@@ -103,8 +108,9 @@ def test_a_process_that_ended_without_a_run_is_replaced(pool_of):
 def test_no_process_outlives_the_pool(pool_of):
     siblings = psutil.Process().children()  # of other tests
     two = pool_of(2)
-    waiting = two.make(tasks("", "", ""))
-    next(waiting)
+    for task in tasks("", "", ""):
+        two.add(task)
+    two.next()
     children = set(psutil.Process().children()).difference(siblings)
     assert children
     two.close()

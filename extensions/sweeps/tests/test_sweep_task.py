@@ -1,15 +1,25 @@
 """What a process of a sweep makes of a run: anew, cut off, failed, made by another process."""
 
+import gc
+import json
 import logging
+import os
+import random
+import signal
+import subprocess
+import sys
 import time
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from app_runs import CLIENTS, SMALL, Run
 from equal_runs import figures
 from threadpoolctl import threadpool_info
 from tiers import only
 
+from curvfed.client_app.client import Client
 from curvfed.extensions.sweeps.commands.sweep import task
 from curvfed.extensions.sweeps.commands.sweep.task import make
 from curvfed.server_app import loop
@@ -131,3 +141,61 @@ def test_a_run_has_the_threads_that_it_is_given(make_run, monkeypatch, threads):
     assert {pool["num_threads"] for pool in pools} == {threads}
     assert settings.threads == threads
     assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == before
+
+
+ALONE = """
+import json, sys
+from curvfed.extensions.sweeps.commands.sweep.task import make
+
+settings, clients, folder = json.loads(sys.argv[1])
+assert make(settings, clients, folder, "alone") == ""
+"""
+
+OTHERS: list[dict[str, Any]] = [
+    {"method": "flatland", "seed": 5, "dropout": 0.5, "optimizer": "sgd"},
+    {"method": "hyperfed", "dataset": "digits", "min-client-size": 2, "threads": 2},
+    {"method": "hull", "dataset": "uniform", "points.num": 100, "hull.epsilon": 0.1},
+    {"method": "fedavg", "dataset": "absent.pt"},
+    {"method": "fedavg", "secure-sum": True},
+]
+"""Runs before another one in the same process; that without data fails."""
+
+
+VARIABLES = tuple(os.environ)
+"""Libraries add others when they are imported."""
+
+
+def state() -> list[Any]:
+    """What a process has in common for all of its runs."""
+    return [
+        torch.get_rng_state().tolist(),
+        str(np.random.get_state()),  # noqa: NPY002
+        random.getstate(),
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        np.geterr(),
+        [os.environ.get(name) for name in VARIABLES],
+        os.getcwd(),
+        gc.isenabled(),
+        gc.get_threshold(),
+        logging.getLogger("curvfed").level,
+        [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+    ]
+
+
+def test_a_run_does_not_depend_on_those_that_its_process_has_made(make_run, tmp_path):
+    last = {"method": "flatland", "dataset": "trees", "dropout": 0.5, "threads": 1, "num-rounds": 3}
+    before = state()
+    for number, settings in enumerate(OTHERS):
+        error, _ = make_run(f"other-{number}", **settings)
+        assert bool(error) == (settings.get("dataset") == "absent.pt"), error
+        assert state() == before, settings
+    gc.collect()
+    assert not any(isinstance(item, Client) for item in gc.get_objects())  # of data and models
+    error, run = make_run(**last)
+    assert error == ""
+    words = json.dumps([SMALL | last, CLIENTS, str(tmp_path)])
+    subprocess.run([sys.executable, "-c", ALONE, words], check=True, capture_output=True)
+    assert figures(run.path) == figures(tmp_path / "alone")

@@ -1,34 +1,28 @@
-"""The steps of a comparison, whose runs are made as sweeps, and the choice of each entrant's
-configuration by validation: the learning rate, the weight decay, the other keys in turn, then decay
-and rate again."""
+"""The choice of an entrant's configuration by validation: the learning rate, the weight decay, the
+other keys in turn, then decay and rate again."""
 
 import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, DECAYS
 from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison, Entrant
 from curvfed.extensions.sweeps.commands.pages import SCORES
 from curvfed.extensions.sweeps.commands.pages.selection import Run
-from curvfed.extensions.sweeps.commands.pages.study import Plan, Planned
 from curvfed.extensions.sweeps.commands.sweep import file_digest, plan_run
-from curvfed.extensions.sweeps.commands.sweep.results import Results
-from curvfed.extensions.sweeps.commands.sweep.runner import Executor, run_sweep
+from curvfed.extensions.sweeps.commands.sweep.runner import Batch, Stream
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
-
-Key = TypeVar("Key")
 
 DROPPED = "replies_dropped"
 
@@ -45,43 +39,6 @@ FIRST_DECAYS: tuple[int, ...] = (0, 1, 3, 5)
 """The first decays: the default, and steps of √10 from the smallest of `DECAYS`, which is 1."""
 
 Configuration = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class StepRunner:
-    """Makes the runs of a step as a sweep."""
-
-    comparison: Comparison
-    folder: Path
-    executor: Executor
-    console: Console
-    contents: Callable[[Path], str] = field(default_factory=lambda: cache(file_digest))
-
-    def make(
-        self, step: str, settings: Mapping[Key, Mapping[str, Any]], seeds: Sequence[int]
-    ) -> dict[Key, list[Run]]:
-        """The runs of a step, one per seed for each of the settings."""
-        planned = {}
-        for key, configuration in settings.items():
-            planned[key] = [self._plan(configuration, seed) for seed in seeds]
-        plan = Plan(
-            path=COMMAND,
-            scale="",
-            title=f"{self.comparison.data}, {step}",
-            source="",
-            about="",
-            runs=tuple(itertools.chain(*planned.values())),
-        )
-        run_sweep(plan, self.folder, self.comparison.places, self.executor, self.console)
-        runs = {run.planned.name: run for run in Results(self.folder).select(plan)}
-        by_key = {}
-        for key, group in planned.items():
-            by_key[key] = [runs[run.name] for run in group]
-        return by_key
-
-    def _plan(self, configuration: Mapping[str, Any], seed: int) -> Planned:
-        settings = {**self.comparison.settings, **configuration, "seed": seed}
-        return plan_run(settings, COMMAND, self.contents)
 
 
 def check_plan(path: Path, text: str) -> None:
@@ -178,8 +135,8 @@ class Ladder:
 
 
 class Tuning:
-    """Tries configurations of all entrants on the seeds for tuning, one key after the other from
-    the best configuration so far.
+    """Tries configurations of an entrant on the seeds for tuning, one key after the other from the
+    best configuration so far.
 
     A configuration with a failed run, or with a run without the compared figure, is out, and so is
     one at which a client's update was refused, as a rate that diverges.
@@ -187,154 +144,173 @@ class Tuning:
     Parameters
     ----------
     comparison : Comparison
-    runner : StepRunner
+    name : str
+        The entrant.
+    contents : callable
+        The digest of a file or folder; see `plan_run`.
     """
 
-    def __init__(self, comparison: Comparison, runner: StepRunner) -> None:
+    def __init__(
+        self, comparison: Comparison, name: str, contents: Callable[[Path], str] = file_digest
+    ) -> None:
         self._comparison = comparison
-        self._runner = runner
-        self._trials: dict[str, dict[str, list[Run]]] = {name: {} for name in comparison.entrants}
-        self._spent = dict.fromkeys(comparison.entrants, 0)
+        self._name = name
+        self._entrant = comparison.entrants[name]
+        self._contents = contents
+        self._trials: dict[str, list[Run]] = {}
+        self._spent = 0
+        self._later = 0
 
-    def choose(self) -> dict[str, Choice]:
-        """The choice of each entrant."""
-        entrants = self._comparison.entrants
-        defaults = {}
-        for name, entrant in entrants.items():
-            keys = {RATE: entrant.rate, DECAY: entrant.decay}
-            tuned = {key: value for key, value in keys.items() if self._is_tuned(name, key)}
-            defaults[name] = tuned | {key: values[0] for key, values in entrant.axes.items()}
-        self._sweep("tuning of rates", self._ladders(RATE), defaults)
-        self._sweep("tuning of decays", self._ladders(DECAY), self._bests())
-        for number in range(max(len(entrant.axes) for entrant in entrants.values())):
-            self._try_axis(number)
-        # The best decay depends much on the other keys, such as a bias; the best rate less.
-        self._sweep("tuning of decays again", self._ladders(DECAY), self._bests())
-        self._sweep("tuning of rates again", self._ladders(RATE, is_repeat=True), self._bests())
-        return {name: self._best(name) for name in entrants}
+    def stream(self) -> Stream[tuple[Choice, list[Run]]]:
+        """Choose a configuration, and run it on the fresh seeds.
+
+        Returns
+        -------
+        Choice
+        list of Run
+            The runs on the fresh seeds; empty if none is chosen.
+        """
+        seeds, fresh_seeds = self._comparison.seeds
+        steps = self._steps()
+        for number, (step, _) in enumerate(steps):
+            expected = sum(size for _, size in steps[number + 1 :])
+            self._later = len(seeds) * expected + len(fresh_seeds)
+            yield from step()
+        choice = self._best()
+        if choice.error:
+            return choice, []
+        self._later = 0
+        chosen = {**self._entrant.settings, **choice.configuration}
+        return choice, (yield from self._make("comparison", [chosen], fresh_seeds))
 
     @property
     def runs(self) -> list[Run]:
-        """All runs that were made."""
-        groups = [list(trials.values()) for trials in self._trials.values()]
-        return list(itertools.chain(*itertools.chain(*groups)))
+        """All runs that were made for the choice."""
+        return list(itertools.chain(*self._trials.values()))
 
-    def _is_tuned(self, name: str, key: str) -> bool:
+    def _steps(self) -> list[tuple[Callable[[], Stream[None]], int]]:
+        """The steps of the choice, each with its expected number of new configurations."""
+        axes = self._entrant.axes
+        budget = self._comparison.numbers["budget"]
+        repeats = 2
+        num_decays = len(FIRST_DECAYS) if self._is_tuned(DECAY) else 1
+        num_rates = len(FIRST_RATES) if self._is_tuned(RATE) else 1
+        sweep = self._sweep
+        steps: list[tuple[Callable[[], Stream[None]], int]] = [
+            (partial(sweep, "tuning of rates", RATE), num_rates),
+            (partial(sweep, "tuning of decays", DECAY), num_decays - 1),
+        ]
+        for key, values in axes.items():
+            number = min(len(values) - 1, budget)
+            budget -= number
+            steps.append((partial(self._try_axis, key), number))
+        # The best decay depends much on the other keys, such as a bias; the best rate less.
+        steps.append((partial(sweep, "tuning of decays again", DECAY), repeats * (num_decays > 1)))
+        again = partial(sweep, "tuning of rates again", RATE, is_repeat=True)
+        steps.append((again, repeats * (num_rates > 1)))
+        return steps
+
+    def _is_tuned(self, key: str) -> bool:
         """Whether the key is neither set by the user nor unread by the method."""
-        settings = self._comparison.settings
-        row = METHODS[self._comparison.entrants[name].settings["method"]]
-        return key not in settings and key not in row.unread
+        row = METHODS[self._entrant.settings["method"]]
+        return key not in self._comparison.settings and key not in row.unread
 
-    def _ladders(self, key: str, is_repeat: bool = False) -> dict[str, Ladder]:
-        """The ladders of a key, by entrant; `is_repeat`: only the neighbours of the best."""
-        ladders = {}
-        for name, entrant in self._comparison.entrants.items():
-            if not self._is_tuned(name, key):
-                continue
-            if key == RATE:
-                ladder = Ladder.of_rates(entrant)
-            else:
-                ladder = Ladder.of_decays(entrant, entrant.optimizer)
-            ladders[name] = replace(ladder, first=()) if is_repeat else ladder
-        return ladders
+    def _ladder(self, key: str, is_repeat: bool) -> Ladder | None:
+        """The ladder of a key that is tuned; `is_repeat`: only the neighbours of the best."""
+        if not self._is_tuned(key):
+            return None
+        if key == RATE:
+            ladder = Ladder.of_rates(self._entrant)
+        else:
+            ladder = Ladder.of_decays(self._entrant, self._entrant.optimizer)
+        return replace(ladder, first=()) if is_repeat else ladder
 
-    def _bests(self) -> dict[str, Configuration]:
-        """The best configuration of each entrant so far, of those that have one."""
-        chosen = {name: self._best(name) for name in self._comparison.entrants}
-        return {name: choice.configuration for name, choice in chosen.items() if not choice.error}
+    def _start(self) -> Configuration | None:
+        """The best configuration so far; the defaults before any, None if all are out."""
+        if self._trials:
+            choice = self._best()
+            return None if choice.error else choice.configuration
+        keys = {RATE: self._entrant.rate, DECAY: self._entrant.decay}
+        tuned = {key: value for key, value in keys.items() if self._is_tuned(key)}
+        return tuned | {key: values[0] for key, values in self._entrant.axes.items()}
 
-    def _sweep(
-        self,
-        step: str,
-        ladders: Mapping[str, Ladder],
-        configurations: Mapping[str, Configuration],
-    ) -> None:
-        """Try values of a number with one configuration of each entrant until the best of each has
-        a worse or an impossible value on either side.
+    def _sweep(self, words: str, key: str, is_repeat: bool = False) -> Stream[None]:
+        """Try values of a number with the best configuration until the best of them has a worse or
+        an impossible value on either side.
 
-        Without ladders, the configurations are tried as they are.
+        If the key is not tuned, the configuration is tried as it is.
         """
-        todo: dict[str, list[Configuration]] = {}
-        for name, configuration in configurations.items():
-            first = ladders[name].first if name in ladders else ()
-            todo[name] = [configuration, *self._at(ladders.get(name), configuration, first)]
-        while todo:
-            self._try(step, todo)
-            todo = {}
-            for name, ladder in ladders.items():
-                if name not in configurations:
-                    continue
-                best = self._best_step(name, ladder, configurations[name])
-                if best is None:
-                    continue
-                beyond = [place for place in (best - 1, best + 1) if place in ladder.values]
-                points = self._at(ladder, configurations[name], beyond)
-                points = [point for point in points if not self._is_tried(name, point)]
-                if points:
-                    todo[name] = points
+        start = self._start()
+        if start is None:
+            return
+        ladder = self._ladder(key, is_repeat)
+        points = [start]
+        if ladder is not None:
+            points += [_at(ladder, start, step) for step in ladder.first]
+        while points:
+            yield from self._try(words, points)
+            points = []
+            best = None if ladder is None else self._best_step(ladder, start)
+            if ladder is not None and best is not None:
+                beyond = [step for step in (best - 1, best + 1) if step in ladder.values]
+                points = [_at(ladder, start, step) for step in beyond]
+            points = [point for point in points if _identity(point) not in self._trials]
 
-    def _at(
-        self, ladder: Ladder | None, configuration: Configuration, steps: Iterable[int]
-    ) -> list[Configuration]:
-        """The configuration with the values of the ladder at these steps."""
-        if ladder is None:
-            return []
-        return [{**configuration, ladder.key: ladder.values[step]} for step in steps]
-
-    def _best_step(self, name: str, ladder: Ladder, configuration: Configuration) -> int | None:
+    def _best_step(self, ladder: Ladder, configuration: Configuration) -> int | None:
         """The best of the tried steps, of equal ones the nearest to 0; None if all are out."""
         scores = {}
         for step in ladder.values:
-            (point,) = self._at(ladder, configuration, [step])
-            if self._is_tried(name, point) and (score := self._score(name, point)) is not None:
+            identity = _identity(_at(ladder, configuration, step))
+            if identity in self._trials and (score := self._score(identity)) is not None:
                 scores[step] = score
         return max(scores, key=lambda step: (scores[step], -abs(step)), default=None)
 
-    def _try_axis(self, number: int) -> None:
-        """Try all values of the axis of this number of each entrant, from its best
-        configuration."""
-        points = {}
-        for name, configuration in self._bests().items():
-            axes = list(self._comparison.entrants[name].axes.items())
-            for key, values in axes[number : number + 1]:
-                points[name] = [{**configuration, key: value} for value in values]
-        self._try("tuning of other keys", points, is_counted=True)
-
-    def _is_tried(self, name: str, configuration: Configuration) -> bool:
-        return _identity(configuration) in self._trials[name]
+    def _try_axis(self, key: str) -> Stream[None]:
+        """Try all values of a key, from the best configuration."""
+        start = self._start()
+        if start is not None:
+            points = [{**start, key: value} for value in self._entrant.axes[key]]
+            yield from self._try("tuning of other keys", points, is_counted=True)
 
     def _try(
-        self, step: str, points: Mapping[str, Sequence[Configuration]], is_counted: bool = False
-    ) -> None:
+        self, words: str, points: Sequence[Configuration], is_counted: bool = False
+    ) -> Stream[None]:
         """Make the runs of these configurations that are not made yet; counted ones only within
         the budget."""
-        settings: dict[tuple[str, str], dict[str, Any]] = {}
-        budget = self._comparison.numbers["budget"]
-        for name, configurations in points.items():
-            entrant = self._comparison.entrants[name]
-            for configuration in configurations:
-                key = (name, _identity(configuration))
-                if self._is_tried(name, configuration) or key in settings:
-                    continue
-                if is_counted and self._spent[name] >= budget:
-                    log.info("%s: not tried for the budget: %s", name, key[1])
-                    self._trials[name][key[1]] = []
-                    continue
-                self._spent[name] += is_counted
-                settings[key] = {
-                    **entrant.settings,
-                    **configuration,
-                    **self._comparison.tuning_settings,
-                }
-        if not settings:
+        new: dict[str, dict[str, Any]] = {}
+        for configuration in points:
+            identity = _identity(configuration)
+            if identity in self._trials or identity in new:
+                continue
+            if is_counted and self._spent >= self._comparison.numbers["budget"]:
+                log.info("%s: not tried for the budget: %s", self._name, identity)
+                self._trials[identity] = []
+                continue
+            self._spent += is_counted
+            settings = {**self._entrant.settings, **configuration}
+            new[identity] = settings | self._comparison.tuning_settings
+        if not new:
             return
-        tuning_seeds, _ = self._comparison.seeds
-        for (name, identity), runs in self._runner.make(step, settings, tuning_seeds).items():
-            self._trials[name][identity] = runs
+        seeds, _ = self._comparison.seeds
+        runs = yield from self._make(words, list(new.values()), seeds)
+        groups = zip(*[iter(runs)] * len(seeds), strict=True)
+        self._trials |= zip(new, map(list, groups), strict=True)
 
-    def _score(self, name: str, configuration: Configuration) -> float | None:
+    def _make(
+        self, words: str, settings: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+    ) -> Stream[list[Run]]:
+        """The runs of settings, one per seed for each of them."""
+        common = self._comparison.settings
+        planned = [
+            plan_run({**common, **keys, "seed": seed}, COMMAND, self._contents)
+            for keys in settings
+            for seed in seeds
+        ]
+        return (yield Batch(planned, words, self._later))
+
+    def _score(self, identity: str) -> float | None:
         """The mean score by which a configuration is chosen; None if it is out."""
-        runs = self._trials[name][_identity(configuration)]
+        runs = self._trials[identity]
         score = self._comparison.score
         compared = compared_figure(score, runs)
         choosing = compared
@@ -347,23 +323,27 @@ class Tuning:
             scores.append(run.figure(choosing))
         return None if None in scores or not scores else float(np.mean(scores))  # type: ignore[arg-type]
 
-    def _best(self, name: str) -> Choice:
+    def _best(self) -> Choice:
         """The best configuration so far; of equal ones the first."""
-        trials = self._trials[name]
+        trials = self._trials
         scores: dict[str, float] = {}
         for identity in trials:
-            score = self._score(name, json.loads(identity))
+            score = self._score(identity)
             if score is not None:
                 scores[identity] = score
         tried = sum(bool(runs) for runs in trials.values())
         if scores:
             best = max(scores, key=lambda identity: scores[identity])
             return Choice(json.loads(best), scores[best], tried)
-        runs = list(itertools.chain(*trials.values()))
-        errors = [run.error for run in runs if run.error]
+        errors = [run.error for run in self.runs if run.error]
         lacking = ["no run has the compared figures with all clients' replies"]
-        lacking += runs[0].warnings if runs else []
+        lacking += self.runs[0].warnings if self.runs else []
         return Choice(tried=tried, error=next(iter(errors), "; ".join(lacking)))
+
+
+def _at(ladder: Ladder, configuration: Configuration, step: int) -> Configuration:
+    """The configuration with the value of the ladder at a step."""
+    return {**configuration, ladder.key: ladder.values[step]}
 
 
 def _identity(configuration: Configuration) -> str:

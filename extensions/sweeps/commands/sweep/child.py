@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from curvfed.deployments.processes import Line, follow
+from curvfed.deployments.start import collector_off
 from curvfed.extensions.sweeps.commands.sweep import LOGS
 
 
@@ -42,6 +43,7 @@ def make_run(task: Task) -> tuple[str, float]:
     with (logs / f"{task.name}.log").open("ab") as log:
         for output in (1, 2):
             os.dup2(log.fileno(), output)
-    from curvfed.extensions.sweeps.commands.sweep.task import make
+    with collector_off():
+        from curvfed.extensions.sweeps.commands.sweep.task import make
 
     return make(*task), time.monotonic() - begun

@@ -5,7 +5,6 @@ import select
 import socket
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
 
 from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.gpus import visible_gpus
@@ -39,36 +38,42 @@ class Pool:
         self.slots = resources.slots(usable_cores(), len(gpus))
         self._gpus = [gpus[first : first + size] for first in range(0, len(gpus), size)] or [[]]
         self._workers: dict[int, Worker] = {}
+        self._queue: deque[Task] = deque()
+        self._free_slots = list(range(self.slots))
+        self._runs: dict[socket.socket, tuple[int, Task]] = {}
 
-    def make(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, str, float]]:
-        """Make runs, begun in this order.
+    def add(self, task: Task) -> None:
+        """Begin a run, or queue it if as many as `slots` run."""
+        self._queue.append(task)
+        self._begin()
 
-        Yields
-        ------
+    def next(self) -> tuple[Task, str, float]:
+        """Wait for the next run to end.
+
+        Returns
+        -------
         task : Task
-            The next run that has ended.
         error : str
             The reason of its failure; empty if it completed.
         seconds : float
         """
-        queue = deque(tasks)
-        free_slots = list(range(self.slots))
-        runs: dict[socket.socket, tuple[int, Task]] = {}
-        while queue or runs:
-            while queue and free_slots:
-                line = self._line(free_slots[0])
-                try:
-                    line.post(queue[0])
-                except ConnectionError:  # the process has ended without a run
-                    self._end(free_slots[0])
-                else:
-                    runs[line.socket] = (free_slots.pop(0), queue.popleft())
-            ready, _, _ = select.select(list(runs), [], [])
-            for end in ready:
-                slot, task = runs.pop(end)
-                free_slots.insert(0, slot)
-                error, seconds = self._workers[slot].line.receive() or (self._end(slot), 0.0)
-                yield task, error, seconds
+        ready, _, _ = select.select(list(self._runs), [], [])
+        slot, task = self._runs.pop(ready[0])
+        self._free_slots.insert(0, slot)
+        error, seconds = self._workers[slot].line.receive() or (self._end(slot), 0.0)
+        self._begin()
+        return task, error, seconds
+
+    def _begin(self) -> None:
+        """Begin queued runs in the free slots."""
+        while self._queue and self._free_slots:
+            line = self._line(self._free_slots[0])
+            try:
+                line.post(self._queue[0])
+            except ConnectionError:  # the process has ended without a run
+                self._end(self._free_slots[0])
+            else:
+                self._runs[line.socket] = (self._free_slots.pop(0), self._queue.popleft())
 
     def close(self) -> None:
         """End the processes, whatever they do: files are replaced, never half written."""

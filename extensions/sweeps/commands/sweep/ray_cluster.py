@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from curvfed.deployments.arguments import UsageError
@@ -43,6 +42,7 @@ class RayCluster:
             raise MachineError(
                 f"no Ray cluster at {resources.address}: {error}", key="no-ray"
             ) from None
+        self._pending: dict[Any, Task] = {}
         available: dict[str, float] = ray.cluster_resources()
         cpus = int(available.get("CPU", 0))
         gpus = int(available.get("GPU", 0))
@@ -56,8 +56,8 @@ class RayCluster:
                 key="resources",
             )
 
-    def make(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, str, float]]:
-        """Make runs; see `Pool.make`."""
+    def add(self, task: Task) -> None:
+        """Begin a run, or let Ray queue it; see `Pool.add`."""
         import ray
 
         # No retries: Ray would repeat a run that ran out of memory.
@@ -65,15 +65,19 @@ class RayCluster:
             num_cpus=self.resources.cpus, num_gpus=self.resources.gpus, max_retries=0
         )(make_run)
         # Ray starts the runs in this order, and as many at a time as its resources allow.
-        pending: dict[Any, Task] = {remote.remote(task): task for task in tasks}
-        while pending:
-            (reference,), _ = ray.wait(list(pending))
-            try:
-                error, seconds = ray.get(reference)
-            except ray.exceptions.RayError as failure:
-                error = f"the process of the run ended: {failure}"
-                seconds = 0.0
-            yield pending.pop(reference), error, seconds
+        self._pending[remote.remote(task)] = task
+
+    def next(self) -> tuple[Task, str, float]:
+        """Wait for the next run to end; see `Pool.next`."""
+        import ray
+
+        (reference,), _ = ray.wait(list(self._pending))
+        try:
+            error, seconds = ray.get(reference)
+        except ray.exceptions.RayError as failure:
+            error = f"the process of the run ended: {failure}"
+            seconds = 0.0
+        return self._pending.pop(reference), error, seconds
 
     def close(self) -> None:
         """End the tasks, and leave the cluster."""

@@ -1,25 +1,17 @@
-"""The table of all runs of the sweeps in a folder, with configurations and figures; and the
-progress of a sweep: one moving line on a terminal, a line per run elsewhere."""
+"""The table of all runs of the sweeps in a folder, with configurations and figures."""
 
 import json
 import sqlite3
-import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
-
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.errors import MachineError
 from curvfed.extensions.sweeps.commands.pages.selection import Run
-from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
-from curvfed.extensions.sweeps.commands.sweep import DEFAULTS, LOGS
+from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Planned
+from curvfed.extensions.sweeps.commands.sweep import DEFAULTS
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.base.run_keys import home
@@ -28,26 +20,6 @@ FILE = "results.sqlite"
 
 COMPLETED = "completed"
 FAILED = "failed"
-
-MAX_ERROR = 200
-"""Printed characters of an error; the table has all of them."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """An ended run.
-
-    Attributes
-    ----------
-    run : Planned
-    error : str
-        The reason of its failure; empty if it completed.
-    seconds : float
-    """
-
-    run: Planned
-    error: str
-    seconds: float
 
 
 def default_results() -> Path:
@@ -136,12 +108,11 @@ class Results:
             return list(rows.values())
         return [rows[run.name] for run in runs if run.name in rows]
 
-    def select(self, plan: Plan) -> list[Run]:
-        """All runs of a plan, in its order, with the rows of the existing ones."""
-        rows = {row["run"]: row for row in self.rows(plan.runs)}
+    def select(self, runs: Sequence[Planned]) -> list[Run]:
+        """The runs, in their order, with the rows of the existing ones."""
+        rows = {row["run"]: row for row in self.rows(runs)}
         return [
-            Run(planned, rows.get(planned.name, {}), self.folder / planned.name)
-            for planned in plan.runs
+            Run(planned, rows.get(planned.name, {}), self.folder / planned.name) for planned in runs
         ]
 
     @contextmanager
@@ -180,91 +151,3 @@ def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-class Progress:
-    """Shows the numbers of completed, running and failed runs, and the remaining time; called at
-    the end of each run.
-
-    Parameters
-    ----------
-    console : rich.console.Console
-    title : str
-    total, done, slots : int
-        The number of runs of the sweep, of those completed before, and of those made at a time.
-    """
-
-    def __init__(self, console: Console, title: str, total: int, done: int, slots: int) -> None:
-        self._console = console
-        self._title = title
-        self._total = total
-        self._done = done
-        self._slots = slots
-        self.failed = self._made = 0
-        self._begun = self._last = time.monotonic()
-        # On a terminal the line is redrawn every second, so that the time counts down; elsewhere it
-        # is drawn once.
-        self._live = Live(get_renderable=self._line, console=console, refresh_per_second=1)
-
-    def __enter__(self) -> "Progress":
-        self._live.start(refresh=True)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._slots = 0
-        self._live.stop()
-        if not self._console.is_terminal:
-            self._console.line()
-
-    def __call__(self, ended: Ended | None) -> None:
-        """Count an ended run, and show the line."""
-        words = ""
-        if ended is not None:
-            words = f"   ({ended.run.name}, {span(ended.seconds)})"
-            self._done += not ended.error
-            self.failed += bool(ended.error)
-            if ended.seconds:
-                self._made += 1
-                self._last = time.monotonic()
-            if ended.error:
-                self._show_error(ended)
-        if self._console.is_terminal:
-            self._live.refresh()
-        else:
-            self._console.print(self._line(), words, sep="")
-
-    def _show_error(self, ended: Ended) -> None:
-        words = " ".join(ended.error.split())
-        if len(words) > MAX_ERROR:
-            words = f"{words[:MAX_ERROR]}… (see {LOGS}/{ended.run.name}.log)"
-        self._console.print(Text.assemble(("failed", "red"), f" {ended.run.name}: {words}"))
-
-    def _line(self) -> Text:
-        """The current line."""
-        remaining = self._total - self._done - self.failed
-        running = min(self._slots, remaining)
-        words = Text(f"{self._title}: {self._done} of {self._total} done")
-        if running:
-            words.append(f", {running} running")
-        if self.failed:
-            words.append(", ").append(f"{self.failed} failed", "red")
-        if self._made and running:
-            mean = (self._last - self._begun) / self._made
-            seconds = mean * remaining - (time.monotonic() - self._last)
-            if seconds >= 1:
-                words.append(f", {span(seconds)} left")
-        return words
-
-
-def span(seconds: float) -> str:
-    """A time in words."""
-    for length, word in ((3600, "h"), (60, "min")):
-        if seconds >= 1.5 * length:
-            digits = 1 if seconds < 10 * length else 0
-            return f"{seconds / length:.{digits}f} {word}"
-    return f"{seconds:.0f} s"

@@ -1,10 +1,13 @@
-"""Make the runs of a sweep: in processes of this machine, or in a Ray cluster."""
+"""Makes many runs, for sweeps, comparisons and studies: in processes of this machine, or in a Ray
+cluster."""
 
 import contextlib
 import fcntl
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from rich.console import Console
 
@@ -12,19 +15,20 @@ from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.errors import MachineError
 from curvfed.deployments.processes import signals
 from curvfed.deployments.resources import Resources
+from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.study import SUPERNODES, Plan, Planned
 from curvfed.extensions.sweeps.commands.sweep.child import Task
 from curvfed.extensions.sweeps.commands.sweep.pool import Pool
+from curvfed.extensions.sweeps.commands.sweep.progress import Counts, Ended, Progress
 from curvfed.extensions.sweeps.commands.sweep.ray_cluster import RayCluster
-from curvfed.extensions.sweeps.commands.sweep.results import Ended, Progress, Results, completed
+from curvfed.extensions.sweeps.commands.sweep.results import Results, completed
 
 Executor = Pool | RayCluster
 """Makes the runs of all sweeps of a command."""
 
 CONTINUES = "Completed runs are saved; the same command continues."
 
-Listener = Callable[[Ended | None], None]
-"""Called with each ended run, and with None at the start."""
+Result = TypeVar("Result")
 
 
 @contextlib.contextmanager
@@ -82,67 +86,188 @@ def executor_of(resources: Resources, console: Console) -> Iterator[Executor]:
         raise MachineError(f"{error}. {CONTINUES}", key="machine") from error
 
 
-def make_runs(
-    runs: Sequence[Planned],
-    results: Results,
-    places: Mapping[str, Value],
-    executor: Executor,
-    listener: Listener,
-) -> None:
-    """Make runs, and record each in the table when it ends.
+class Batch(NamedTuple):
+    """Runs that a stream needs before it goes on.
 
-    An interrupted run is resumed from its last saved round; a failed one is repeated. A failing run
-    does not stop the others.
+    Attributes
+    ----------
+    runs : sequence of Planned
+    words : str
+        What they are for; by default each is shown by its name.
+    later : int
+        The expected number of runs that the stream needs after these.
+    """
+
+    runs: Sequence[Planned]
+    words: str = ""
+    later: int = 0
+
+
+Stream = Generator[Batch, list[Run], Result]
+"""Asks for batches of runs, gets the runs of each, and returns its result."""
+
+
+class Runner:
+    """Makes runs in a folder, several at a time, each configuration once.
+
+    Completed runs are reused by the digest of their settings, which is in their name. An
+    interrupted run is resumed from its last saved round; a failed one is repeated by the next
+    command. A failing run does not stop the others. Each run is recorded in the table when it ends.
 
     Parameters
     ----------
-    runs : sequence of Planned
-        The runs to make.
-    results : Results
-        The table of a folder that is `locked`.
+    folder : Path
+        A folder that is `locked`.
     places : mapping
         Keys outside a run's identity, such as `data-dir`.
     executor : Executor
-    listener : callable
 
-    Raises
-    ------
-    MachineError, UsageError
-        If the table cannot be written.
-    OSError
-        If no process can be started.
+    Attributes
+    ----------
+    results : Results
+        The table of the folder.
+    failed : int
+        The number of failed runs.
     """
-    for run in runs:
-        if run.refused:
-            results.record(run, run.refused)
-            listener(Ended(run, run.refused, 0.0))
-    todo = {run.name: run for run in runs if not run.refused}
-    if not todo:
-        return
-    resources = executor.resources
-    # A run has several worker processes if it takes a core of this machine, and there are more
-    # cores than runs.
-    takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
-    # Without a share of a GPU a run uses the CPU: the GPU belongs to other runs.
-    machine: dict[str, Value] = {
-        "threads": resources.cpus,
-        "workers": max(1, executor.slots // len(todo)) if takes_a_core else 1,
-        "device": "auto" if resources.gpus else "cpu",
-    }
-    tasks = []
-    for run in todo.values():
-        settings = machine | dict(run.settings) | dict(run.paths) | dict(places)
-        number = int(settings.pop(SUPERNODES))
-        tasks.append(Task(settings, number, str(results.folder), run.name))
-    listener(None)
-    for task, error, seconds in executor.make(tasks):
-        run = todo[task.name]
-        if not error and not completed(results.folder / run.name):
-            error = (
-                f"{results.folder} has no summary of it: all machines need this folder in common"
-            )
-        results.record(run, error)
-        listener(Ended(run, error, seconds))
+
+    def __init__(self, folder: Path, places: Mapping[str, Value], executor: Executor) -> None:
+        self.results = Results(folder)
+        self.failed = 0
+        self._places = places
+        self._executor = executor
+        self._asked: set[str] = set()
+        self._pending: dict[str, Planned] = {}
+        self._refused: deque[Planned] = deque()
+
+    def counts(self, later: int = 0) -> Counts:
+        """The numbers of runs so far; `later` more are expected."""
+        done = len(self._asked) - len(self._pending) - self.failed
+        running = min(self._executor.slots, len(self._pending) - len(self._refused))
+        return Counts(len(self._asked) + later, done, self.failed, running, later > 0)
+
+    def add(self, runs: Iterable[Planned]) -> set[str]:
+        """Begin or queue the runs that were not asked for before and have not completed.
+
+        Returns
+        -------
+        set of str
+            The names of those of the runs that have not ended.
+
+        Raises
+        ------
+        MachineError, UsageError
+            If the table cannot be written.
+        OSError
+            If no process can be started.
+        """
+        named = {run.name: run for run in runs}
+        new = {name: run for name, run in named.items() if name not in self._asked}
+        self._asked |= new.keys()
+        for name in self.results.finished(new.values()):
+            del new[name]
+        self._pending |= new
+        self._refused += [run for run in new.values() if run.refused]
+        number = len(self._pending) - len(self._refused)
+        for run in new.values():
+            if not run.refused:
+                self._executor.add(self._task(run, number))
+        return named.keys() & self._pending.keys()
+
+    def wait(self) -> Ended:
+        """The next run that has ended.
+
+        Raises
+        ------
+        MachineError, UsageError, OSError
+            See `add`.
+        """
+        if self._refused:
+            run = self._refused.popleft()
+            ended = Ended(run, run.refused, 0.0)
+        else:
+            task, error, seconds = self._executor.next()
+            run = self._pending[task.name]
+            folder = self.results.folder
+            if not error and not completed(folder / run.name):
+                error = f"{folder} has no summary of it: all machines need this folder in common"
+            ended = Ended(run, error, seconds)
+        self.results.record(run, ended.error)
+        self.failed += bool(ended.error)
+        del self._pending[run.name]
+        return ended
+
+    def follow(
+        self, streams: Mapping[str, Stream[Result]], progress: Progress
+    ) -> dict[str, Result]:
+        """Make the runs of several streams, each of which goes on as soon as it has its runs.
+
+        Parameters
+        ----------
+        streams : mapping of str to Stream
+            By the names that progress shows beside the words of a batch.
+        progress : Progress
+
+        Returns
+        -------
+        dict of str to object
+            The result of each stream.
+
+        Raises
+        ------
+        MachineError, UsageError, OSError
+            See `add`.
+        """
+        results: dict[str, Result] = {}
+        batches: dict[str, Batch] = {}
+        awaited: dict[str, set[str]] = {}
+
+        def advance(name: str, runs: Any = None) -> None:
+            """Give a stream its runs until it needs others; a new one gets None."""
+            while not awaited.get(name):
+                try:
+                    batches[name] = streams[name].send(runs)
+                except StopIteration as end:
+                    results[name] = end.value
+                    batches[name] = Batch(())
+                    awaited.pop(name, None)
+                    return
+                awaited[name] = self.add(batches[name].runs)
+                runs = self.results.select(batches[name].runs)
+
+        for name in streams:
+            advance(name)
+        progress.show(self.counts(_later(batches)))
+        while awaited:
+            ended = self.wait()
+            owners = [name for name, names in awaited.items() if ended.run.name in names]
+            words = ", ".join(filter(None, [*owners, batches[owners[0]].words]))
+            for name in owners:
+                awaited[name].remove(ended.run.name)
+                if not awaited[name]:
+                    advance(name, self.results.select(batches[name].runs))
+            progress.show(self.counts(_later(batches)), ended, words)
+        return results
+
+    def _task(self, run: Planned, number: int) -> Task:
+        """The task of a run, one of a number of runs that have not ended."""
+        executor = self._executor
+        resources = executor.resources
+        # A run has several worker processes if it takes a core of this machine, and there are more
+        # cores than runs.
+        takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
+        # Without a share of a GPU a run uses the CPU: the GPU belongs to other runs.
+        machine: dict[str, Value] = {
+            "threads": resources.cpus,
+            "workers": max(1, executor.slots // number) if takes_a_core else 1,
+            "device": "auto" if resources.gpus else "cpu",
+        }
+        settings = machine | dict(run.settings) | dict(run.paths) | dict(self._places)
+        num_supernodes = int(settings.pop(SUPERNODES))
+        return Task(settings, num_supernodes, str(self.results.folder), run.name)
+
+
+def _later(batches: Mapping[str, Batch]) -> int:
+    return sum(batch.later for batch in batches.values())
 
 
 def run_sweep(
@@ -153,13 +278,13 @@ def run_sweep(
     Raises
     ------
     MachineError, UsageError, OSError
-        See `make_runs` and `locked`.
+        See `Runner.add` and `locked`.
     """
-    with locked(folder):
-        results = Results(folder)
-        finished = results.finished(plan.runs)
-        missing = [run for run in plan.runs if run.name not in finished]
-        total = len(plan.runs)
-        with Progress(console, plan.title, total, len(finished), executor.slots) as progress:
-            make_runs(missing, results, places, executor, progress)
-        return progress.failed
+
+    def stream() -> Stream[None]:
+        yield Batch(plan.runs)
+
+    with locked(folder), Progress(console, plan.title) as progress:
+        runner = Runner(folder, places, executor)
+        runner.follow({"": stream()}, progress)
+    return runner.failed

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import torch
 from threadpoolctl import threadpool_limits
 
 from curvfed.client_app.clients_in_memory import forget_all
@@ -10,6 +11,7 @@ from curvfed.deployments.arguments import Value, check_request
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.simulation import run_simulation
+from curvfed.deployments.start import collector_off
 from curvfed.extensions.sweeps.commands.sweep.results import completed
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_files import RunFiles
@@ -41,8 +43,10 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
     """
     log_to_stdout("%(asctime)s %(message)s")
     run = Path(folder, name)
-    # One thread per core of the run, whatever the machine's settings are.
-    with threadpool_limits(int(settings["threads"])):
+    # One thread per core of the run, whatever the machine's settings are; and the next run finds
+    # torch's generator as this one did.
+    threads = threadpool_limits(int(settings["threads"]))
+    with threads, torch.random.fork_rng(devices=()):
         try:
             if run.exists():  # a killed sweep: its processes take a while to end
                 lock = RunLock(run)
@@ -55,7 +59,8 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
                 shutil.rmtree(run)
             settings |= {"results-dir": folder, "run-name": name, "resume": resume}
             settings["report"] = False  # a report takes longer than many a run
-            request = preflight(check_request(settings, num_supernodes))
+            with collector_off():  # data of a new kind import libraries
+                request = preflight(check_request(settings, num_supernodes))
             run_simulation(request.config, simulated_nodes(num_supernodes))
         except Exception as error:
             log.info("the run failed", exc_info=True)

@@ -1,0 +1,75 @@
+"""Whole commands against an older checkout's, in processor seconds of all of their processes: those
+of a busy machine are as long as those of an idle one."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks import TESTS
+from benchmarks.measure import Pair, Place, Row
+
+METHODS = "local,fedavg,fedper,fedprox,flatland"
+
+REPEATS = 3
+
+
+def rows(place: Place) -> list[Row]:
+    """Rows if there is an older checkout to compare with."""
+    if place.before is None:
+        return []
+    rounds = place.size(20, 1)
+    commands: dict[str, tuple[Callable[[str], list[str]], float]] = {
+        "`simulate` of one round with one client": (_start, 0.75),
+        f"`compare` of five methods on {place.graph}, {rounds} rounds, 10 clients": (
+            partial(_comparison, place, rounds),
+            0.5,
+        ),
+    }
+    return [
+        Row(
+            f"processor seconds of {name}",
+            "an older checkout",
+            partial(_pair, TESTS.parent, place.before, words),
+            goal,
+            place.size(REPEATS, 1),
+            is_figure=True,
+        )
+        for name, (words, goal) in commands.items()
+    ]
+
+
+def _start(folder: str) -> list[str]:
+    pairs = ["num-supernodes=1", "num-rounds=1", "report=false", f"results-dir={folder}"]
+    return ["simulate", "method=fedavg", *pairs]
+
+
+def _comparison(place: Place, rounds: int, folder: str) -> list[str]:
+    pairs = [f"dataset={place.graph}", f"methods={METHODS}", f"num-rounds={rounds}"]
+    pairs += ["num-supernodes=10", "budget=2", "tuning-seeds=1", "seeds=2"]
+    data = ["--data", str(place.data)] if place.data else []
+    return ["compare", *pairs, *data, "--results", f"{folder}/results"]
+
+
+def _pair(here: Path, before: Path, words: Callable[[str], list[str]]) -> Pair:
+    return partial(_seconds, here, words), partial(_seconds, before, words)
+
+
+def _seconds(checkout: Path, words: Callable[[str], Sequence[str]]) -> float:
+    """Processor seconds of a command with this checkout's code and an empty home."""
+    with tempfile.TemporaryDirectory() as folder:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "curvfed", *words(folder)],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(checkout), "HOME": folder, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"the command ended with status {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
