@@ -31,7 +31,7 @@ def test_it_is_opened_if_the_key_had_the_constant(tmp_path):
 def test_it_is_refused_by_the_name_of_the_key_if_the_run_did_something_else(tmp_path):
     path = run(tmp_path, method="flatland", num_rounds=1).path
     with_line(path, "flatland", "triangles = false")
-    with pytest.raises(ConfigError, match="flatland.triangles"):
+    with pytest.raises(ConfigError, match=r"flatland\.triangles"):
         parse(read_settings(path / "config.toml", written_by_run=True))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from curvfed.geometry.lorentz import exp0
+from curvfed.geometry.lorentz import exp0, inner, lift, normalize
 from curvfed.geometry.safe_math import max_radius
 from curvfed.tasks.graphs.lorentz_layers import distance_logits, exp0_factor, lorentz_linear
 from curvfed.tasks.graphs.lorentz_layers import lift as lift_features
@@ -17,6 +17,7 @@ from curvfed.tasks.graphs.model_spec import dropout_factors
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 NODES, WIDTH, CLASSES = 9, 5, 3
+RADII = (0.5, 1.0, 1.5)
 
 
 def _values(*shape: int, seed: int = 0) -> Tensor:
@@ -38,6 +39,78 @@ def adjacency() -> Constant:
         .double()
     )
     return Constant(matrix, matrix)
+
+
+@pytest.mark.parametrize("radius", RADII)
+@pytest.mark.parametrize("gate", [None, 0.0, 0.3, 1.0])
+def test_convolution_is_linear_layer_centroid_and_mix(
+    adjacency: Constant, radius: float, gate: float | None
+) -> None:
+    features = _values(NODES, 4, seed=1)
+    weight, bias, column = _values(WIDTH, 4, seed=2), _values(WIDTH, seed=3), _values(WIDTH, seed=4)
+    points = lift(features, -1 / radius)
+    time = points[:, :1] / radius**0.5
+    space = points[:, 1:] @ weight.t() + time * column + bias
+    low = normalize(adjacency.matrix @ lift(space, -1 / radius), -1 / radius)[:, 1:]
+    share = 1.0 if gate is None else gate
+    expected = share * low + (1 - share) * (space - low)
+    output, square = convolve(
+        features @ weight.t(),
+        features.square().sum(1, keepdim=True),
+        bias,
+        column,
+        _scalar(-1 / radius),
+        None if gate is None else _scalar(gate),
+        adjacency,
+    )
+    torch.testing.assert_close(output, expected.relu(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(square, output.square().sum(1, keepdim=True))
+
+
+def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> None:
+    alone = _values(NODES, WIDTH, seed=5).abs()
+    zeros = torch.zeros(WIDTH, dtype=torch.float64)
+    output, _ = convolve(
+        alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(-1.25), None, adjacency
+    )
+    # an isolated node is its own centroid
+    torch.testing.assert_close(output[7:], alone[7:], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("radius", [0.05, *RADII, 20.0])
+def test_linear_layer_is_a_matrix_times_the_point(radius: float) -> None:
+    features, weight = _values(NODES, 4, seed=1), _values(WIDTH, 4, seed=2)
+    bias, column = _values(WIDTH, seed=3), _values(WIDTH, seed=4)
+    matrix = torch.cat([column.unsqueeze(1) / radius**0.5, weight], dim=1)
+    expected = lift(features, -1 / radius) @ matrix.t() + bias
+    output = lorentz_linear(features, weight, bias, column, _scalar(-1 / radius))
+    torch.testing.assert_close(output, expected, rtol=1e-14, atol=1e-14)
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_logits_are_lorentz_distances(radius: float) -> None:
+    space, centres, bias = (
+        _values(NODES, WIDTH),
+        _values(CLASSES, WIDTH, seed=1),
+        _values(CLASSES, seed=2),
+    )
+    nodes, points = lift(space, -1 / radius)[:, None], lift(centres, -1 / radius)[None]
+    apart = nodes - points
+    expected = bias - inner(apart, apart)
+    torch.testing.assert_close(
+        distance_logits(space, centres, bias, _scalar(-1 / radius)),
+        expected,
+        rtol=1e-11,
+        atol=1e-11,
+    )
+
+
+@pytest.mark.parametrize("radius", RADII)
+def test_factor_is_that_of_exp0(radius: float) -> None:
+    rows = _values(NODES, WIDTH).detach()
+    rows[0] = 0
+    factor = exp0_factor(rows.norm(dim=1, keepdim=True), _scalar(1 / radius))
+    torch.testing.assert_close(factor * rows, exp0(rows, -1 / radius)[:, 1:], rtol=1e-14, atol=0)
 
 
 def test_lifted_features_are_exp0_times_the_matrix() -> None:
