@@ -57,18 +57,17 @@ ABOUT = """\
 
     python -m studies.hierarchies --files folder --data folder
 
-writes this page, [every cell](hierarchies.csv) and the picture; `hierarchies.json` has scores, configurations and the rank
-correlations of all blocks. Nineteen hierarchies, whose addresses, licences and checksums are in
-`studies/hierarchies/sources.toml`; in `random-N`, N% of the entities get a second parent at random. A cell is one
-[comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner product, all tuned
-to the edges of rate and decay, with negatives, schedule, score and bias, by the validation links of one seed. Five other
-seeds compare, each with a partition and held-out links of its own.
+writes this page, [every cell](hierarchies.csv), the picture, and `hierarchies.json` with scores and configurations.
+Nineteen hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent at random.
+A cell is one [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner
+product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, by the validation links of one
+seed. Five other seeds, each with a partition and links of its own, compare.
 
-Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the round of best
+Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the best round of
 validation; for *reconstruction* the mean average precision of all links, chosen on the tuning seed. "Several parents" is
 the share of entities with two direct parents or more. *Minus the best flat score* is the difference to the better of the
-two flat ones on the tuning seed. Intervals are those of the paired t-test at 95%, Bonferroni-corrected for the cells of
-their block. *Frequent tails* is the trivial answer.
+two flat ones on the tuning seed. Intervals: paired, 95%, Bonferroni-corrected for the cells of their block.
+*Frequent tails* is the trivial answer.
 
 ![gains by the share of entities with several parents](../images/hierarchies.png)
 """
@@ -399,7 +398,7 @@ def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "## What curvature saves",
         "",
         "Where the interval of the gain over the best flat score lies above 0, 10 clients that hold"
-        " branches: the smallest dimension of the study in which a flat score is as high, and what"
+        " branches: the smallest dimension made in which a flat score is as high, and what"
         " a client sends and receives in a round.",
         "",
         "| hierarchy | at −1 | dimension | kB | flat dimension | kB |",
