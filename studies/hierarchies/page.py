@@ -61,7 +61,7 @@ writes this page, [every cell](hierarchies.csv), the picture, and `hierarchies.j
 Nineteen hierarchies (`studies/hierarchies/sources.toml`); in `random-N`, N% of the entities get a second parent at random.
 A cell is one [comparison](../sweeps.md#compare-methods) of `links` at curvature −1, of itself at 0, and of the inner
 product, all tuned to the edges of rate and decay, with negatives, schedule, score and bias, by the validation links of one
-seed. Five other seeds, each with a partition and links of its own, compare.
+seed. Five other seeds, with their own partition and links, compare.
 
 Scores are the mean reciprocal rank of held-out links among a client's own entities, in percent, at the best round of
 validation; for *reconstruction* the mean average precision of all links, chosen on the tuning seed. "Several parents" is
@@ -399,7 +399,7 @@ def _saved_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         "Where the interval of the gain over the best flat score lies above 0, 10 clients that hold"
         " branches: the smallest dimension made in which a flat score is as high, and what"
-        " a client sends and receives in a round.",
+        " a client sends and receives a round.",
         "",
         "| hierarchy | at −1 | dimension | kB | flat dimension | kB |",
         "| --- | --- | --- | --- | --- | --- |",
