@@ -29,6 +29,7 @@ from curvfed.strategies.wire.messages import (
     KEYS,
     MEASURE,
     MESSAGE_TYPES,
+    SUM,
     TRAIN,
     Facts,
     Header,
@@ -36,7 +37,7 @@ from curvfed.strategies.wire.messages import (
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import KeyedError
 
-WITHIN_ROUND = (TRAIN, KEYS, AGREE, MEASURE, HOLDERS)
+WITHIN_ROUND = (TRAIN, SUM, KEYS, AGREE, MEASURE, HOLDERS)
 """Phases with messages that count as the traffic of a round, or of a one-shot run, whose sum counts
 too."""
 

@@ -57,7 +57,8 @@ def set_starting_model(run: Run) -> None:
     Raises
     ------
     ConfigError
-        If the checkpoint, or the file of `init-from`, cannot be used.
+        If the checkpoint, or the file of `init-from`, cannot be used, or an earlier version wrote
+        the checkpoint of a one-shot run.
     """
     config = run.config
     if run.method.has_network:
@@ -95,6 +96,13 @@ def _resume(run: Run) -> None:
     """Load the checkpoint, if there is one."""
     stored = checkpoints.load(run.directory.checkpoints, run.federation)
     if stored is None:
+        if any((run.directory.path / "checkpoint" / "hulls").glob("*")):
+            raise ConfigError(
+                f"resume = true: {run.directory.path} has its sum in checkpoint/hulls, as an"
+                " earlier version wrote it; allowed is to resume it with that version, or a new"
+                " run-name: the clients would reveal their points a second time",
+                key="earlier-checkpoint",
+            )
         log.info("no checkpoint yet: starting anew")
         return
     run.state, checkpoint, run.federation = stored

@@ -22,13 +22,17 @@ _PLAIN = (bool, int, float, str, type(None))
 
 
 REPORTS = {"figures", "round_figures", "weights"}
-"""Attributes of an aggregation about its last round."""
+"""Attributes of an aggregation for its figures: of the run, which every checkpoint has, and of the
+last round."""
 
 
 def whole_state(server: Aggregation) -> Arrays:
-    """The `state` of an aggregation, and its attributes if its class inherits `state`; for
-    checkpoints."""
-    return server.state() | packed(further_attributes(server))
+    """The `state` of an aggregation, its figures of the run, and its attributes if its class
+    inherits `state`; for checkpoints."""
+    attributes = further_attributes(server)
+    if server.figures:
+        attributes["figures"] = server.figures
+    return server.state() | packed(attributes)
 
 
 def resume(server: Aggregation, stored: Arrays) -> None:

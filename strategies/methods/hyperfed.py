@@ -57,8 +57,8 @@ class Keys(PrototypeKeys):
     clients K: 0 is averaging, K or more is unbounded as in the paper"""
     still: Rate = Field(default=0.01, ge=0, lt=1)
     """a client whose update is at most this share of the longest keeps its share of the examples as
-    weight, since the least norm would give it all. 0: no such rule, as published; an update of
-    exactly 0 then gets all the weight that hyperfed.radius allows"""
+    weight, since the least norm would give it all. 0: no such rule, as published; with raw
+    deviations an update of exactly 0 then gets all the weight that hyperfed.radius allows"""
     direction: Literal["consistent", "average"] = "consistent"
     """for controls: direction of the server's step: that of consistent aggregation or the
     average's"""

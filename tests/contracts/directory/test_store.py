@@ -10,6 +10,7 @@ from errors import refuses
 from safetensors.numpy import load_file, save_file
 
 from curvfed.strategies.wire.store import LostState, Store, StoreError
+from curvfed.tasks.stored_files import write_atomically
 
 ARRAYS = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -136,6 +137,21 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
     assert not [name for name in kept(tmp_path) if name.startswith(".")]
     store.save(3, ARRAYS, {"stamp": 3}, base=2)
     assert store.stamps() == [2, 3]
+
+
+def test_write_atomically_is_all_or_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+    write_atomically(path, b"new")
+    assert (path.read_bytes(), kept(tmp_path)) == (b"new", ["file"])
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("curvfed.strategies.wire.store.os.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, b"newest")
+    assert (path.read_bytes(), kept(tmp_path)) == (b"new", ["file"])
 
 
 @pytest.mark.parametrize("content", [b"\0" * 4096, b"\xff" * 64, b"{}", b"\x02\0\0\0\0\0\0\0{}"])

@@ -106,3 +106,29 @@ def test_public_names():
 def test_examples(name):
     found = doctest.testmod(importlib.import_module(name), optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.failed == 0
+
+
+PUBLIC = [
+    "poincare",
+    "lorentz",
+    "normal_coordinates",
+    "prototypes",
+    "hull",
+    "curvature",
+    "min_norm",
+]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_functions_have_an_example(name):
+    module = importlib.import_module(f"curvfed.geometry.{name}")
+    own = [
+        value for key, value in vars(module).items() if callable(value) and not key.startswith("_")
+    ]
+    internal = {"to_klein", "from_klein", "checked_edges", "duality_gap"}
+    for function in own:
+        if (
+            getattr(function, "__module__", "") == module.__name__
+            and function.__name__ not in internal
+        ):
+            assert ">>>" in (function.__doc__ or ""), function

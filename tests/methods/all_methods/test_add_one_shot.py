@@ -1,5 +1,7 @@
 """The one-shot method of the example package, installed beside curvfed."""
 
+import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -27,3 +29,7 @@ def test_the_server_learns_the_mean_of_all_points(tmp_path):
     mean = load_file(tmp_path / "run" / "model.safetensors")["mean"]
     all_points = np.concatenate([points for points, _ in parts_of(3, points__num=300)])
     np.testing.assert_allclose(mean, all_points.mean(axis=0), atol=1e-9)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
+    with (tmp_path / "run" / "rounds.csv").open(encoding="utf-8") as file:
+        sent = [int(row["bytes_up"]) for row in csv.DictReader(file) if row["bytes_up"]]
+    assert summary["bytes_up"] == sum(sent) > 0

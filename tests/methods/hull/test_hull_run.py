@@ -277,6 +277,16 @@ def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
     assert figures(resumed) == figures(hull_run(tmp_path / "whole"))
 
 
+def test_a_run_with_the_hulls_of_an_earlier_version_asks_nobody_again(tmp_path):
+    hull_run(tmp_path)
+    checkpoint = tmp_path / "run" / "checkpoint"
+    (checkpoint / "server").rename(checkpoint / "hulls")
+    counted = Crash()
+    with refuses("earlier-checkpoint", error=ConfigError):
+        hull_run(tmp_path, resume=True, intercept=counted)
+    assert counted.asked["hulls"] == counted.asked["agree"] == 0
+
+
 def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         hull_run(tmp_path, clients=4, intercept=Crash("evaluate"))

@@ -136,6 +136,27 @@ def test_a_resumed_run_goes_on_with_the_attributes_of_its_aggregation(server, tm
         np.testing.assert_array_equal(parameters(parts)[name], array)
 
 
+class Counting(Average):
+    """The average, with a figure of the run that no attribute of its own stands behind."""
+
+    def aggregate(self, replies):
+        super().aggregate(replies)
+        self.figures = {"replies_seen": self.figures.get("replies_seen", 0) + len(replies)}
+
+
+def seen(run):
+    return run.summary["metrics"]["replies_seen"]
+
+
+def test_a_resumed_run_has_the_figures_of_its_aggregation(tmp_path):
+    keys = SMALL | {"results_dir": tmp_path, "run_name": "own", "num_rounds": 2}
+    made = curvfed.simulate(row(Counting), **keys)
+    resumed = curvfed.simulate(row(Counting), resume=True, **keys)
+    assert seen(made) == seen(resumed) > 0
+    longer = curvfed.simulate(row(Counting), resume=True, **keys | {"num_rounds": 3})
+    assert seen(longer) == seen(made) * 1.5
+
+
 @pytest.mark.parametrize(
     ("server", "attribute"), [(Handle, "lookup: function"), (Configured, "_flower: FedAdam")]
 )

@@ -71,12 +71,8 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
 
 
 def _can_resume(run: Path) -> bool:
-    """Whether a run was killed or interrupted after it had saved a round or its decoded hulls."""
-    saved = [
-        *run.glob("checkpoint/server/*.safetensors"),
-        *run.glob("checkpoint/hulls/*.safetensors"),
-    ]
-    if not saved:
+    """Whether a run was killed or interrupted after it had saved a round or its sum."""
+    if not any(run.glob("checkpoint/server/*.safetensors")):
         return False
     summary = RunFiles(run).summary
     return not summary or summary.get("error") in CUT_OFF
