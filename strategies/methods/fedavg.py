@@ -10,7 +10,7 @@ METHODS = {
         tasks=(*GRAPHS, *IMAGES, *POINTS),
     ),
     "fedavg-bias": Method(
-        "fedavg with personal biases: the Euclidean control for m",
+        "fedavg with personal biases: the flat control for FlatLand's personal column m",
         space="flat",
         personal=("*.bias",),
     ),

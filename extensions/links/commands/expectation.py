@@ -23,8 +23,8 @@ MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
 
 
 MEASURE = (
-    "curvfed compare dataset={dataset} methods=links,links-inner,links-squared measures it on these"
-    " links"
+    "curvfed compare dataset={dataset} methods=links,links-inner,links-squared{closure} measures it"
+    " on these links"
 )
 
 
@@ -91,7 +91,10 @@ class Expectation:
 
     def __init__(self, shapes: Sequence[Hierarchy], dataset: str) -> None:
         self.table = table(shapes)
-        self.advice = MEASURE.format(dataset=shlex.quote(dataset))
+        # Without the links to all ancestors, nothing tells a held-out link.
+        is_direct = all(shape.direct == shape.links for shape in shapes)
+        closure = " links.closure=true" if is_direct else ""
+        self.advice = MEASURE.format(dataset=shlex.quote(dataset), closure=closure)
         self._shapes = shapes
 
     def sentence(self, measured: float | None = None) -> str:

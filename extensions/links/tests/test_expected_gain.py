@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 from scipy.stats import linregress, t
 
-from curvfed.extensions.links.commands.expectation import MeasuredGain, measured_gain, sentence
+from curvfed.extensions.links.commands.expectation import (
+    Expectation,
+    MeasuredGain,
+    measured_gain,
+    sentence,
+)
 from curvfed.extensions.links.hierarchy import Hierarchy
 
 
@@ -17,6 +22,16 @@ def test_a_measured_gain_is_set_beside_the_expected_one():
     for gain, place in ((low - 0.1, "outside"), (low + 0.1, "within"), (high + 0.1, "outside")):
         assert f", {place} this interval." in sentence([shape], gain)
     assert "this interval" not in sentence([shape])
+
+
+@pytest.mark.parametrize(("links", "is_direct"), [(9, True), (20, False)])
+def test_links_to_parents_alone_are_compared_with_those_to_all_ancestors(links, is_direct):
+    shape = Hierarchy(
+        "", entities=10, links=links, direct=9, several_parents=0.1, ancestors=2.0, in_cycles=0
+    )
+    advice = Expectation([shape], "own tree.tsv").advice
+    assert advice.startswith("curvfed compare dataset='own tree.tsv' ")
+    assert ("links.closure=true" in advice) == is_direct
 
 
 def test_a_share_beyond_the_measured_ones_is_named():

@@ -31,5 +31,5 @@ def test_the_server_learns_the_mean_of_all_points(tmp_path):
     np.testing.assert_allclose(mean, all_points.mean(axis=0), atol=1e-9)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text(encoding="utf-8"))
     with (tmp_path / "run" / "rounds.csv").open(encoding="utf-8") as file:
-        sent = [int(row["bytes_up"]) for row in csv.DictReader(file) if row["bytes_up"]]
+        sent = [float(row["bytes_up"]) for row in csv.DictReader(file) if row["bytes_up"]]
     assert summary["bytes_up"] == sum(sent) > 0
