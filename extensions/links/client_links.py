@@ -15,6 +15,9 @@ from curvfed.extensions.links.unranked import UNFIT, unfit_tests
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples, sha256
 
+MOST_STEPS = 50_000_000
+"""Maximum number of pairs of links that follow each other, among which a third link is sought."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientLinks(Examples):
@@ -82,17 +85,22 @@ class ClientLinks(Examples):
 
     def _are_direct(self) -> bool:
         """Whether two links follow each other, and no such two have the ends of a third; without
-        links in both directions, which are no hierarchy."""
+        links in both directions, which are no hierarchy. With more than `MOST_STEPS` pairs of
+        links that follow each other nothing is computed, and the answer is no."""
         number = len(self.class_names)
         has_steps = False
         for relation in torch.unique(self.relations):
             is_here = self.relations == relation
-            ends = (self.heads[is_here].numpy(), self.labels[is_here].numpy())
-            links = coo_array((np.ones(len(ends[0])), ends), shape=(number, number)).tocsr()
-            steps = links @ links
-            if links.multiply(links.T).nnz or links.multiply(steps).nnz:
+            heads = self.heads[is_here].numpy()
+            tails = self.labels[is_here].numpy()
+            ends = (heads, tails)
+            links = coo_array((np.ones(len(heads)), ends), shape=(number, number)).tocsr()
+            num_steps = int(np.bincount(heads, minlength=number)[tails].sum())
+            if num_steps > MOST_STEPS or links.multiply(links.T).nnz:
                 return False
-            has_steps = has_steps or bool(steps.nnz)
+            if links.multiply(links @ links).nnz:
+                return False
+            has_steps = has_steps or num_steps > 0
         return has_steps
 
     def _unfit_tests(self) -> dict[str, int]:

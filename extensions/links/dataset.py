@@ -33,6 +33,7 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.public_data import Located, PublicData
+from curvfed.tasks.record_split import RecordSplit
 from curvfed.tasks.registry import partitioned_kind
 from curvfed.tasks.stored_files import file_stamps
 
@@ -40,6 +41,9 @@ log = logging.getLogger("curvfed")
 
 PARTITION_STREAM = 16
 """Random stream of the seed."""
+
+CLOSED = b"closed"
+"""What the digest of a split has besides, if links are made of those in the files."""
 
 MAMMALS = Path("taxonomy", "mammal_closure.csv")
 """The closure as Nickel & Kiela's program writes it, read in place of WordNet's archive."""
@@ -118,15 +122,32 @@ class LinkDataset(Dataset):
 
     def own_data(self, raw: RawLinks) -> ClientLinks:
         """A node's own links, split as the files are, or else by their names or at random; the
-        digest of the split is that of the links in the files, without their closure."""
-        all_links = self._closed(raw)
-        parts = split_links(all_links, self.spec, self.record_split)
-        links = self._links(all_links, parts)
+        digest of the split is that of the links in the files, and of whether they are closed."""
         if self.record_split is None:
-            return links
+            all_links = self._closed(raw)
+            return self._links(all_links, split_links(all_links, self.spec))
+        links = self._links(*self._split_and_closed(raw, self.record_split))
         own = own_parts(raw, self.record_split)
-        digest = self.record_split.digest(raw.records, own, raw.context())
+        context = raw.context() + CLOSED * self.spec.closure
+        digest = self.record_split.digest(raw.records, own, context)
         return replace(links, split_digest=digest)
+
+    def _split_and_closed(
+        self, raw: RawLinks, record_split: RecordSplit
+    ) -> tuple[RawLinks, Integers]:
+        """The links, with those to all ancestors if the run makes them, and their parts.
+
+        Links are split before others are made of them, so that none in training follows from a
+        held-out record. A made link is held out too if its names say so: whether the file has it
+        changes no training link.
+        """
+        if raw.parts is not None:
+            all_links = self._closed(raw)
+            return all_links, split_links(all_links, self.spec, record_split)
+        parts = split_links(raw, self.spec, record_split)
+        all_links = self._closed(replace(raw, parts=parts))
+        drawn = split_links(replace(all_links, parts=None), self.spec, record_split)
+        return all_links, np.maximum(np.asarray(all_links.parts), drawn)
 
     def _closed(self, raw: RawLinks) -> RawLinks:
         """The links, with those to all ancestors if the run makes them."""
@@ -245,7 +266,7 @@ class GraphLinks(LinkDataset):
             raise DataError(
                 f"links.closure = true, and the links are the edges of the graph {spec.dataset},"
                 " which have no direction; allowed is false",
-                key="cycle",
+                key="no-direction",
             )
         defaults = KINDS["nodes"].defaults
         settings = {name: defaults[name] for name in ("train_size", "test_size", "batch_size")}

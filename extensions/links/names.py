@@ -10,7 +10,7 @@ INVERSE = "inverse of "
 
 SPACE_MODELS = ("normal", "hyperboloid")
 """The embeddings with points of a space as rows, by the names of their coordinates. Their scores do
-not depend on the relation."""
+not depend on the relation, unless links.relations gives each an operator."""
 
 
 def stated_names(entities: Sequence[str], relations: Sequence[str]) -> tuple[str, ...]:

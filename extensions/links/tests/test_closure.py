@@ -1,5 +1,5 @@
 """The closure of links: what it adds, which parts its links are in, and that a node's ledger sees
-the file."""
+it."""
 
 import networkx as nx
 import numpy as np
@@ -132,9 +132,11 @@ def test_check_says_what_the_closure_adds_and_names_a_cycle(tmp_path, monkeypatc
     words[2] = "dataset=trees"
     assert main([*words, "links.closure=true"]) == 2
     assert "have no direction; allowed is false" in capsys.readouterr().err
+    with refuses("no-direction", "links.closure = true", "trees", "allowed is false"):
+        open_dataset(closing(dataset="trees"), "links")
 
 
-def test_a_node_closes_its_own_links_and_its_ledger_sees_the_file():
+def test_a_node_closes_its_own_links_and_its_ledger_sees_that():
     split = RecordSplit(b"x", 0.5, 0.4)
     raw = raw_links("own", TREE)
     direct = open_dataset(parse({"method": "links"}), "links", split).in_memory(raw)
@@ -144,7 +146,35 @@ def test_a_node_closes_its_own_links_and_its_ledger_sees_the_file():
     assert all_links.test[:number].tolist() == direct.test.tolist()
     assert all_links.train[:number].tolist() == direct.train.tolist()
     assert all_links.test[number:].any()
-    assert all_links.split_digest == direct.split_digest
+    assert all_links.split_digest != direct.split_digest
+
+
+BRANCHES = [(f"n{number}", f"n{number // 2}") for number in range(2, 60)]
+SHORTCUTS = [(f"n{number}", f"n{number // 4}") for number in range(4, 60)]
+
+
+def training_links(links):
+    """The names of the training links of a node that closes its own."""
+    split = RecordSplit(b"x", 0.4, 0.4)
+    own = open_dataset(closing(), "links", split).in_memory(raw_links("own", links))
+    ends = zip(own.heads[own.train].tolist(), own.labels[own.train].tolist(), strict=True)
+    return {(own.class_names[head], own.class_names[tail]) for head, tail in ends}
+
+
+@pytest.mark.parametrize(
+    "links", [BRANCHES, [*BRANCHES, *SHORTCUTS]], ids=["tree", "tree with shortcuts"]
+)
+def test_no_training_link_of_a_node_follows_from_a_held_out_record(links):
+    raw = raw_links("own", links)
+    parts = RecordSplit(b"x", 0.4, 0.4).parts(raw.records)
+    names = [(head, tail) for head, _, tail in links_of(raw)]
+    trained = training_links(links)
+    graph = nx.DiGraph(link for link, part in zip(names, parts, strict=True) if part == 0)
+    assert set(graph.edges) < trained <= set(nx.transitive_closure(graph).edges)
+    held_out = [link for link, part in zip(names, parts, strict=True) if part > 0]
+    assert len(held_out) > 20
+    for link in held_out:
+        assert training_links([other for other in links if other != link]) == trained
 
 
 def test_the_links_that_a_prediction_leaves_out_are_closed_too(tmp_path):

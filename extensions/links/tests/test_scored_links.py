@@ -8,13 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_array
 
 from curvfed.deployments.commands.command import main
 from curvfed.extensions.links.dataset import LinkDataset
+from curvfed.extensions.links.kind import KIND
 from curvfed.extensions.links.raw import raw_links
 from curvfed.extensions.links.readers import read_links
 from curvfed.extensions.links.split import LinkSpec, keep_ends_trained, split_links
 from curvfed.server_app.report.run_page import write_report
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_reply, encode_reply
 from curvfed.strategies.wire.messages import Description, Header, Reply
@@ -172,3 +175,32 @@ def test_links_that_a_closure_does_not_help_are_not_noted(links, tmp_path):
     examples = dataset.in_memory(raw_links("own", links * 5))
     noted = replace(examples, test=torch.ones(len(examples.labels), dtype=torch.bool)).notes
     assert not any("no link follows" in note for note in noted)
+
+
+def test_no_closure_is_recommended_where_links_have_no_direction(tmp_path):
+    file = write_tree(tmp_path / "tree.tsv")
+    remedies = {}
+    for dataset in ("trees", "mammals", str(file)):
+        remedies[dataset] = KIND.remedy_below_trivial(
+            parse({"method": "links", "dataset": dataset})
+        )
+    assert remedies.pop("trees") == "raise num-rounds"
+    assert all("links.closure=true" in remedy for remedy in remedies.values())
+
+
+@pytest.mark.parametrize("returns", [False, True], ids=["hub", "both directions"])
+def test_no_product_of_links_is_made_in_vain(returns, tmp_path, monkeypatch):
+    """Of a hub the product has 64 million numbers."""
+    number = 20 if returns else 8000
+    links = [(f"below{row}", "hub") for row in range(number)]
+    links += [("hub", f"above{row}") for row in range(number)]
+    links += [("hub", "below0")] * returns
+    dataset = LinkDataset(LinkSpec("own", tmp_path))
+    direct = dataset.in_memory(raw_links("own", links))
+    examples = replace(direct, test=torch.ones(len(links), dtype=torch.bool))
+
+    def no_product(*factors):
+        raise AssertionError("a product")
+
+    monkeypatch.setattr(csr_array, "__matmul__", no_product)
+    assert not any("no link follows" in note for note in examples.notes)
