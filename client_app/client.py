@@ -1,7 +1,6 @@
 """A client in its process: its model is set up once, and its personal state has a known round."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -32,10 +31,6 @@ from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts, Holders
 from curvfed.tasks.examples import FAR_FEATURES
-
-if TYPE_CHECKING:
-    pass
-
 
 ROUND = 0
 FINE_TUNING = 1

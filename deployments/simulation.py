@@ -30,6 +30,11 @@ class Simulator:
     plan: Callable[[RunConfig, int], list[str]]
 
 
+def takes_workers() -> bool:
+    """Whether a run here may have several worker processes: an extension adds a simulator."""
+    return bool(plugins.additions(GROUP))
+
+
 def simulator(config: RunConfig) -> Simulator | None:
     """The simulator that an extension adds; None for this process.
 

@@ -34,8 +34,8 @@ def end_with(work: Callable[[], int]) -> NoReturn:
     """Do the work of a process, and end the process with the status that it returns.
 
     The memory is left to the operating system: Python would take half a second to free torch's
-    modules one by one. Threads and functions for the exit (`atexit`) end as always, and an error
-    ends the process by itself.
+    modules one by one. Threads and functions for the exit (`atexit`) end as always, those of the
+    modules that the work imports too, and an error ends the process by itself.
     """
     status = 1
 
@@ -45,7 +45,7 @@ def end_with(work: Callable[[], int]) -> NoReturn:
                 stream.flush()
         os._exit(status)
 
-    atexit.register(leave)  # before all others, so that it is called after them
+    atexit.register(leave)  # before the work's imports, so that it is called after theirs
     try:
         status = work()
     except BaseException:

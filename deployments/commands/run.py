@@ -173,7 +173,8 @@ PATIENCE = 5.0
 """Seconds for other processes to end."""
 
 STARTS = 3
-"""Attempts to start the daemon; `patient_flwr` waits long for each."""
+"""Attempts to start a daemon that ends at once, as on a port that was taken meanwhile; one that
+takes longer than `patient_flwr` waits is not started again."""
 
 SERVES = "Uvicorn running"
 """The daemon writes this to its log when it is up."""
@@ -220,13 +221,15 @@ def run_isolated(
         # home.
         with _own_home(folder or socket_folder()) as home:
             env = environment(home, address)
+            begun = time.monotonic()
             code = _wait(command, env, home, timeout)
+            is_late = time.monotonic() - begun >= patient_flwr.START_TIME
             if not code:
                 return flower_status(env)
             log = home / "local-superlink" / "superlink.log"
             text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
             # The daemon makes this folder at its start, and writes its first line seconds later.
-            if SERVES in text or not log.parent.exists():
+            if is_late or SERVES in text or not log.parent.exists():
                 break
     lines = ["Last lines of the SuperLink's log:", *text.splitlines()[-20:]] if text else []
     return "not started", "\n".join([f"`flwr run` ended with exit status {code}", *lines])

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paused_clock import popen_out_of_time
 
-from curvfed.deployments import preflight
+from curvfed.deployments import patient_flwr, preflight
 from curvfed.deployments.commands import run
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import wait_until
@@ -204,18 +204,28 @@ def test_exit_status_tells_how_the_run_went(
 @pytest.mark.parametrize(
     ("starts", "runs", "exit_status"),
     [
-        ([("Starting", 1), ("", 1), ("Uvicorn running", 0)], 3, 0),  # too slow at first
+        ([("Starting", 1), ("", 1), ("Uvicorn running", 0)], 3, 0),  # it ended at first
         ([("Starting", 1)] * 4, run.STARTS, 1),  # and always
         ([("Uvicorn running", 1)] * 2, 1, 1),  # up, and something else is wrong
     ],
 )
-def test_a_daemon_that_is_too_slow_is_started_again(fake, capfd, starts, runs, exit_status):
+def test_a_daemon_that_ended_at_once_is_started_again(fake, capfd, starts, runs, exit_status):
     for number, (log, code) in enumerate(starts, 1):
         (fake.folder / f"log{number}").write_text(log)
         (fake.folder / f"code{number}").write_text(str(code))
     assert main(["run", *fake.command]) == exit_status
     assert len((fake.folder / "runs").read_text().splitlines()) == runs
     assert capfd.readouterr().out.count("once more") == runs - 1
+    assert fake.daemon_is_gone()
+
+
+def test_a_daemon_that_does_not_answer_in_time_is_not_started_again(fake, capfd, monkeypatch):
+    monkeypatch.setattr(patient_flwr, "START_TIME", 0.0)
+    (fake.folder / "log1").write_text("Starting")
+    (fake.folder / "code1").write_text("1")
+    assert main(["run", *fake.command]) == 1
+    assert len((fake.folder / "runs").read_text().splitlines()) == 1
+    assert "Starting" in capfd.readouterr().out
     assert fake.daemon_is_gone()
 
 

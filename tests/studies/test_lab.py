@@ -2,6 +2,7 @@
 
 import json
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,15 +20,17 @@ def begun(monkeypatch) -> list[int]:
     seeds: list[int] = []
 
     class Here:
-        slots = 1
-
         def __init__(self, resources: Resources) -> None:
             self.resources = resources
             self.queue: deque[Task] = deque()
 
-        def add(self, task: Task) -> None:
-            self.queue.append(task)
-            seeds.append(task.settings["seed"])
+        @property
+        def running(self) -> int:
+            return min(1, len(self.queue))
+
+        def add(self, tasks: Sequence[Task]) -> None:
+            self.queue += tasks
+            seeds.extend(task.settings["seed"] for task in tasks)
 
         def next(self) -> tuple[Task, str, float]:
             task = self.queue.popleft()

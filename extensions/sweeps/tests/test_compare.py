@@ -3,7 +3,7 @@
 import csv
 import json
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -443,13 +443,16 @@ def run_names(monkeypatch) -> list[str]:
         """Makes runs in this process."""
 
         resources = Resources()
-        slots = 1
 
         def __init__(self, resources: Resources) -> None:
             self.queue: deque[Task] = deque()
 
-        def add(self, task: Task) -> None:
-            self.queue.append(task)
+        @property
+        def running(self) -> int:
+            return min(1, len(self.queue))
+
+        def add(self, tasks: Sequence[Task]) -> None:
+            self.queue += [task.with_workers(1) for task in tasks]
 
         def next(self) -> tuple[Task, str, float]:
             run = self.queue.popleft()

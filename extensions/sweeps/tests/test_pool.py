@@ -41,8 +41,7 @@ def tasks(*ends: str) -> list[Task]:
 
 def answers_of(pool: Pool, *ends: str) -> dict[str, str]:
     """What each task was answered."""
-    for task in tasks(*ends):
-        pool.add(task)
+    pool.add(tasks(*ends))
     answers = {}
     for _ in ends:
         task, answer, _ = pool.next()
@@ -108,8 +107,7 @@ def test_a_process_that_ended_without_a_run_is_replaced(pool_of):
 def test_no_process_outlives_the_pool(pool_of):
     siblings = psutil.Process().children()  # of other tests
     two = pool_of(2)
-    for task in tasks("", "", ""):
-        two.add(task)
+    two.add(tasks("", "", ""))
     two.next()
     children = set(psutil.Process().children()).difference(siblings)
     assert children

@@ -40,6 +40,22 @@ def work():
 end_with(work if len(sys.argv) == 1 else lambda: 1 // 0)
 """
 
+IMPORTS = """
+import atexit, sys, types
+from curvfed.__main__ import start
+
+class Command(types.ModuleType):
+    def __getattr__(self, name):
+        if name == "main":
+            atexit.register(print, "registered by an import")
+            return lambda: 3
+        raise AttributeError(name)
+
+place = "curvfed.deployments.commands.command"
+sys.modules[place] = Command(place)
+start()
+"""
+
 
 def python(program: str, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-c", program, *words]
@@ -56,6 +72,11 @@ def test_a_process_ends_with_its_status_after_threads_and_functions_for_the_exit
     done = python(END)
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout == "work thread\nexit\n"
+
+
+def test_functions_that_the_imports_of_the_command_register_are_called():
+    done = python(IMPORTS)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "registered by an import\n", "")
 
 
 def test_an_error_of_the_work_ends_the_process_by_itself():

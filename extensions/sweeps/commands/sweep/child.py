@@ -20,6 +20,10 @@ class Task(NamedTuple):
     folder: str
     name: str
 
+    def with_workers(self, workers: int) -> "Task":
+        """The task with this number of worker processes."""
+        return self._replace(settings={"workers": workers} | self.settings)
+
 
 def serve(descriptor: int, parent: int) -> None:
     """Make the runs whose tasks come through a socket from the parent process."""

@@ -5,19 +5,32 @@ import select
 import socket
 import sys
 from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from curvfed.deployments.cores import usable_cores
 from curvfed.deployments.gpus import visible_gpus
 from curvfed.deployments.processes import SIGNALS, Line, Worker
 from curvfed.deployments.resources import Resources
+from curvfed.deployments.simulation import takes_workers
 from curvfed.extensions.sweeps.commands.sweep import child
 from curvfed.extensions.sweeps.commands.sweep.child import Task
+
+
+class _Running(NamedTuple):
+    """A run in the process of a slot, with its worker processes, each on a core."""
+
+    slot: int
+    workers: int
+    task: Task
 
 
 class Pool:
     """As many processes as cores and GPUs allow; each makes many runs, one after the other.
 
-    A process starts with its first run. If it ends, its run fails, and another takes its place. All
+    A run that takes a core has several worker processes if more cores are free than runs are queued
+    when it begins; running runs have no more of them than there are cores. A process starts with
+    its first run. If it ends, its run fails, and another takes its place. All
     end with this command, whatever ends that one.
 
     Parameters
@@ -37,14 +50,21 @@ class Pool:
         size = max(1, int(resources.gpus))
         self.slots = resources.slots(usable_cores(), len(gpus))
         self._gpus = [gpus[first : first + size] for first in range(0, len(gpus), size)] or [[]]
+        # Runs with GPUs or several cores share out no cores.
+        self._shares = resources.cpus == 1 and not resources.gpus and takes_workers()
         self._workers: dict[int, Worker] = {}
         self._queue: deque[Task] = deque()
         self._free_slots = list(range(self.slots))
-        self._runs: dict[socket.socket, tuple[int, Task]] = {}
+        self._runs: dict[socket.socket, _Running] = {}
 
-    def add(self, task: Task) -> None:
-        """Begin a run, or queue it if as many as `slots` run."""
-        self._queue.append(task)
+    @property
+    def running(self) -> int:
+        """The number of runs that have begun and not ended."""
+        return len(self._runs)
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Begin runs, or queue those for which no slot is free; they share the free ones."""
+        self._queue += tasks
         self._begin()
 
     def next(self) -> tuple[Task, str, float]:
@@ -58,22 +78,29 @@ class Pool:
         seconds : float
         """
         ready, _, _ = select.select(list(self._runs), [], [])
-        slot, task = self._runs.pop(ready[0])
+        slot, _, task = self._runs.pop(ready[0])
         self._free_slots.insert(0, slot)
         error, seconds = self._workers[slot].line.receive() or (self._end(slot), 0.0)
         self._begin()
         return task, error, seconds
 
     def _begin(self) -> None:
-        """Begin queued runs in the free slots."""
-        while self._queue and self._free_slots:
-            line = self._line(self._free_slots[0])
+        """Begin queued runs on the free cores."""
+        while self._queue and (free := self._free()):
+            workers = max(1, free // len(self._queue)) if self._shares else 1
+            slot = self._free_slots[0]
+            line = self._line(slot)
             try:
-                line.post(self._queue[0])
+                line.post(self._queue[0].with_workers(workers))
             except ConnectionError:  # the process has ended without a run
-                self._end(self._free_slots[0])
+                self._end(slot)
             else:
-                self._runs[line.socket] = (self._free_slots.pop(0), self._queue.popleft())
+                self._free_slots.remove(slot)
+                self._runs[line.socket] = _Running(slot, workers, self._queue.popleft())
+
+    def _free(self) -> int:
+        """The number of slots that no worker process of a run takes."""
+        return self.slots - sum(run.workers for run in self._runs.values())
 
     def close(self) -> None:
         """End the processes, whatever they do: files are replaced, never half written."""

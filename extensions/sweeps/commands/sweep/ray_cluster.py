@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from curvfed.deployments.arguments import UsageError
@@ -56,8 +57,13 @@ class RayCluster:
                 key="resources",
             )
 
-    def add(self, task: Task) -> None:
-        """Begin a run, or let Ray queue it; see `Pool.add`."""
+    @property
+    def running(self) -> int:
+        """The number of runs that have begun and not ended."""
+        return min(self.slots, len(self._pending))
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Begin runs, or let Ray queue them; see `Pool.add`."""
         import ray
 
         # No retries: Ray would repeat a run that ran out of memory.
@@ -65,7 +71,8 @@ class RayCluster:
             num_cpus=self.resources.cpus, num_gpus=self.resources.gpus, max_retries=0
         )(make_run)
         # Ray starts the runs in this order, and as many at a time as its resources allow.
-        self._pending[remote.remote(task)] = task
+        for task in tasks:
+            self._pending[remote.remote(task.with_workers(1))] = task
 
     def next(self) -> tuple[Task, str, float]:
         """Wait for the next run to end; see `Pool.next`."""

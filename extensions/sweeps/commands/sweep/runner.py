@@ -138,11 +138,12 @@ class Runner:
         self._asked: set[str] = set()
         self._pending: dict[str, Planned] = {}
         self._refused: deque[Planned] = deque()
+        self._new: list[Planned] = []
 
     def counts(self, later: int = 0) -> Counts:
         """The numbers of runs so far; `later` more are expected."""
         done = len(self._asked) - len(self._pending) - self.failed
-        running = min(self._executor.slots, len(self._pending) - len(self._refused))
+        running = self._executor.running
         return Counts(len(self._asked) + later, done, self.failed, running, later > 0)
 
     def add(self, runs: Iterable[Planned]) -> set[str]:
@@ -160,18 +161,26 @@ class Runner:
         OSError
             If no process can be started.
         """
+        pending = self._ask(runs)
+        self._begin()
+        return pending
+
+    def _ask(self, runs: Iterable[Planned]) -> set[str]:
+        """As `add`, but the runs wait for `_begin`."""
         named = {run.name: run for run in runs}
         new = {name: run for name, run in named.items() if name not in self._asked}
         self._asked |= new.keys()
         for name in self.results.finished(new.values()):
             del new[name]
         self._pending |= new
-        self._refused += [run for run in new.values() if run.refused]
-        number = len(self._pending) - len(self._refused)
         for run in new.values():
-            if not run.refused:
-                self._executor.add(self._task(run, number))
+            (self._refused if run.refused else self._new).append(run)
         return named.keys() & self._pending.keys()
+
+    def _begin(self) -> None:
+        """Begin or queue the runs that were asked for, together: they share the free cores."""
+        self._executor.add([self._task(run) for run in self._new])
+        self._new.clear()
 
     def wait(self) -> Ended:
         """The next run that has ended.
@@ -231,11 +240,12 @@ class Runner:
                     batches[name] = Batch(())
                     awaited.pop(name, None)
                     return
-                awaited[name] = self.add(batches[name].runs)
+                awaited[name] = self._ask(batches[name].runs)
                 runs = self.results.select(batches[name].runs)
 
         for name in streams:
             advance(name)
+        self._begin()
         progress.show(self.counts(_later(batches)))
         while awaited:
             ended = self.wait()
@@ -245,20 +255,16 @@ class Runner:
                 awaited[name].remove(ended.run.name)
                 if not awaited[name]:
                     advance(name, self.results.select(batches[name].runs))
+            self._begin()
             progress.show(self.counts(_later(batches)), ended, words)
         return results
 
-    def _task(self, run: Planned, number: int) -> Task:
-        """The task of a run, one of a number of runs that have not ended."""
-        executor = self._executor
-        resources = executor.resources
-        # A run has several worker processes if it takes a core of this machine, and there are more
-        # cores than runs.
-        takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
+    def _task(self, run: Planned) -> Task:
+        """The task of a run; the executor gives it worker processes."""
+        resources = self._executor.resources
         # Without a share of a GPU a run uses the CPU: the GPU belongs to other runs.
         machine: dict[str, Value] = {
             "threads": resources.cpus,
-            "workers": max(1, executor.slots // number) if takes_a_core else 1,
             "device": "auto" if resources.gpus else "cpu",
         }
         settings = machine | dict(run.settings) | dict(run.paths) | dict(self._places)
