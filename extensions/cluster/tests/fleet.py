@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from types import SimpleNamespace
 
 import grpc
@@ -27,7 +28,10 @@ def fleet_server(folder: ServerFolder, is_for_nodes: bool = True) -> Iterator[in
     Without `is_for_nodes` it is a gRPC server that knows no nodes.
     """
     if ONE_PORT:
-        pytest.skip("SuperLinks of this version of Flower have no such port")
+        pytest.skip(
+            f"Flower {version('flwr')} serves nodes by HTTP at the SuperLink's one port; this is about"
+            " the gRPC port of the pinned version"
+        )
     unknown = SimpleNamespace(
         state=lambda: SimpleNamespace(get_node_id_by_public_key=lambda key: None)
     )

@@ -7,7 +7,8 @@ from curvfed.extensions.links.commands.expectation import measured_gain
 from curvfed.tasks.plugins import additions
 
 pytestmark = pytest.mark.skipif(
-    "curvature" not in additions("commands"), reason="the command is an extension of its own"
+    "curvature" not in additions("commands"),
+    reason="`curvfed curvature` is of the extension `curvature`, which this copy lacks",
 )
 
 
