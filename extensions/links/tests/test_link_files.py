@@ -17,7 +17,8 @@ from torch_geometric.data import Data
 from torch_geometric.transforms import ToSparseTensor
 
 from curvfed.deployments.python_api import simulate
-from curvfed.extensions.links.dataset import LinkDataset, branch_order
+from curvfed.extensions.links.dataset import LinkDataset
+from curvfed.extensions.links.owners import branch_order
 from curvfed.extensions.links.readers import read_links
 from curvfed.extensions.links.split import LinkSpec, split_links
 from curvfed.strategies.errors import ConfigError
