@@ -5,8 +5,8 @@
 
 FOLDER of `--files` holds the files of `sources.toml`, whose addresses and checksums are there. Each
 cell of `settings.toml` is a comparison in a folder of its own, and goes on where it was cut off.
-Then `docs/measured/hierarchies.json` and the page are written from all comparisons that are there;
-with `--most 0` only these.
+Cells that `docs/measured/hierarchies.json` has are not made again. Then this file and the page are
+written from them and from all comparisons that are there; with `--most 0` only these.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from curvfed.extensions.links.hierarchy import hierarchies
 from curvfed.extensions.links.readers import read_links
 from studies.hierarchies.cells import SETTINGS, Cell, cells, comparison_of
 from studies.hierarchies.files import write_links
-from studies.hierarchies.page import collect, write_page
+from studies.hierarchies.page import collect, recorded, write_page
 
 
 def run_cell(cell: Cell, options: argparse.Namespace) -> int:
@@ -52,7 +52,12 @@ def main() -> int:
     options = parser.parse_args()
     status = 0
     chosen = [cell for cell in cells() if options.only in (None, cell.group)]
-    missing = [cell for cell in chosen if not comparison_of(cell, options.results).exists()]
+    earlier = recorded()
+    missing = [
+        cell
+        for cell in chosen
+        if cell.name not in earlier and not comparison_of(cell, options.results).exists()
+    ]
     for cell in missing[: options.most]:
         print(f"{cell.name} ({cell.group})", flush=True)
         status = max(status, run_cell(cell, options))

@@ -250,13 +250,23 @@ def predicted(entries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return {"rows": rows, "error": size, "signs": signs, "number": len(rows), "inside": inside}
 
 
+def recorded() -> dict[str, dict[str, Any]]:
+    """The entries of the committed results by the names of their cells."""
+    if not RESULTS.exists():
+        return {}
+    tables = json.loads(RESULTS.read_text(encoding="utf-8"))["tables"]
+    return {item["name"]: item for entries in tables.values() for item in entries}
+
+
 def collect(results: Path, shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the comparisons show, by the blocks of the settings and their axes."""
+    """All that the comparisons show, by the blocks of the settings and their axes; cells whose
+    comparison is not in the folder are taken from the committed results."""
     tables: dict[str, list[dict[str, Any]]] = {}
     planned = 0
+    earlier = recorded()
     for cell in cells():
         planned += 1
-        item = entry(cell, results)
+        item = entry(cell, results) or earlier.get(cell.name)
         if item is not None:
             tables.setdefault(heading(cell), []).append(item)
     stored = {title: with_differences(entries) for title, entries in tables.items()}

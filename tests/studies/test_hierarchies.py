@@ -28,6 +28,10 @@ def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
     assert page.TABLE.read_bytes() == stored[2].read_bytes()
 
 
+def test_cells_of_the_committed_results_are_kept_without_their_comparisons(tmp_path):
+    assert page.collect(tmp_path, STORED["shapes"]) == STORED
+
+
 def test_the_table_has_every_cell_with_its_differences():
     rows = read_csv(page.TABLE)
     assert len(rows) == STORED["made"]
