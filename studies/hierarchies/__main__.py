@@ -10,6 +10,7 @@ written from them and from all comparisons that are there; with `--most 0` only 
 """
 
 import argparse
+import json
 import subprocess
 import sys
 from dataclasses import asdict
@@ -34,7 +35,7 @@ def run_cell(cell: Cell, options: argparse.Namespace) -> int:
         f"partition={cell.partition}",
         f"score={cell.score}",
         *(f"{key}={SETTINGS[key]}" for key in ("seed", "tuning-seeds", "seeds", "budget")),
-        *(f"{key}={value}" for key, value in SETTINGS["keys"].items()),
+        *(f"{key}={json.dumps(value)}" for key, value in SETTINGS["keys"].items()),
     ]
     command = [sys.executable, "-m", "curvfed", "compare", *words]
     folders = ["--results", str(options.results / cell.name)]

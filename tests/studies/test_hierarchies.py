@@ -1,7 +1,10 @@
 """The study of hierarchies: its page has what its results say, and so has `curvfed curvature`."""
 
 import json
+import subprocess
+from argparse import Namespace
 from dataclasses import asdict
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,7 +12,9 @@ from scipy.stats import spearmanr, ttest_rel
 
 from benchmarks.tables import read_csv
 from curvfed.extensions.links.commands.expectation import measured_gain
+from curvfed.extensions.sweeps.commands.compare.request import read_comparison
 from studies.hierarchies import page
+from studies.hierarchies.__main__ import run_cell
 from studies.hierarchies.cells import PREDICTIONS, Cell, cells
 
 STORED = json.loads(page.RESULTS.read_text(encoding="utf-8"))
@@ -29,7 +34,19 @@ def test_the_page_is_made_from_the_results(tmp_path, monkeypatch):
 
 
 def test_cells_of_the_committed_results_are_kept_without_their_comparisons(tmp_path):
-    assert page.collect(tmp_path, STORED["shapes"]) == STORED
+    collected = page.collect(tmp_path, STORED["shapes"])
+    assert json.loads(json.dumps(collected)) == STORED
+
+
+def test_compare_takes_the_settings_of_a_cell(tmp_path, monkeypatch):
+    commands = []
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, check: commands.append(command) or Mock(returncode=0)
+    )
+    options = Namespace(results=tmp_path, files=tmp_path, data=tmp_path)
+    assert run_cell(Cell("", "random-0"), options) == 0
+    pairs = [word for word in commands[0] if "=" in word]
+    assert read_comparison(pairs, None).first_config.links.trained_ends is False
 
 
 def test_the_table_has_every_cell_with_its_differences():
