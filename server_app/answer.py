@@ -146,7 +146,7 @@ class Question:
         Partitions, ascending.
     sums : dict of str to array
         Arrays with the names and shapes of the sums that a client contributes; unused in `TRAIN`,
-        whose arrays are the method's `expected_reply` or, masked, its `summand`.
+        whose arrays are the method's `expected_reply`.
     bound : float
         Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
     check : callable, optional
@@ -195,7 +195,8 @@ class Answer:
     cohort : mapping, optional
         The figures of the cohort after a secure sum, which hides single clients.
     total : Statistics, optional
-        The sum of a secure sum.
+        The sum of a secure sum; after `TRAIN` the mean of the clients' parameters, with the sum of
+        their weights.
     """
 
     header: Header

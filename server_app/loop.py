@@ -11,6 +11,7 @@ import numpy as np
 from curvfed.server_app.answer import Question
 from curvfed.server_app.callbacks import Callback, Round, by_step
 from curvfed.server_app.callbacks.choice import callbacks_of
+from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.client_history import note_lengths
 from curvfed.server_app.cohort import Cohort, OpenCohort
 from curvfed.server_app.run import RoundError, Run
@@ -33,17 +34,18 @@ def run_rounds(run: Run) -> None:
     connect_clients(run)
     set_starting_model(run)
     cohort = _cohort(run)
-    callbacks = by_step(callbacks_of(run, cohort))
+    checkpoints = Checkpoints(run)
+    callbacks = by_step(callbacks_of(run, cohort, checkpoints))
     run.start_writing()
     for callback in callbacks["begin"]:
         callback.begin()
-    if run.is_dry:
+    if run.is_dry:  # a one-shot method's dry run ends before its sum
         return
-    if run.last_round == 0:
+    if run.last_round == 0:  # a one-shot method, or num-rounds = 0: the start alone is scored
         for callback in callbacks["after_round"]:
             callback.after_round(Round(0, [], None, {}))
     while run.state.round < run.last_round:
-        _round(run, cohort, callbacks)
+        _round(run, cohort, callbacks, checkpoints)
     run.is_scored = True
     run.warn()
     run.clock()
@@ -61,7 +63,12 @@ def _cohort(run: Run) -> Cohort:
     return MaskedCohort(run)
 
 
-def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]) -> None:
+def _round(
+    run: Run,
+    cohort: Cohort,
+    callbacks: Mapping[str, Sequence[Callback]],
+    checkpoints: Checkpoints,
+) -> None:
     started = time.monotonic()
     number = run.state.round + 1
     run.current_round = number
@@ -72,11 +79,14 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     answer = cohort.ask(Question(TRAIN, number, clients))
     aggregating = time.monotonic()
     contributions = answer.contributions
-    if config.weights == "uniform":  # under a secure sum the clients have done it
+    # The clients of a masked cohort weigh their own summands.
+    if config.weights == "uniform" and not config.is_masked:
         contributions = {
             partition: replace(contribution, weight=min(contribution.weight, 1))
             for partition, contribution in contributions.items()
         }
+    run.model.round_figures = {}
+    run.model.weights = {}
     if any(contribution.arrays for contribution in contributions.values()):
         if not any(contribution.weight for contribution in contributions.values()):
             log.warning("round %d: no client that answered has training data", number)
@@ -98,9 +108,9 @@ def _round(run: Run, cohort: Cohort, callbacks: Mapping[str, Sequence[Callback]]
     completed = Round(number, clients, answer, row)
     for callback in callbacks["after_round"]:
         callback.after_round(completed)
-    # The checkpoint is among the callbacks that follow: a run resumes after a round that it stores.
     run.state.round = number
     run.clock()
+    checkpoints.store()  # a run resumes after this round
     for callback in callbacks["stored"]:
         callback.stored(completed)
 

@@ -67,10 +67,11 @@ class Callback:
 
     def after_round(self, completed: Round) -> None:
         """Called when the row of a round is written; also once for a run without rounds. Changes of
-        scores or of the model are made here: a resumed run does not repeat them."""
+        the model are made here: the checkpoint that follows has them."""
 
     def stored(self, completed: Round) -> None:
-        """Called when the round is complete: checkpoint, progress."""
+        """Called when the checkpoint of a round is stored: for progress. Changes of the run's state
+        that are made here are lost if it is resumed."""
 
     def end(self) -> None:
         """Called after the last round, when the model is stored."""

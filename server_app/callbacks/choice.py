@@ -9,13 +9,11 @@ import numpy as np
 from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback, GlobalScore
+from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort
-from curvfed.server_app.directory import checkpoint as checkpoints
-from curvfed.server_app.federation import nodes_can_join
 from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
-from curvfed.strategies.base.further_state import whole_state
 from curvfed.strategies.base.statistics import HEAD, Statistics
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
@@ -28,7 +26,7 @@ from curvfed.tasks.errors import DataError
 WEIGHT = f"{HEAD}weight"
 
 
-def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
+def callbacks_of(run: Run, cohort: Cohort, checkpoints: Checkpoints) -> list[Callback]:
     """The callbacks of a run.
 
     Raises
@@ -37,12 +35,11 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         If a callback of another package is not installed, or is not a Callback.
     """
     config = run.config
-    checkpoint = CheckpointCallback(run)
     callbacks: list[Callback] = []
     if config.is_masked:
         from curvfed.server_app.callbacks.before_rounds import first_phase
 
-        callbacks.append(first_phase(run, cohort, checkpoint))
+        callbacks.append(first_phase(run, cohort, checkpoints))
     if run.method.is_one_shot:
         return callbacks
     global_score = GlobalScore(run)
@@ -55,7 +52,7 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         callbacks.append(Evaluation(run, cohort))
     if config.early_stopping:
         callbacks.append(EarlyStopping(run))
-    callbacks += [Confusion(run), checkpoint]
+    callbacks.append(Confusion(run))
     callbacks += [kind(run) for kind in callback_classes(config)]
     callbacks.append(ProgressLine(run))
     return callbacks
@@ -104,25 +101,6 @@ def callback_classes(config: RunConfig) -> list[type[Callback]]:
             )
         classes.append(kind)
     return classes
-
-
-class CheckpointCallback(Callback):
-    """Stores the run after each round."""
-
-    def __init__(self, run: Run) -> None:
-        super().__init__(run)
-        self._identity = checkpoints.identity(run.federation)
-        # The system writes the files of a simulation within seconds, which take many short rounds.
-        self._is_durable = nodes_can_join(run.grid)
-
-    def stored(self, completed: Round) -> None:
-        """Store model and state; sinks receive only rows that are stored."""
-        run = self.run
-        arrays = checkpoints.Checkpoint(whole_state(run.model), run.fixed, run.calibrated)
-        store = run.directory.checkpoints
-        checkpoints.save(store, run.state, arrays, self._identity, self._is_durable)
-        if run.sinks.names:
-            run.sinks.flush()
 
 
 class ClientHistory(Callback):

@@ -364,8 +364,15 @@ def _check_secure_sum(config: RunConfig) -> None:
             " differences",
         )
     is_own = config.aggregation == row.aggregation
-    if is_own and row.summed_clients(config.own_keys, config) != "none":
+    needed = row.summed_clients(config.own_keys, config)
+    if is_own and needed != "none":
         return
+    if needed == "own":
+        raise _conflict(
+            config,
+            "secure-sum method aggregation",
+            f"aggregation = {row.aggregation}: the method's clients prepare the sum for it",
+        )
     methods = AGGREGATION_METHODS.items()
     allowed = [name for name, method in methods if METHODS[method].summed_clients() == "any"]
     allowed += NEED_ONLY_MEAN

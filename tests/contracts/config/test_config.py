@@ -308,6 +308,11 @@ def test_a_sum_is_enough_for_averages_and_hulls():
             conflict("-with-".join(keys), raw, method)
 
 
+def test_clients_that_prepare_a_sum_keep_their_method_s_server():
+    raw = {"method": "fednova", "secure-sum": True, "aggregation": "average"}
+    conflict("secure-sum-with-method-with-aggregation", raw, "aggregation = fednova")
+
+
 SGD = ("optimizer-with-optimizer-state-with-method", 'optimizer="sgd" optimizer-state="fresh"')
 
 

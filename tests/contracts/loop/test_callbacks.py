@@ -1,5 +1,6 @@
 """Callbacks of other packages: they see every round, and can end a run."""
 
+import json
 import types
 
 import pytest
@@ -7,6 +8,7 @@ from app_runs import run
 from errors import refuses
 
 from curvfed.server_app.callbacks import Callback, by_step
+from curvfed.server_app.directory import checkpoint
 from curvfed.strategies.errors import ConfigError
 from curvfed.tasks import plugins
 
@@ -95,6 +97,27 @@ def test_what_is_no_callback_is_refused(tmp_path, installed):
     installed("function", print)
     with refuses("not-a-callback", "function", "Callback", error=ConfigError):
         run(tmp_path, callbacks="function")
+
+
+class ReadsTheCheckpoint(Callback):
+    """Notes the rounds of the checkpoints that it sees."""
+
+    def __init__(self, run):
+        super().__init__(run)
+        self._rounds = []
+
+    def stored(self, completed):
+        state, _, _ = checkpoint.load(self.run.directory.checkpoints, self.run.federation)
+        self._rounds.append(state.round)
+
+    def end(self):
+        (self.run.directory.path / "rounds").write_text(json.dumps(self._rounds))
+
+
+def test_the_checkpoint_of_a_round_is_there_when_it_is_stored(tmp_path, installed):
+    installed("reader", ReadsTheCheckpoint)
+    made = run(tmp_path, num_rounds=3, callbacks="reader", method="fedavg")
+    assert json.loads((made.path / "rounds").read_text()) == [1, 2, 3]
 
 
 class OnlyStored(Callback):
