@@ -133,6 +133,21 @@ def secrets_by_names() -> Iterator[None]:
 
 
 @pytest.fixture
+def own_methods() -> Iterator[None]:
+    """Forgets the methods that a test registers."""
+    from curvfed.strategies.config.run_config import defaults
+    from curvfed.strategies.methods import foreign_methods
+    from curvfed.tasks import plugins
+
+    installed = dict(plugins.registered("methods"))
+    yield
+    plugins.registered("methods").clear()
+    plugins.registered("methods").update(installed)
+    foreign_methods.cache_clear()
+    defaults.cache_clear()
+
+
+@pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.Logger) -> Path:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run),
     the log to pytest. Nodes have secrets by their names."""

@@ -42,7 +42,7 @@ class AdaptiveClip(Aggregation):
         self._quantile = privacy.clip_quantile or 0.0
         self._clip = privacy.clip
         self.is_global = inner.is_global
-        super().__init__({}, inner.keys, inner.run, inner.clients)
+        super().__init__({}, inner.keys, inner.config, inner.clients)
         self._report()
 
     def begin(self, arrays: Arrays) -> None:

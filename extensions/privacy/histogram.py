@@ -130,7 +130,7 @@ class HistogramServer(Cells, NamedClassesServer):
         kinds = {key: kind for kind, key in KEYS.items()}
         kind = kinds.get(keys.classifier, "logistic")
         is_hard = keys.svm == "hard"
-        seed = self.setting.run.seed
+        seed = self.setting.config.seed
         classifier = train_classifier(bodies, kind, keys.c or 1.0, is_hard, seed)
         classifier = calibrate(classifier, bodies, is_hard, seed)
         figures = {

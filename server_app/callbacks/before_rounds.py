@@ -91,7 +91,7 @@ class ModelOfSum(Aggregation):
 
     def __init__(self, run: Run) -> None:
         self.half = server_half(run.config, run.federation.facts.class_names)
-        super().__init__({}, run=run.config)
+        super().__init__({}, config=run.config)
 
     def begin(self, arrays: Arrays) -> None:
         """Start without a sum and without a model."""

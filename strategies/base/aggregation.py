@@ -131,7 +131,7 @@ class Aggregation(ABC):
         The initial shared parameters.
     keys : Table
         The method's own keys; a subclass declares their type.
-    run : RunKeys, optional
+    config : RunKeys, optional
         The keys of every run; by default all have their default values.
     clients : sequence of int
         The partitions of all clients, ascending.
@@ -206,11 +206,11 @@ class Aggregation(ABC):
         self,
         arrays: Arrays,
         keys: Any = None,
-        run: RunKeys | None = None,
+        config: RunKeys | None = None,
         clients: Sequence[int] = (),
     ) -> None:
         self.keys = keys
-        self.run = RunKeys() if run is None else run
+        self.config = RunKeys() if config is None else config
         self.clients = clients
         self.figures: dict[str, float] = {}
         self.round_figures: dict[str, Any] = {}

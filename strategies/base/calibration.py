@@ -39,7 +39,7 @@ class Calibration(ABC):
     ----------
     keys : Table
         The method's own keys.
-    run : RunKeys
+    config : RunKeys
         The keys of every run, with their defaults resolved.
     guard : Guard
         If it hides something, the sums are differentially private.
@@ -58,9 +58,9 @@ class Calibration(ABC):
     phase: str
     counts_classes = False
 
-    def __init__(self, keys: Any, run: RunKeys, guard: Guard) -> None:
+    def __init__(self, keys: Any, config: RunKeys, guard: Guard) -> None:
         self.keys = keys
-        self.run = run
+        self.config = config
         self.is_private = guard.is_private
         self.max_length = guard.clip
 

@@ -180,5 +180,5 @@ def within_bound(model: Aggregation, replies: Replies, lengths: Mapping[int, flo
 
 def update_bound(model: Aggregation) -> float:
     """The value of the key `update-bound`; 0 for none."""
-    bound = model.run.update_bound
+    bound = model.config.update_bound
     return model.bound if bound is None else bound

@@ -56,7 +56,7 @@ class FlowerStrategy(Average):
     def choice(self) -> tuple[str, dict[str, Any]]:
         """The name of the strategy, one of `FLOWER`, and the arguments of its class: here by the
         key `aggregation` and the keys `flower`."""
-        name = str(self.run.aggregation)
+        name = str(self.config.aggregation)
         arguments = FLOWER[name]
         settings = {
             argument: value
@@ -64,7 +64,7 @@ class FlowerStrategy(Average):
             if argument in arguments and value is not None
         }
         if "client_learning_rate" in arguments:  # without a default in Flower
-            settings.setdefault("client_learning_rate", self.run.learning_rate)
+            settings.setdefault("client_learning_rate", self.config.learning_rate)
         return name, settings
 
     def aggregate(self, replies: Replies) -> None:

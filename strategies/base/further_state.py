@@ -73,7 +73,7 @@ def _attributes_of(owner: Any, server: Any) -> Collection[str]:
     aggregation has: its attributes then count as further ones, none of which is lost.
     """
     state = server.state()
-    common = {"keys": server.keys, "run": server.run, "clients": server.clients}
+    common = {"keys": server.keys, "config": server.config, "clients": server.clients}
     with contextlib.suppress(Exception):
         return vars(owner(state, **common)).keys()
     # Its `begin` may call methods that a subclass overrides.

@@ -9,7 +9,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 
 
-def needs_only_mean(kind: type[Aggregation], keys: Any, run: RunKeys | None = None) -> bool:
+def needs_only_mean(kind: type[Aggregation], keys: Any, config: RunKeys | None = None) -> bool:
     """Whether an aggregation needs only the mean of the updates: two rounds with the replies of
     some clients, and two with their mean as a single reply, leave it in the same state.
 
@@ -18,7 +18,7 @@ def needs_only_mean(kind: type[Aggregation], keys: Any, run: RunKeys | None = No
     kind : type of Aggregation
     keys : Table
         The method's own keys.
-    run : RunKeys, optional
+    config : RunKeys, optional
         The keys of every run.
 
     Examples
@@ -50,7 +50,7 @@ def needs_only_mean(kind: type[Aggregation], keys: Any, run: RunKeys | None = No
     try:
         for answers in (replies, {0: mean}):
             server = kind(
-                {name: array.copy() for name, array in start.items()}, keys, run, [*replies]
+                {name: array.copy() for name, array in start.items()}, keys, config, [*replies]
             )
             server.aggregate(answers)
             server.aggregate(answers)

@@ -176,9 +176,9 @@ class Method:
             return self.server.rpartition(":")[2].lower()
         return self.server.name  # type: ignore[union-attr]
 
-    def summed_clients(self, keys: Any = None, run: Any = None) -> str:
+    def summed_clients(self, keys: Any = None, config: Any = None) -> str:
         """See `Aggregation`; an average with an `aggregate` of its own is tried out with these keys
-        of the method, by default those of its table, and of the run."""
+        of the method, by default those of its table, and this configuration."""
         if self.server is None:
             return "any"
         # Here, as lists of methods import this module.
@@ -190,7 +190,7 @@ class Method:
             return half.summed_clients
         if keys is None:
             keys = next((table() for table in self.keys.values()), None)
-        return "any" if needs_only_mean(half, keys, run) else "none"
+        return "any" if needs_only_mean(half, keys, config) else "none"
 
     def network_for(self, settings: Mapping[str, Any]) -> Network:
         """The requirements for its network with these values of dotted keys."""
@@ -284,7 +284,7 @@ class OneShot(Method):
         """The same for all of them."""
         return ONE_SHOT
 
-    def summed_clients(self, keys: Any = None, run: Any = None) -> str:
+    def summed_clients(self, keys: Any = None, config: Any = None) -> str:
         """Its own clients."""
         return "own"
 

@@ -30,7 +30,7 @@ class Setting:
     ----------
     keys : Table
         The method's own keys.
-    run : RunKeys
+    config : RunKeys
     points : Points
         The keys of the points.
     guard : Guard
@@ -40,7 +40,7 @@ class Setting:
     """
 
     keys: Any
-    run: RunKeys
+    config: RunKeys
     points: Points
     guard: Guard
     class_names: tuple[str, ...]

@@ -19,9 +19,9 @@ LENGTH = "length"
 deviation by it."""
 
 
-def _momentum(run: RunKeys) -> float:
+def _momentum(config: RunKeys) -> float:
     """ρ of the clients' SGD, which starts without momentum in every round."""
-    return run.momentum if run.optimizer == "sgd" else 0.0
+    return config.momentum if config.optimizer == "sgd" else 0.0
 
 
 class FedNovaServer(Average):
@@ -57,7 +57,7 @@ class FedNovaServer(Average):
         num_examples = np.array([update.weight for update in replies.values()], np.float64)
         examples = num_examples * active
         shares = examples / max(examples.sum(), 1)
-        lengths = gradient_weight(steps, _momentum(self.run))
+        lengths = gradient_weight(steps, _momentum(self.config))
         weights = np.divide(
             shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active
         )
@@ -66,7 +66,7 @@ class FedNovaServer(Average):
 
     def expected_reply(self, partition: int) -> Arrays:
         """θₖ; in a secure sum θ + dₖ, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
-        if not self.run.secure_sum:
+        if not self.config.secure_sum:
             return self._arrays
         arrays = {name: array.astype(np.float64) for name, array in self._arrays.items()}
         return arrays | {LENGTH: np.zeros(1)}

@@ -119,7 +119,9 @@ class AppleServer(Aggregation):
         chosen = {partition} & self._cores.keys()
         for turn in range(first, first + count):
             cycle, place = divmod(turn, len(peers))
-            order = np.random.default_rng([self.run.seed, partition, cycle]).permutation(len(peers))
+            order = np.random.default_rng([self.config.seed, partition, cycle]).permutation(
+                len(peers)
+            )
             chosen.add(peers[order[place]])
         return sorted(chosen)
 

@@ -193,8 +193,8 @@ class VirtualFeatures(Calibration):
 
     def _retrained(self, rows: Floats, head: Arrays) -> Arrays:
         keys = self.keys
-        features, labels = sample(rows, keys.per_class, self.run.seed)
-        steps = (keys.learning_rate, EPOCHS, self.run.batch_size, self.run.seed)
+        features, labels = sample(rows, keys.per_class, self.config.seed)
+        steps = (keys.learning_rate, EPOCHS, self.config.batch_size, self.config.seed)
         weight, bias = retrain(head["weight"], head["bias"], features, labels, *steps)
         return {"weight": weight, "bias": bias}
 

@@ -73,7 +73,7 @@ class FedHProServer(Average):
         super().begin(arrays)
         classes, dim = arrays["head.weight"].shape
         shape = (classes, self.keys.prototypes, dim)
-        draws = np.random.default_rng(self.run.seed).standard_normal(shape)
+        draws = np.random.default_rng(self.config.seed).standard_normal(shape)
         self._prototypes = draws.astype(np.float32)
         self._sent = self.state()
 

@@ -56,7 +56,7 @@ class FedTgpServer(fedproto.FedProtoServer):
         """Start with random weights, from the seed."""
         super().begin(arrays)
         classes, dim = arrays[MEANS].shape
-        rng = np.random.default_rng(self.run.seed)
+        rng = np.random.default_rng(self.config.seed)
         shapes = {"vectors": (classes, dim), "weight1": (dim, dim), "bias1": (dim,)}
         shapes |= {"weight2": (dim, dim), "bias2": (dim,)}
         self._generator: dict[str, Tensor] = {}
@@ -83,7 +83,7 @@ class FedTgpServer(fedproto.FedProtoServer):
         margin = min(largest_gap(means, labels), MARGIN)
         points = torch.from_numpy(means.astype(np.float32))
         targets = torch.from_numpy(labels)
-        draws = torch.Generator().manual_seed(self.run.seed + self._round)
+        draws = torch.Generator().manual_seed(self.config.seed + self._round)
         for _ in range(self.keys.epochs):
             order = torch.randperm(len(points), generator=draws)
             for batch in order.split(self.keys.batch_size):

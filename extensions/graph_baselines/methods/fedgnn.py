@@ -50,7 +50,7 @@ class FedGnnServer(Average):
             return
         epsilon = 2 * self.keys.clip / self.keys.noise
         entries = sum(array.size for array in arrays.values())
-        of_run = epsilon * entries * self.run.num_rounds
+        of_run = epsilon * entries * self.config.num_rounds
         self.figures = {"epsilon_per_weight": epsilon, "epsilon_of_run": of_run}
 
 

@@ -108,7 +108,7 @@ class FedSageServer(Average):
         """Start without packages."""
         super().begin(arrays)
         self._template = package(arrays, self.keys)
-        self._left = self.keys.rounds_set(self.run.num_rounds)
+        self._left = self.keys.rounds_set(self.config.num_rounds)
         self._no_gradient = generator_part(self._template)
         self._packages: dict[int, Arrays] = {}
         self._gradients: dict[int, Arrays] = {}

@@ -166,7 +166,7 @@ class GcflServer(Aggregation):
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
         keys = self.keys
-        rate = self.run.learning_rate
+        rate = self.config.learning_rate
         size = sum(cluster == number for cluster in self._cluster.values())
         if self._round <= keys.warmup or len(partitions) < 3 or 2 * len(partitions) <= size:
             return

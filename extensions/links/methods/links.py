@@ -278,7 +278,7 @@ class LinksServer(Average):
 
         if name not in POINTS or not isinstance(self.keys, RowKeys):
             return None
-        return chart_of(str(self.run.model), self.keys.space)
+        return chart_of(str(self.config.model), self.keys.space)
 
 
 def _average(keys: Keys) -> str:

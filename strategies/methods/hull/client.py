@@ -89,7 +89,7 @@ class HullClient(HullHalf, ClassifierClient):
         points = data.train_points[leaves]
         labels = data.train_labels[leaves]
         if self.keys.switch_labels and not self.site.owns_data:
-            seeds = [self.setting.run.seed, self.site.partition, 0x5A17C4]
+            seeds = [self.setting.config.seed, self.site.partition, 0x5A17C4]
             labels = np.random.default_rng(seeds).permutation(len(data.class_names))[labels]
         try:
             return local_hulls(points, labels, public)

@@ -200,7 +200,7 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
                 f"{len(hulls.bins)} hulls for {public.num_classes} classes: {SMALL_CLASSES_STAY}",
                 key="too-few-hulls",
             )
-        learned = learn(hulls, public, learn_settings(keys, self.setting.run.seed))
+        learned = learn(hulls, public, learn_settings(keys, self.setting.config.seed))
         log.info(
             "%d hulls of %d clients in %d groups%s",
             len(learned.hulls.bins),

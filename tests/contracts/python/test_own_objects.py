@@ -14,9 +14,8 @@ import curvfed
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.methods import METHODS, foreign_methods
+from curvfed.strategies.methods import METHODS
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
@@ -24,14 +23,9 @@ SMALL = {"num_supernodes": 2, "num_rounds": 2, "embedding_dim": 8, "quiet": True
 
 
 @pytest.fixture(autouse=True)
-def here(own_home):
-    """A home of its own, and after it no method that a test brought."""
-    named = dict(plugins.registered("methods"))
-    yield own_home
-    plugins.registered("methods").clear()
-    plugins.registered("methods").update(named)
-    foreign_methods.cache_clear()
-    defaults.cache_clear()
+def here(own_home, own_methods):
+    """A home of its own, which is returned."""
+    return own_home
 
 
 class Mean(nn.Module):

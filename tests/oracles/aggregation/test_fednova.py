@@ -34,7 +34,7 @@ def test_the_weight_is_exact_to_its_bound(steps, momentum):
 
 
 def new_server(start, momentum=0.9):
-    return FedNovaServer(start, run=RunKeys.model_construct(optimizer="sgd", momentum=momentum))
+    return FedNovaServer(start, config=RunKeys.model_construct(optimizer="sgd", momentum=momentum))
 
 
 def written_out(start, updates, momentum):

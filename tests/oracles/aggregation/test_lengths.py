@@ -20,8 +20,8 @@ def test_lengths_are_in_medians_of_those_that_moved():
         lengths = update_lengths(server, replies)
     assert lengths == {0: 0, 1: 1 / 3, 2: 1, 3: 4 / 3, 4: np.inf}
     assert within_bound(server, replies, lengths).keys() == {0, 1, 2, 3}
-    server.run = RunKeys(update_bound=1.2)
+    server.config = RunKeys(update_bound=1.2)
     assert within_bound(server, replies, lengths).keys() == {0, 1, 2}
-    server.run = RunKeys(update_bound=0)
+    server.config = RunKeys(update_bound=0)
     assert within_bound(server, replies, lengths).keys() == replies.keys()
     assert update_lengths(server, dict(list(replies.items())[: FEWEST - 1])) == {}

@@ -17,6 +17,8 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods.fedopt import FedOpt, Keys
 from curvfed.strategies.wire.store import Store
 
+pytestmark = pytest.mark.usefixtures("own_methods")
+
 SMALL = {
     "dataset": "trees",
     "num_supernodes": 3,
