@@ -86,8 +86,7 @@ def galleries(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("method", "sizes"),
-    [("fedavg", (0.3025, 0.3050)), ("afl", (0.610, 0.615))],
+    ("method", "sizes"), [("fedavg", (0.3025, 0.3050)), ("afl", (0.610, 0.615))]
 )
 def test_no_train_size_gives_the_sum_of_one_example_more(method, sizes, tmp_path, observer):
     """The difference of the two sums was the gradient of one example, to 6e-9."""
@@ -161,10 +160,7 @@ def test_another_node_splits_the_same_records_otherwise(tmp_path):
     splits = []
     for name in ("one", "two"):
         node = Node(
-            partition=0,
-            data_path=tmp_path / "own.pt",
-            state_path=tmp_path / name,
-            rules=Policy(),
+            partition=0, data_path=tmp_path / "own.pt", state_path=tmp_path / name, rules=Policy()
         )
         splits.append(own_split(node, parse({}), "nodes"))
     assert splits[0] != splits[1]
@@ -233,10 +229,7 @@ def parts(data: Any) -> list[int]:
 )
 @examples(40)
 def test_a_record_less_changes_nothing_but_itself(
-    make: Callable[..., Any],
-    is_private: bool,
-    records: Sequence[tuple[int, int]],
-    place: int,
+    make: Callable[..., Any], is_private: bool, records: Sequence[tuple[int, int]], place: int
 ):
     """One record less changed 649 to 737 of 10,000 training records, and a sum at epsilon = 1 had
     an epsilon of up to 36.9. The split of a node, and that of every private run."""
@@ -282,10 +275,7 @@ def test_several_splits_of_a_file_are_not_chosen_by_the_seed(tmp_path):
     }
     torch.save(fields, tmp_path / "own.pt")
     node = Node(
-        partition=0,
-        data_path=tmp_path / "own.pt",
-        state_path=tmp_path / "state",
-        rules=Policy(),
+        partition=0, data_path=tmp_path / "own.pt", state_path=tmp_path / "state", rules=Policy()
     )
     digests = {load_data(parse({"seed": seed}), node).digest for seed in range(2)}
     assert len(digests) == 1

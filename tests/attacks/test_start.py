@@ -21,14 +21,7 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import ClientFiles
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.errors import ConfigError
-from curvfed.strategies.wire.messages import (
-    CALIBRATE,
-    CCVR,
-    EVALUATE,
-    FINE_TUNE,
-    TRAIN,
-    Header,
-)
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN, Header
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

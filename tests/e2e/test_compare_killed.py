@@ -3,20 +3,9 @@
 import json
 from typing import Any
 
-from killed_commands import (
-    call,
-    completed_runs,
-    kill_in,
-    start,
-)
+from killed_commands import call, completed_runs, kill_in, start
 
-COMMON = [
-    "learning-rate=0.05",
-    "tuning-seeds=1",
-    "seeds=2",
-    "num-supernodes=2",
-    "embedding-dim=8",
-]
+COMMON = ["learning-rate=0.05", "tuning-seeds=1", "seeds=2", "num-supernodes=2", "embedding-dim=8"]
 TREES = ["dataset=trees", "methods=local,fedavg", "budget=2", "num-rounds=2", "schedule=constant"]
 
 

@@ -91,7 +91,7 @@ def test_the_wheel_is_whole(wheel):
     assert not any({"studies", TESTS}.intersection(Path(name).parts) for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {
-        *(".py", ".toml", ".typed", ".md", ".service", ".env", ".conf", ".json"),
+        *(".py", ".toml", ".typed", ".md", ".service", ".env", ".conf", ".json")
     }
 
 

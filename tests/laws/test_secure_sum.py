@@ -158,9 +158,7 @@ def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch):
     edge_of = {secrets[low][high]: (low, high) for low, high in edges}
     drawn: dict[tuple[int, int], int] = {}
     monkeypatch.setattr(
-        masks,
-        "pairwise_mask",
-        lambda _, secret, __: np.array([drawn[edge_of[secret]]], np.uint64),
+        masks, "pairwise_mask", lambda _, secret, __: np.array([drawn[edge_of[secret]]], np.uint64)
     )
 
     def views(data: tuple[int, ...]) -> Counter:

@@ -56,7 +56,7 @@ def encode_request(request):
         dead = {name: 0 * array for name, array in decode_arrays(request.arrays).items()}
         request = dataclasses.replace(request, arrays=encode_arrays(dead))
     return honest_request(request)
-""",
+"""
 }
 """All members but one are sent a dead network."""
 

@@ -28,15 +28,7 @@ digits: 40 pairs of points for each of two curvatures, from close to the origin 
 condition" is in units of eps·(1 + condition), where about 1 is what rounding the arguments and the result costs by
 itself.
 """
-HEADS = (
-    "what",
-    "dtype",
-    "against",
-    "largest by its condition",
-    "largest",
-    "median",
-    "not finite",
-)
+HEADS = ("what", "dtype", "against", "largest by its condition", "largest", "median", "not finite")
 
 
 class Spread(NamedTuple):

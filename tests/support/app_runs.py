@@ -17,12 +17,7 @@ from curvfed.deployments.inprocess import simulate, simulated_nodes
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.codec import (
-    decode_reply,
-    encode_arrays,
-    encode_reply,
-    encode_request,
-)
+from curvfed.strategies.wire.codec import decode_reply, encode_arrays, encode_reply, encode_request
 from curvfed.strategies.wire.messages import Facts, Header, Reply, Request
 from curvfed.tasks.kinds import KINDS
 
@@ -213,11 +208,7 @@ def real_nodes(folder: Path, graphs: Iterable[Mapping[str, object]]) -> list[dic
 
 
 def asked(
-    node: dict[str, Any],
-    settings: dict[str, Any],
-    phase: str,
-    message_type: str,
-    run: str = "run",
+    node: dict[str, Any], settings: dict[str, Any], phase: str, message_type: str, run: str = "run"
 ) -> tuple[str, list[str]]:
     """What a node answers to a message that a lying server makes by hand: the error, and names of
     arrays."""

@@ -169,11 +169,7 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     (first,), (second,) = (messages(client, 1, chosen=chosen) for chosen in ((2, OWN), (OWN, 7)))
     client.receive(first)
     expected = combined([core(first, 2), core(first, OWN), start], first["shares"])
-    assert_near(
-        state(client.scored),
-        expected,
-        1e-14,
-    )
+    assert_near(state(client.scored), expected, 1e-14)
     client.receive(second)
     cores = [core(first, 2), core(second, OWN), core(second, 7)]
     assert_near(state(client.scored), combined(cores, second["shares"]), 1e-14)
@@ -185,10 +181,7 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     for name, array in trained_core.items():
         expected = np.stack([cores[0][name], array, cores[2][name]])
         np.testing.assert_allclose(
-            client.local_state()[f"last/{name}"].numpy(force=True),
-            expected,
-            rtol=0,
-            atol=1e-8,
+            client.local_state()[f"last/{name}"].numpy(force=True), expected, rtol=0, atol=1e-8
         )
 
 

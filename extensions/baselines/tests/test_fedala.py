@@ -4,15 +4,7 @@ from itertools import count
 
 import numpy as np
 import pytest
-from tiny_learning import (
-    assert_near,
-    batches,
-    descend,
-    gradient,
-    learner,
-    softmax_loss,
-    state,
-)
+from tiny_learning import assert_near, batches, descend, gradient, learner, softmax_loss, state
 
 from curvfed.extensions.baselines.methods import fedala
 

@@ -3,15 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tiny_learning import (
-    assert_near,
-    batches,
-    cross_entropy,
-    features,
-    gradient,
-    learner,
-    state,
-)
+from tiny_learning import assert_near, batches, cross_entropy, features, gradient, learner, state
 
 from curvfed.extensions.baselines.methods.feddbe import MEAN, OFFSET, FedDbeServer
 from curvfed.strategies.base.statistics import Statistics

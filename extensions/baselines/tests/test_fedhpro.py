@@ -54,9 +54,7 @@ def unit(rows):
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_received(
-    monkeypatch,
-):
+def test_a_round_is_that_of_the_loss_and_the_gradients_are_those_of_the_model_received(monkeypatch):
     monkeypatch.setattr(
         fedhpro,
         "classifier_inputs",

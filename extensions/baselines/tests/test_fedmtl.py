@@ -133,12 +133,7 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
     for partition in (1, 3):
         assert_near(aggregation.sent_to(partition), without.sent_to(partition), 0)
     expected = (vector(model(1)) + vector(model(3))) / 2
-    np.testing.assert_allclose(
-        vector(aggregation.sent_to(8)),
-        expected,
-        rtol=0,
-        atol=1e-15,
-    )
+    np.testing.assert_allclose(vector(aggregation.sent_to(8)), expected, rtol=0, atol=1e-15)
     assert not coupled(aggregation.sent_to(8)).any()
     nobody = server(relations, (), clients=1)
     nobody.aggregate({0: Statistics(model(3), 0)})

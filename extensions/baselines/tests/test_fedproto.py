@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import QUICK, run
-from tiny_learning import (
-    assert_near,
-    batches,
-    cross_entropy,
-    features,
-    gradient,
-    learner,
-    state,
-)
+from tiny_learning import assert_near, batches, cross_entropy, features, gradient, learner, state
 
 from curvfed.extensions.baselines.methods import fedproto, fedtgp
 from curvfed.extensions.baselines.methods.fedproto import COUNTS, MEANS, SUMS

@@ -11,10 +11,7 @@ from equal_runs import same_arrays
 from predictions import ask
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 
-from curvfed.extensions.cells.methods.discriminant import (
-    discriminant,
-    scores,
-)
+from curvfed.extensions.cells.methods.discriminant import discriminant, scores
 from curvfed.geometry import poincare
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.run_page import run_page

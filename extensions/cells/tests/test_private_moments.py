@@ -50,8 +50,6 @@ def test_without_noise_moments_are_what_they_were(is_pooled):
     noisy = pool_products(rows) if is_pooled else rows
     plausible = plausible_moments(noisy, 0.0, REACH, is_pooled)
     for now, before in zip(
-        discriminant.scores(plausible, kind),
-        discriminant.scores(rows, kind),
-        strict=True,
+        discriminant.scores(plausible, kind), discriminant.scores(rows, kind), strict=True
     ):
         np.testing.assert_allclose(now, before, rtol=1e-9, atol=1e-9)

@@ -14,11 +14,7 @@ from paused_clock import PausedClock
 from curvfed.deployments.processes import LOOPBACK, flower_environment, free_ports
 from curvfed.extensions.cluster.commands import ClusterError, certificates, status
 from curvfed.extensions.cluster.commands import link as superlink
-from curvfed.extensions.cluster.commands.folder import (
-    CONNECTS,
-    NodeFolder,
-    ServerFolder,
-)
+from curvfed.extensions.cluster.commands.folder import CONNECTS, NodeFolder, ServerFolder
 from curvfed.extensions.cluster.commands.link import ForeignError, Link, SilentError
 from curvfed.extensions.cluster.commands.setup import make_cluster
 

@@ -363,8 +363,7 @@ def test_what_cannot_be_is_refused_in_words():
     with pytest.raises(ConfigError, match=r'strategy\("hull"\): no method of rounds'):
         strategy("hull")
     with pytest.raises(
-        ConfigError,
-        match=r'strategy\("fedsgd"\): no method of rounds.*`curvfed methods` lists all',
+        ConfigError, match=r'strategy\("fedsgd"\): no method of rounds.*`curvfed methods` lists all'
     ):
         strategy("fedsgd")
     with pytest.raises(ConfigError, match='unknown key "learning"'):

@@ -63,8 +63,7 @@ def write_leaf(folder: Path) -> Path:
     write_leaf_file(path / "train/all_data_0.json", leaf_users({"a": 20, "b": 10, "c": 15}))
     write_leaf_file(path / "train/all_data_1.json", leaf_users({"d": 10, "e": 20}, seed=9))
     write_leaf_file(
-        path / "test/all_data_0.json",
-        leaf_users({"a": 5, "b": 3, "c": 4, "d": 3, "e": 6}, seed=20),
+        path / "test/all_data_0.json", leaf_users({"a": 5, "b": 3, "c": 4, "d": 3, "e": 6}, seed=20)
     )
     return path
 

@@ -96,11 +96,7 @@ ARXIV_UNFIT = {
         lambda table: table + 0.5,
         ("unreadable", "node-label.csv.gz"),
     ),
-    "labels too few": (
-        "raw/node-label",
-        lambda table: table[:-1],
-        ("node-range", "0..638"),
-    ),
+    "labels too few": ("raw/node-label", lambda table: table[:-1], ("node-range", "0..638")),
     "edge too high": ("raw/edge", lambda table: table + 1, ("node-range", "edge_index")),
     "split too high": (
         "split/time/test",

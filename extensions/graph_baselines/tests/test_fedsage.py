@@ -44,12 +44,7 @@ NODES = 10
 FEATURES = 3
 CLASSES = 2
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 8), (2, 3)]  # node 9 has none
-SMALL = {
-    "fedsage__width": 4,
-    "fedsage__sample": 3,
-    "fedsage__hidden": 0.3,
-    "embedding_dim": 5,
-}
+SMALL = {"fedsage__width": 4, "fedsage__sample": 3, "fedsage__hidden": 0.3, "embedding_dim": 5}
 
 
 @pytest.fixture(autouse=True)

@@ -70,10 +70,7 @@ def test_ranks_of_heads_and_tails_are_those_of_brute_force(relations, num_relati
     for head, relation, tail in task.triples["test"].tolist():
         if not {head, tail} <= trained:
             continue
-        for start, kind, end in (
-            (head, relation, tail),
-            (tail, relation + num_relations, head),
-        ):
+        for start, kind, end in ((head, relation, tail), (tail, relation + num_relations, head)):
             better = 0.0
             candidates = torch.arange(entities)[None]
             scores = model(torch.tensor([start]), torch.tensor([kind]), candidates)[0].tolist()

@@ -87,10 +87,7 @@ def test_a_class_defined_again_is_refused(tmp_path):
     assert first.predict("digits", client=0).equals(answers)
     other = cell(CHANGED["forward"])
     curvfed.simulate("fedavg", model=other, **keys)
-    for use in (
-        lambda: first.predict("digits", client=0),
-        lambda: first.model(client=0),
-    ):
+    for use in (lambda: first.predict("digits", client=0), lambda: first.model(client=0)):
         with pytest.raises(ConfigError, match=r"the code of model = .*Net.* is another"):
             use()
     again = keys | {"num_rounds": 2, "resume": True}

@@ -9,14 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from app_runs import (
-    Recorder,
-    Run,
-    array_names,
-    real_nodes,
-    run,
-    untimed,
-)
+from app_runs import Recorder, Run, array_names, real_nodes, run, untimed
 from equal_runs import same_arrays
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 from method_page import check_parameters

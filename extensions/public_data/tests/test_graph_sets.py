@@ -299,15 +299,9 @@ UNFIT = {
         one_changed(x=torch.ones(0, 3), edge_index=torch.zeros(2, 0).long()),
         ("empty-graphs", "own.pt", "1 of 12", "graph 4", "num_nodes"),
     ),
-    "x absent in one": (
-        one_changed(x=None),
-        ("graphs-differ", "1", "12"),
-    ),
+    "x absent in one": (one_changed(x=None), ("graphs-differ", "1", "12")),
     "x of another width": (one_changed(x=torch.ones(9, 2)), ("graphs-differ",)),
-    "x NaN": (
-        one_changed(x=torch.full((9, 3), torch.nan)),
-        ("not-finite", "own.pt", "4", "9"),
-    ),
+    "x NaN": (one_changed(x=torch.full((9, 3), torch.nan)), ("not-finite", "own.pt", "4", "9")),
     "edges absent in all": (
         [{"x": graph["x"], "y": graph["y"]} for graph in user_graphs()],
         ("edge-index", "own.pt", "0", "edge_index"),
@@ -318,10 +312,7 @@ UNFIT = {
     ),
     "y absent": (one_changed(y=None), ("labels", "own.pt", "4")),
     "y negative": (one_changed(y=-2), ("label-range", "own.pt", "4", "-1")),
-    "names differ": (
-        one_changed(class_names=["a", "b", "c"]),
-        ("graphs-differ", "class_names"),
-    ),
+    "names differ": (one_changed(class_names=["a", "b", "c"]), ("graphs-differ", "class_names")),
     "no nodes": (
         without_x(edge_index=torch.zeros(2, 0).long()),
         ("num-nodes", "own.pt", "4", "num_nodes", "1..100000000"),

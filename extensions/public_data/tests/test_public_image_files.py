@@ -214,10 +214,7 @@ def test_another_folder_is_not_taken_for_cifar10(tmp_path, offline, classes):
         ("0.JPEG n00000000", ("no-class", "2")),
         ("0.JPEG\tné", ("no-class", "2")),
         ("../../train/secret.JPEG\tn00000000", ("file-name", "row 2", "secret.JPEG")),
-        (
-            "absent.JPEG\tn00000000",
-            ("unreadable", "val/images/absent.JPEG"),
-        ),
+        ("absent.JPEG\tn00000000", ("unreadable", "val/images/absent.JPEG")),
     ],
 )
 def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, facts):

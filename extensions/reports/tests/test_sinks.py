@@ -124,11 +124,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [text for text in warnings if "sink" in text]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [DIGITS | {"num_rounds": 3}, HULL],
-    ids=["rounds", "one shot"],
-)
+@pytest.mark.parametrize("settings", [DIGITS | {"num_rounds": 3}, HULL], ids=["rounds", "one shot"])
 def test_what_they_have_is_what_the_run_directory_has(settings, results):
     result = run(results, name=settings["method"], sinks=BOTH, **settings)
     assert result.summary["status"] == "completed"

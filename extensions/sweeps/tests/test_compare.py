@@ -389,10 +389,7 @@ def test_no_interval_is_wrong_more_often_than_promised():
 
 def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
-    expected = [
-        (0.0, 0.0),
-        pytest.approx((-0.1, -0.1)),
-    ]
+    expected = [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
     assert [(row["low"], row["high"]) for row in rows[1:]] == expected
     (said,) = results.answers(rows, "data")
     assert said.startswith("There is no difference that these data can show between one (60.0%)")

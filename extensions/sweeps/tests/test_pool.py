@@ -56,13 +56,7 @@ def processes(answers: Iterable[str]) -> set[int]:
 
 @pytest.mark.parametrize(
     ("cores", "devices", "share", "slots"),
-    [
-        (4, 2, 0.0, 4),
-        (8, 2, 1.0, 2),
-        (6, 2, 0.25, 6),
-        (99, 2, 0.4, 4),
-        (99, 5, 2.0, 2),
-    ],
+    [(4, 2, 0.0, 4), (8, 2, 1.0, 2), (6, 2, 0.25, 6), (99, 2, 0.4, 4), (99, 5, 2.0, 2)],
 )
 def test_as_many_runs_at_a_time_as_cores_and_gpus_allow(pool_of, cores, devices, share, slots):
     assert pool_of(cores, devices, share).slots == slots

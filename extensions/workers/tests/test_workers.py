@@ -115,13 +115,7 @@ def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(tmp_path,
         ({"threads": 2}, 0.0, 1, "threads = 2 gives a client several cores"),
     ],
 )
-def test_as_many_as_free_cores_and_clients(
-    keys,
-    load,
-    expected,
-    reason,
-    monkeypatch,
-):
+def test_as_many_as_free_cores_and_clients(keys, load, expected, reason, monkeypatch):
     monkeypatch.setattr(worker_plan, "read_cores", lambda: Cores(8, 8, load=load))
     monkeypatch.setattr(worker_plan.threading, "enumerate", list)
     plan = plan_workers(parse({"device": "cpu"} | keys), 4)
@@ -161,11 +155,7 @@ def interrupt(process: "subprocess.Popen[bytes]") -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("end", "status"),
-    [
-        (interrupt, 130),
-        (subprocess.Popen.terminate, 130),
-        (subprocess.Popen.kill, -signal.SIGKILL),
-    ],
+    [(interrupt, 130), (subprocess.Popen.terminate, 130), (subprocess.Popen.kill, -signal.SIGKILL)],
 )
 def test_workers_end_with_the_command(end, status):
     settings = {"dataset": "trees", "num-rounds": 100_000, "workers": 3}

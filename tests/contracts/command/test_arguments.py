@@ -113,11 +113,7 @@ def test_check_shows_the_tables_that_the_run_has_a_use_for(capsys, arguments):
 
 @pytest.mark.parametrize(
     ("method", "task", "model"),
-    [
-        ("hyperfed", "images", "cnn"),
-        ("flatland", "nodes", "lorentz"),
-        ("hull", "points", "auto"),
-    ],
+    [("hyperfed", "images", "cnn"), ("flatland", "nodes", "lorentz"), ("hull", "points", "auto")],
 )
 def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     config = parse({"method": method})

@@ -44,12 +44,7 @@ def test_more_replies_than_clients(capsys, tmp_path, command):
     ],
     ids=lambda words: words[0],
 )
-def test_more_cores_or_gpus_than_the_machine_has(
-    capsys,
-    tmp_path,
-    monkeypatch,
-    words,
-):
+def test_more_cores_or_gpus_than_the_machine_has(capsys, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.toml").write_text('[settings]\nmethod = "fedavg"\n')
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
@@ -88,14 +83,7 @@ def test_a_name_that_is_taken_and_a_device_that_is_not_there(capsys, tmp_path, c
     [("raise KeyError", "KeyError"), ("return 1", "returns a int")],
     ids=["raises", "number"],
 )
-def test_a_model_that_cannot_be_made(
-    capsys,
-    tmp_path,
-    monkeypatch,
-    command,
-    body,
-    reason,
-):
+def test_a_model_that_cannot_be_made(capsys, tmp_path, monkeypatch, command, body, reason):
     name = re.sub(r"\W", "_", f"model_{command}_{reason}")
     (tmp_path / f"{name}.py").write_text(f"def make(features, classes):\n    {body}\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -107,12 +95,7 @@ def test_a_model_that_cannot_be_made(
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
-def test_a_folder_that_cannot_be_written(
-    capsys,
-    tmp_path,
-    monkeypatch,
-    command,
-):
+def test_a_folder_that_cannot_be_written(capsys, tmp_path, monkeypatch, command):
     (tmp_path / "file").touch()
     said = refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'file' / 'r'}")
     assert f"{tmp_path / 'file'} is no folder" in said

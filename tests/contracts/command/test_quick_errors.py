@@ -36,10 +36,7 @@ SLIPS = [
     (["simulate", 'method = "hyperfed"'], "without one, here method=hyperfed"),
     (["simulate", "method", "=", "hyperfed"], "has a space beside its"),
     (["check", "seed", "1"], "did you mean seed=VALUE, without spaces?"),
-    (
-        ["simulate", "--method", "flatland"],
-        "keys have no dashes. Did you mean method=flatland?",
-    ),
+    (["simulate", "--method", "flatland"], "keys have no dashes. Did you mean method=flatland?"),
     (["simulate", "--num_rounds=3"], "Did you mean num-rounds=3?"),
     (["check", "--epochs", "--all"], "Did you mean local-epochs=VALUE?"),
     (["check", "--alll"], "--all"),

@@ -248,11 +248,7 @@ def conflict(key: str, raw: dict[str, Any], *fragments: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dataset", "nearest"),
-    [
-        ("coral", "cora"),
-        ("fashion-mnits", "fashion-mnist"),
-    ],
+    ("dataset", "nearest"), [("coral", "cora"), ("fashion-mnits", "fashion-mnist")]
 )
 def test_unknown_data_set_names_the_nearest(dataset, nearest):
     conflict("no-data-set", {"dataset": dataset}, dataset, f'"{nearest}"?', "`curvfed datasets`")
@@ -421,11 +417,7 @@ def test_a_fixed_curvature_reads_no_key_of_a_learned_one():
 
 def test_unknown_method_names_a_similar_one_and_what_lists_all():
     conflict(
-        "no-such-method",
-        {"method": "flatlands"},
-        '"flatlands"',
-        '"flatland"?',
-        "`curvfed methods`",
+        "no-such-method", {"method": "flatlands"}, '"flatlands"', '"flatland"?', "`curvfed methods`"
     )
     conflict("no-such-method", {"method": "?"}, '"?". `curvfed methods` lists all')
 

@@ -112,10 +112,7 @@ def test_a_damaged_image_is_named(tmp_path, damage, suffix):
         (lambda path: path.write_text(""), ("no-file",)),
         (lambda path: path.mkdir(), ("no-classes", "CLASS/")),
         (lambda path: (path / "a").mkdir(parents=True), ("no-images", "CLASS/")),
-        (
-            lambda path: Image.new("L", (8, 8)).save(path.mkdir() or path / "0.png"),
-            ("no-classes",),
-        ),
+        (lambda path: Image.new("L", (8, 8)).save(path.mkdir() or path / "0.png"), ("no-classes",)),
     ],
     ids=["absent", "file", "empty", "no images", "no classes"],
 )

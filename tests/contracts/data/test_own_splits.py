@@ -91,10 +91,7 @@ def test_parts_that_are_absent_are_drawn_and_told(tmp_path, parts):
 @pytest.mark.parametrize(
     ("fields", "facts"),
     [
-        (
-            {"train_idx": torch.tensor([0, 60])},
-            ("node-range", "train_idx", "2", "1", "0..59"),
-        ),
+        ({"train_idx": torch.tensor([0, 60])}, ("node-range", "train_idx", "2", "1", "0..59")),
         ({"train_idx": torch.tensor([3, 3])}, ("node-range", "train_idx", "1")),
         ({"train_idx": torch.tensor([0.5])}, ("split", "train_idx")),
         (

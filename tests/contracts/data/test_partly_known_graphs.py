@@ -141,12 +141,7 @@ def test_an_edge_given_twice_has_the_mean_weight_and_a_negative_one_is_refused(t
     assert made.edge_weights is not None
     assert dict(
         zip(map(tuple, made.edge_index.t().tolist()), made.edge_weights.tolist(), strict=True)
-    ) == {
-        (0, 1): 2.0,
-        (1, 0): 2.0,
-        (1, 2): 5.0,
-        (2, 1): 5.0,
-    }
+    ) == {(0, 1): 2.0, (1, 0): 2.0, (1, 2): 5.0, (2, 1): 5.0}
     torch.save(fields | {"edge_weight": torch.tensor([1.0, -3.0, 5.0])}, tmp_path / "own.pt")
     with refuses("edge-weights", "edge_weight", "1", "3"):
         read_user_file(tmp_path / "own.pt")

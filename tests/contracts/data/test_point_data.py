@@ -98,12 +98,7 @@ def digests(spec, num=3):
 def test_the_same_spec_gives_the_same_data(own):
     spec = PointSpec(str(own), own.parent, seed=4)
     assert digests(spec) == digests(dataclasses.replace(spec, data_dir=Path("elsewhere")))
-    for change in (
-        {"seed": 5},
-        {"split_seed": 5},
-        {"partition": "iid"},
-        {"test_size": 0.3},
-    ):
+    for change in ({"seed": 5}, {"split_seed": 5}, {"partition": "iid"}, {"test_size": 0.3}):
         assert digests(dataclasses.replace(spec, **change)) != digests(spec)
     fixed, other = (PointSpec(str(own), own.parent, seed=seed, split_seed=3) for seed in (0, 1))
     assert PointDataset(fixed).test().digest == PointDataset(other).test().digest

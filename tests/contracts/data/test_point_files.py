@@ -73,10 +73,7 @@ def test_npz_with_a_test_part(tmp_path):
     [
         ({"y_train": None}, ("no-array", "y_train", "x_train")),
         ({"x_test": POINTS}, ("no-array", "y_test", "x_train", "y_train", "x_test")),
-        (
-            {"x_train": np.zeros((4, 3))},
-            ("coordinates", "x_train", "float64", "(4, 3)", "(n, 2)"),
-        ),
+        ({"x_train": np.zeros((4, 3))}, ("coordinates", "x_train", "float64", "(4, 3)", "(n, 2)")),
         ({"y_train": CLASSES[:3]}, ("labels", "y_train", "(3,)", "(4,)")),
         ({"y_train": np.full(4, 0.5)}, ("labels", "y_train", "float64")),
         ({"curve": 0.5}, ("curvature", "0.5", "points.curvature", "-1", "-0.5")),
@@ -84,10 +81,7 @@ def test_npz_with_a_test_part(tmp_path):
             {"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])},
             ("not-finite", "2", "4", "x_train"),
         ),
-        (
-            {"y_train": np.array(["a", 1, None, "b"], dtype=object)},
-            ("unreadable",),
-        ),
+        ({"y_train": np.array(["a", 1, None, "b"], dtype=object)}, ("unreadable",)),
     ],
 )
 def test_faults_of_an_npz(tmp_path, change, facts):
@@ -175,10 +169,7 @@ def test_csv(tmp_path, lines, end):
         (["x,y,z", "0.1,0.2,0", "0.1,0.2,1"], ("no-column", "3", '"label"', "x, y, z")),
         (["0.1,0.2,0", "0.1,0.2,-0.3"], ("no-column", "3", '"label"')),
         (["x,y,label", "0.1,0.2,a", SECRET], ("columns", "3", "1")),
-        (
-            ["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'],
-            ("not-finite", "5", "2"),
-        ),
+        (["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'], ("not-finite", "5", "2")),
         (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], ("not-finite", "3", "1")),
         ([f"{SECRET},b,a", "0.1,0.2,a"], ("columns", "1", "3")),
         (["x,y,label", f"{SECRET},{SECRET},a"], ("outside-disc", "1")),

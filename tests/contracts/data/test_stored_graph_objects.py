@@ -187,11 +187,7 @@ def test_a_graph_of_nodes_that_stands_alone_in_a_list(tmp_path, monkeypatch, for
     module.Data = kind
     lengths = {"x": NODES, "edge_index": graph.num_edges, "y": NODES, "train_mask": NODES}
     slices = {name: torch.tensor([0, length]) for name, length in lengths.items()}
-    stored = {
-        "list": [graph],
-        "collated": (graph, slices),
-        "collated by version 1": (made, slices),
-    }
+    stored = {"list": [graph], "collated": (graph, slices), "collated by version 1": (made, slices)}
     with monkeypatch.context() as patch:
         if form == "collated by version 1":
             patch.setitem(sys.modules, module.__name__, module)

@@ -157,34 +157,14 @@ UNFIT = {
         lambda lines: [f"{line}, 1" for line in lines],
         ("table-shape", "2", "1"),
     ),
-    "edge to node 0": (
-        "A",
-        with_row(2, "0, 1"),
-        ("node-range", "1", "2", "1.."),
-    ),
+    "edge to node 0": ("A", with_row(2, "0, 1"), ("node-range", "1", "2", "1..")),
     "edge beyond all numbers": ("A", with_row(2, f"1, {2**70}"), ("unreadable", "2")),
-    "edge between graphs": (
-        "A",
-        lambda lines: [*lines, "1, 90"],
-        ("crossing-edges", "1"),
-    ),
+    "edge between graphs": ("A", lambda lines: [*lines, "1, 90"], ("crossing-edges", "1")),
     "bytes": ("A", with_row(1, "\udcff, 1"), ("unreadable",)),
     "labels too few": ("graph_labels", with_row(1, None), ("table-shape", "23", "24")),
-    "labels by name": (
-        "graph_labels",
-        with_row(24, "toxic"),
-        ("unreadable", "24"),
-    ),
-    "node labels too wide": (
-        "node_labels",
-        with_row(1, str(2**62)),
-        ("label-range", "100000"),
-    ),
-    "attributes NaN": (
-        "node_attributes",
-        with_row(2, "1, nan, 3"),
-        ("not-finite", "1"),
-    ),
+    "labels by name": ("graph_labels", with_row(24, "toxic"), ("unreadable", "24")),
+    "node labels too wide": ("node_labels", with_row(1, str(2**62)), ("label-range", "100000")),
+    "attributes NaN": ("node_attributes", with_row(2, "1, nan, 3"), ("not-finite", "1")),
 }
 
 

@@ -91,10 +91,7 @@ class Failing(Average):
 
 @pytest.mark.parametrize(
     ("server", "kind", "text"),
-    [
-        (Average, RoundError, "0 good replies of 3"),
-        (Failing, LookupError, "a fault of the server"),
-    ],
+    [(Average, RoundError, "0 good replies of 3"), (Failing, LookupError, "a fault of the server")],
 )
 def test_a_failure_is_no_cause_of_an_error_of_the_server_or_of_another_round(
     server, kind, text, tmp_path

@@ -109,11 +109,7 @@ class Mine(Average):
 
 
 def test_a_row_and_a_learner_run_as_methods_of_packages_do():
-    row = Method(
-        "my average",
-        space="flat",
-        server=Mine,
-    )
+    row = Method("my average", space="flat", server=Mine)
     average = curvfed.simulate("fedavg", model="gcn", **SMALL)
     for method, name in ((row, "mine"), (Slower, "slower")):
         run = curvfed.simulate(method, model="gcn", **SMALL)

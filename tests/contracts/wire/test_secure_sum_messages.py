@@ -9,16 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from errors import refuses
 from flwr.app import ConfigRecord
-from secure_sums import (
-    BASIS,
-    Run,
-    group_of,
-    masked_input,
-    other_basis,
-    plain_sum,
-    session,
-    vectors,
-)
+from secure_sums import BASIS, Run, group_of, masked_input, other_basis, plain_sum, session, vectors
 
 from curvfed.strategies.config.masked import HARMLESS, TARGETS, basis_of, sum_number
 from curvfed.strategies.config.secure_phases import Opening

@@ -194,9 +194,7 @@ def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp
         told = parameters(found.personal(partition)) | decode_arrays(reply["arrays"])
         model = model_spec(
             config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))
-        ).build(
-            seed=99,
-        )
+        ).build(seed=99)
         model.load_state_dict({name: torch.tensor(array) for name, array in told.items()})
         graph = GraphDataset(GraphSpec("trees", tmp_path), tmp_path).client(partition, 3)
         logits = NodeTask(graph, graph.class_names, torch.device("cpu")).logits(model)

@@ -50,8 +50,7 @@ def interrupted(folder: Path, at: int, after: bool, **settings) -> None:
 @pytest.mark.parametrize(
     ("method", "after", "fraction"),
     only(
-        product(["flatland", "fedavg"], [False, True], [1.0, 0.5]),
-        ("flatland", True, 0.5).__eq__,
+        product(["flatland", "fedavg"], [False, True], [1.0, 0.5]), ("flatland", True, 0.5).__eq__
     ),
 )
 def test_interrupted_anywhere_and_resumed(method, after, fraction, tmp_path):
@@ -241,11 +240,7 @@ def retell(folder: Path, **changes: object) -> None:
             "lost-checkpoint",
             "rounds.csv",
         ),
-        (
-            lambda folder: (folder / "rounds.csv").write_text("x,y\n"),
-            "other-columns",
-            "rounds.csv",
-        ),
+        (lambda folder: (folder / "rounds.csv").write_text("x,y\n"), "other-columns", "rounds.csv"),
         (
             lambda folder: (folder / "config.toml").write_text("method ="),
             "unreadable-config",
@@ -379,11 +374,7 @@ def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(
 def test_a_client_that_has_lost_nothing_but_moments_goes_on_with_fresh_ones(tmp_path, caplog):
     nodes, keys = (
         own_graphs(tmp_path / "nodes"),
-        {
-            "method": "fedavg",
-            "optimizer_state": "kept",
-            "num_rounds": 3,
-        },
+        {"method": "fedavg", "optimizer_state": "kept", "num_rounds": 3},
     )
     interrupted(tmp_path, 9, True, nodes=nodes, **keys)
     for path in (tmp_path / "nodes" / "state1").rglob("0*.safetensors"):

@@ -97,11 +97,7 @@ def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tm
     assert found.summary["status"] == "completed"  # two of four are not most of them
     assert (
         run(
-            tmp_path,
-            nodes=nodes(tmp_path / "nodes"),
-            method="flatland",
-            resume=True,
-            num_rounds=5,
+            tmp_path, nodes=nodes(tmp_path / "nodes"), method="flatland", resume=True, num_rounds=5
         ).summary["status"]
         == "completed with absences"
     )

@@ -14,11 +14,7 @@ from tiers import only
 import curvfed.client_app.resources
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node import Node
-from curvfed.client_app.resources import (
-    device_of,
-    fitting_model,
-    memory_error,
-)
+from curvfed.client_app.resources import device_of, fitting_model, memory_error
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.build_method import build_model, model_spec
 from curvfed.strategies.config.parse import parse
@@ -91,9 +87,7 @@ def test_a_gpu_that_is_too_small(graph, monkeypatch):
     spec, config = spec_of(width=8192)
     on_cuda(monkeypatch, GIB)
     monkeypatch.setattr(
-        curvfed.client_app.resources,
-        "move_to_device",
-        lambda *_: pytest.fail("it was put there"),
+        curvfed.client_app.resources, "move_to_device", lambda *_: pytest.fail("it was put there")
     )
     with pytest.raises(ConfigError, match=r"takes 1\.3 GiB .*; device cuda:1 has 1\.0 GiB free"):
         fitting_model(spec, config, graph, CUDA)

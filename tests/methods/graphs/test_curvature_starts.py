@@ -84,12 +84,7 @@ def test_a_curvature_starts_at_the_graphs_standardised(curvature_map, task, sets
 
 
 def test_the_papers_words_start_k_at_the_graphs_curvature_itself(sets, tmp_path):
-    found = run(
-        tmp_path,
-        flatland__curvature_init="literal",
-        **STILL,
-        **on("graphs", sets),
-    )
+    found = run(tmp_path, flatland__curvature_init="literal", **STILL, **on("graphs", sets))
     exact = np.array([forman("graphs", client) for client in range(3)])
     np.testing.assert_allclose(
         [found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6

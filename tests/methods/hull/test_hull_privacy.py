@@ -24,29 +24,15 @@ RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
 
 HEADER = {f"header.{name}" for name in ("run", "phase", "round")}
-FACTS = (
-    "task",
-    "num_features",
-    "class_names",
-    "shape",
-    "own_ends",
-    "figures",
-    "partitions",
-)
+FACTS = ("task", "num_features", "class_names", "shape", "own_ends", "figures", "partitions")
 ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
     "measure": ({"clients", "digest"}, set()),
     "keys": ({"members"}, {"key", "signature"}),
     "agree": ({"partitions", "values"}, {"partitions", "values"}),
-    "hulls": (
-        {"modulus", "length", "partitions", "values"},
-        {"checksum", *Basis.model_fields},
-    ),
-    "holders": (
-        {"modulus", "length", "partitions", "values"},
-        {"checksum", *Basis.model_fields},
-    ),
+    "hulls": ({"modulus", "length", "partitions", "values"}, {"checksum", *Basis.model_fields}),
+    "holders": ({"modulus", "length", "partitions", "values"}, {"checksum", *Basis.model_fields}),
     "evaluate": (set(), set()),
 }
 """What travels in the two ways besides header and facts: nothing else can hide a secret."""
@@ -203,12 +189,7 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
     """The disc is so wide that no coordinate looked for can be a time that was measured."""
     wide = {"points__num": 100, "points__curvature": -1e-8, "hull__epsilon": 1.0}
     with caplog.at_level(logging.DEBUG):
-        run = hull_run(
-            tmp_path,
-            hull__radius=0.9,
-            hull__cap=4,
-            **wide,
-        )
+        run = hull_run(tmp_path, hull__radius=0.9, hull__cap=4, **wide)
     files = [
         path.read_bytes()
         for path in sorted(run.path.rglob("*"))

@@ -26,11 +26,7 @@ from curvfed.geometry.margin import (
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 EPS = np.finfo(np.float64).eps
-KINDS = [
-    lambda C: PoincareSVM(-1.3, C),
-    EuclideanSVM,
-    lambda C: Log0Logistic(-1.3, C),
-]
+KINDS = [lambda C: PoincareSVM(-1.3, C), EuclideanSVM, lambda C: Log0Logistic(-1.3, C)]
 
 
 def clusters(num, size, seed, spread=0.15, curvature=-1.3):

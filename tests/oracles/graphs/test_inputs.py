@@ -18,12 +18,7 @@ from curvfed.tasks.graphs.client_task import NodeTask, WholeGraphTask, client_ta
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
 from curvfed.tasks.graphs.model_spec import MODELS, ModelSpec
-from curvfed.tasks.graphs.sparse import (
-    Constant,
-    _ordered_product,
-    memberships,
-    neighbour_sums,
-)
+from curvfed.tasks.graphs.sparse import Constant, _ordered_product, memberships, neighbour_sums
 
 CPU = torch.device("cpu")
 NAMES = ("one", "three", "two")

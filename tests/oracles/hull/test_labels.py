@@ -127,11 +127,7 @@ def test_the_construction_is_the_same_everywhere() -> None:
         (6, 1, "hull.h = 1; allowed are 2 up to the number of hulls in all, 6"),
         (6, 7, "hull.h = 7; allowed are 2 up to the number of hulls in all, 6"),
         (1, 2, "allowed are 2 up to the number of hulls in all, 1"),
-        (
-            20,
-            11,
-            "hull.h = 11 with 20 hulls in all needs sums of more than 62 bits",
-        ),
+        (20, 11, "hull.h = 11 with 20 hulls in all needs sums of more than 62 bits"),
         (2001, 2, "2001 hulls in all; hull.code=bose-chowla has labels for up to 2000"),
     ],
 )

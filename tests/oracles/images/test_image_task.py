@@ -199,12 +199,7 @@ def test_a_client_without_images():
         statistics["num_val"],
         statistics["num_test"],
         statistics["class_counts"],
-    ) == (
-        0,
-        0,
-        0,
-        (0, 0),
-    )
+    ) == (0, 0, 0, (0, 0))
     assert statistics["majority_accuracy"] is None
 
 
