@@ -5,6 +5,7 @@ import datetime
 import json
 import re
 import shlex
+import shutil
 import signal
 import socket
 import sqlite3
@@ -22,7 +23,6 @@ from errors import refuses
 from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
-from toml_forms import FORMS
 
 from curvfed.client_app.node.policy import Policy, read_policy
 from curvfed.deployments.commands.command import main
@@ -48,14 +48,6 @@ LONG = 600.0
 """Seconds that a wait takes at most which ends by itself, on a busy machine too."""
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_cluster_is_read_as_windows_saves_it(form, tmp_path):
-    made = make_cluster(tmp_path / "c", [], ["north"], 9092, 9093, 30).path
-    settings = made / "cluster.toml"
-    settings.write_bytes(FORMS[form](settings.read_text(encoding="utf-8")))
-    assert ServerFolder.open(made).fleet_port == 9092
-
-
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
@@ -69,11 +61,13 @@ def folder(tmp_path_factory):
 # Files
 
 
-def test_private_keys_are_private(folder):
+def test_private_keys_are_private(folder, tmp_path):
     private = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
     assert [mode(path) for path in private] == [0o600] * 4
-    folders = [folder.path, *(node.path for node in folder.nodes())]
-    assert [mode(path) for path in folders] == [0o700] * 3
+    (tmp_path / "open").mkdir(mode=0o755)
+    opened = make_cluster(tmp_path / "open", [], [], 9092, 8000, 1)
+    folders = [folder.path, opened.path, *(node.path for node in folder.nodes())]
+    assert [mode(path) for path in folders] == [0o700] * 4
     public = [path for path in folder.path.rglob("*") if path.is_file() and path not in private]
     assert not [path for path in public if b"PRIVATE" in path.read_bytes()]
 
@@ -128,18 +122,31 @@ def test_init_asks_for_the_size_of_groups_of_many_nodes_on_a_terminal(
     assert {read_policy(node.policy).sums.group_size for node in nodes} == {size}
 
 
-def test_nothing_is_overwritten(folder, capsys):
+def test_nothing_is_overwritten(folder, tmp_path, capsys):
     before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
     for words in (["init"], ["init", "--node", "west"], ["add", "north"]):
         assert main(["cluster", "--folder", str(folder.path), *words]) == 1
-    assert "is not overwritten" in capsys.readouterr().err
+        assert "is not overwritten" in capsys.readouterr().err
     assert {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()} == before
+    (tmp_path / "ca.key").write_text("mine")
+    with pytest.raises(ClusterError, match=r"ca\.key, and is not overwritten"):
+        make_cluster(tmp_path, [], [], 9092, 8000, 1)
+    assert (tmp_path / "ca.key").read_text() == "mine"
 
 
-@pytest.mark.parametrize("name", ["../out", "", "a b", ".hidden", "x" * 65])
-def test_names_that_are_no_file_names_are_refused_before_anything_is_made(name, tmp_path):
-    with pytest.raises(ClusterError, match="is no name of a node"):
-        make_cluster(tmp_path / "c", [], [name], 9092, 8000, 1)
+NO_NAMES = ("../out", "", "a b", ".hidden", "x" * 65)
+NO_HOSTS = ("0.0.0.0", "https://x", "*.example.org", "fl.*.org")
+
+
+@pytest.mark.parametrize(
+    ("host", "name"), [*(("a", name) for name in NO_NAMES), *((host, "north") for host in NO_HOSTS)]
+)
+def test_what_is_no_name_or_no_host_is_refused_before_anything_is_made(
+    host, name, tmp_path, capsys
+):
+    words = ("--folder", tmp_path / "c", "init", "--host", host, "--node", name)
+    assert exit_status(*words) == 2
+    assert (name if host == "a" else host) in capsys.readouterr().err
     assert not (tmp_path / "c").exists()
 
 
@@ -201,33 +208,19 @@ def server(folder):
     server.close()
 
 
-@pytest.mark.parametrize("name", ["fl.example.org", "192.0.2.7", "localhost", "127.0.0.1"])
-def test_the_certificate_is_for_its_names(folder, server, name):
-    handshake(server, folder.authority[0], name)
-
-
-@pytest.mark.parametrize("name", ["evil.example.org", "example.org", "192.0.2.8"])
-def test_and_for_no_others(folder, server, name):
-    with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|doesn't match|not valid for"):
+def test_the_certificate_is_for_its_names_and_no_others(folder, server):
+    for name in ("fl.example.org", "192.0.2.7", "localhost", "127.0.0.1"):
         handshake(server, folder.authority[0], name)
+    for name in ("evil.example.org", "example.org", "192.0.2.8"):
+        with pytest.raises(ssl.SSLCertVerificationError, match=r"mismatch|match|not valid for"):
+            handshake(server, folder.authority[0], name)
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
-        "localhost",
-        ":9092",
-        "host:0",
-        "host:65536",
-        "host:²",
-        "https://localhost:9092",
-        "0.0.0.0:9092",
-        "*.example.org:9092",
-    ],
-)
-def test_addresses_that_are_none(address):
-    with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
-        split_address(address)
+def test_addresses_that_are_none():
+    ports = ("localhost", ":9092", "host:0", "host:65536", "host:²")
+    for address in (*ports, "https://localhost:9092", "0.0.0.0:9092", "*.example.org:9092"):
+        with pytest.raises(ClusterError, match="HOST:PORT"):
+            split_address(address)
 
 
 def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
@@ -325,11 +318,6 @@ def test_a_node_that_was_half_made_is_made_again(tmp_path):
     assert {path.name for path in (folder.path / "nodes").iterdir()} == {"north", "west"}
 
 
-def test_a_folder_that_others_could_read_is_closed(tmp_path):
-    (tmp_path / "c").mkdir(mode=0o755)
-    assert mode(make_cluster(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
-
-
 # Before a SuperNode starts
 
 
@@ -387,28 +375,24 @@ def test_a_port_of_a_node_that_is_taken(site, capsys):
 # What Flower is told
 
 
-def test_flower_reads_the_superlink_command(folder):
+def test_flower_reads_the_commands(folder):
     command = flower_superlink(folder, "0.0.0.0")
     assert command.words[0] == "flower-superlink"
     read = _parse_args_run_superlink().parse_args(command.words[1:])
-    # whoever reaches it runs code on every node
-    assert read.host == "127.0.0.1"
-    assert read.port == 8000
+    assert (read.host, read.port) == ("127.0.0.1", 8000)  # whoever reaches it runs code on nodes
     assert read.fleet_api_address == "0.0.0.0:9092"
     assert read.enable_supernode_auth
     assert not read.insecure
     assert not read.runtime_dependency_install
-
-
-def test_flower_reads_the_supernode_command(folder):
     config = 'partition-id=0 data-path="/data/my graphs/a.pt"'
-    command = flower_supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
-    read = _parse_args_run_supernode().parse_args(command.words[1:])
-    assert read.host == "127.0.0.1"
-    assert read.port == 9094
-    assert read.superlink == "fl.example.org:9092"
-    assert read.node_config == config
+    of_node = flower_supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
+    read = _parse_args_run_supernode().parse_args(of_node.words[1:])
+    assert (read.host, read.port) == ("127.0.0.1", 9094)
+    assert (read.superlink, read.node_config) == ("fl.example.org:9092", config)
     assert not read.insecure
+    for environment in (command.environment, of_node.environment):
+        assert environment["FLWR_TELEMETRY_ENABLED"] == "0"
+        assert environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
 
 
 def test_what_is_printed_is_what_runs(folder):
@@ -419,15 +403,6 @@ def test_what_is_printed_is_what_runs(folder):
     assert done.stdout == "['x y', \"'q'\"] b c\n"
     last = shlex.split(str(flower_superlink(folder, "0.0.0.0")))[-1]
     assert last == "--disable-runtime-dependency-installation"
-
-
-def test_flower_tells_nobody_of_what_is_done_here(folder):
-    for command in (
-        flower_superlink(folder, "::"),
-        flower_supernode(folder.node("north"), "x:1", "a=1", 1),
-    ):
-        assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
-        assert command.environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
 
 
 # Runs and registrations, with a `flwr` of a few lines
@@ -495,22 +470,15 @@ def recorded(fake: Path, word: str) -> list[str]:
     return [line for line in (fake / "asked").read_text().splitlines() if line.startswith(word)]
 
 
-def test_a_run_that_completes(folder, fake, capsys):
-    answer(
-        fake,
-        "running",
-        "finished:completed",
-        summary={"status": "completed", "metrics": {"roc_auc": 0.75}},
-    )
+def test_a_run_tells_how_it_ended(folder, fake, capsys):
+    completed = {"status": "completed", "metrics": {"roc_auc": 0.75}}
+    answer(fake, "running", "finished:completed", summary=completed)
     assert submitted(folder, fake) == 0
     assert "75.0%" in capsys.readouterr().out
     assert registry.read_names(folder, registry.RUNS)["7"] == str(fake / "results" / "one")
-
-
-def test_a_run_that_fails_says_why(folder, fake, capsys):
-    answer(
-        fake, "finished:completed", summary={"status": "failed", "error": "too few good replies"}
-    )
+    shutil.rmtree(fake / "results")
+    failed = {"status": "failed", "error": "too few good replies"}
+    answer(fake, "finished:completed", summary=failed)
     assert submitted(folder, fake) == 1
     said = capsys.readouterr().out
     assert "too few good replies" in said
@@ -545,6 +513,11 @@ def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
         (fake / "results" / "one").mkdir(parents=True)
         (fake / "results" / "one" / "rounds.csv").touch()
 
+    for outcome, retries, runs in (("finished:failed", 2, 3), ("finished:stopped", 3, 1)):
+        answer(fake, *[outcome] * 3)
+        assert submitted(folder, fake, retries) == 1
+        assert len(recorded(fake, "run")) == runs
+        (fake / "asked").unlink()
     monkeypatch.setattr(registry, "write_names", began)
     answer(fake, "finished:failed", "finished:completed")
     assert submitted(folder, fake, retries=3) == 1
@@ -603,32 +576,20 @@ def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
     ]
 
 
-def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
+@pytest.mark.parametrize(
+    ("signum", "moment"),
+    [(signal.SIGINT, "list"), (signal.SIGTERM, "list"), (signal.SIGTERM, "run")],
+)
+def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, moment):
+    """Also while the run is handed over."""
     (fake / "slow").touch()
-    answer(fake, *["running"] * 1000)
-    main_thread = threading.main_thread().ident
-
-    def interrupt() -> None:
-        while not (fake / "asked").exists() or not recorded(fake, "run"):
-            threading.Event().wait(0.02)
-        signal.pthread_kill(main_thread, signal.SIGTERM)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    assert submitted(folder, fake) == 128 + signal.SIGTERM
-    thread.join()
-    assert recorded(fake, "stop") == ["stop 7 cluster --format json"]
-
-
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     (fake / "over").unlink()
     answer(fake, *["running"] * 1000)
     main_thread = threading.main_thread().ident
 
     def interrupt() -> None:
-        while not (fake / "asked").exists() or not recorded(fake, "list"):
-            threading.Event().wait(0.05)
+        while not (fake / "asked").exists() or not recorded(fake, moment):
+            threading.Event().wait(0.02)
         signal.pthread_kill(main_thread, signum)
 
     thread = threading.Thread(target=interrupt)
@@ -725,22 +686,6 @@ def test_a_wrong_configuration_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize(
-    ("hosts", "reason"),
-    [
-        (["0.0.0.0"], "0.0.0.0 stands for all addresses of a machine"),
-        (["https://x"], "is neither a host name nor an address"),
-        (["*.example.org"], r"\*.example.org stands for several host names"),
-        (["fl.*.org"], "is neither a host name nor an address"),
-    ],
-)
-def test_a_host_to_which_no_node_can_connect_is_refused(hosts, reason, tmp_path, capsys):
-    words = [word for host in hosts for word in ("--host", host)]
-    assert exit_status("--folder", tmp_path / "c", "init", *words, "--node", "north") == 2
-    assert re.search(reason, " ".join(capsys.readouterr().err.split()))
-    assert not (tmp_path / "c").exists()
-
-
-@pytest.mark.parametrize(
     ("hosts", "address"),
     [
         (["*.example.org", "fl.example.org"], "fl.example.org:9092"),
@@ -762,15 +707,6 @@ def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path
     assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
 
 
-def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
-    (tmp_path / "ca.key").write_text("mine")
-    with pytest.raises(
-        ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"
-    ):
-        make_cluster(tmp_path, [], [], 9092, 8000, 1)
-    assert (tmp_path / "ca.key").read_text() == "mine"
-
-
 def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
     (fake / "results" / "one").mkdir(parents=True)
     (fake / "results" / "one" / "config.toml").touch()
@@ -780,12 +716,3 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
     ):
         submitted(folder, fake, retries=3)
     assert not (fake / "asked").exists()
-
-
-@pytest.mark.parametrize(
-    ("status", "retries", "runs"), [("finished:failed", 2, 3), ("finished:stopped", 3, 1)]
-)
-def test_retries_end_and_a_run_that_somebody_stopped_stays_so(folder, fake, status, retries, runs):
-    answer(fake, *[status] * 3)
-    assert submitted(folder, fake, retries) == 1
-    assert len(recorded(fake, "run")) == runs

@@ -133,33 +133,20 @@ def child_report(forking: Forking, folder: Path, *arguments: str) -> dict:
     return json.loads(path.read_text())
 
 
-def test_the_parent_is_safe_to_fork(forking, tmp_path):
-    """A fork has the one thread that forked, and a context of CUDA does not live on in it."""
+def test_a_program_is_a_fork_of_a_parent_that_is_safe_to_fork(forking, tmp_path):
+    """A fork has the one thread that forked, and a context of CUDA does not live on in it. A policy
+    may allow the app of the run, and this folder's must not stand in its way."""
+    assert forking.program.parent.stat().st_mode & 0o777 == 0o700
     assert len(os.listdir(f"/proc/{forking.parent.pid}/task")) == 1
-    assert not child_report(forking, tmp_path)["cuda"]
-
-
-def test_a_program_is_a_fork_of_the_parent(forking, tmp_path):
-    assert child_report(forking, tmp_path)["parent"] == forking.parent.pid
-
-
-def test_the_app_is_not_imported_beforehand(forking, tmp_path):
-    """A policy may allow that of the run, and this folder's must not stand in its way."""
-    report = child_report(forking, tmp_path)
+    arguments = ["--token", "a b", "", 'it\'s "quoted"', "$HOME", "*", "ü\n2"]
+    report = child_report(forking, tmp_path, *arguments)
+    assert report["parent"] == forking.parent.pid
+    assert not report["cuda"]
+    assert report["arguments"] == [PROGRAM, str(tmp_path / "told"), *arguments]
     assert "curvfed.extensions.cluster.commands.node_code" in report["of the app"]
     assert not any("client_app" in name for name in report["of the app"])
-    assert Path(report["path"][0]).name.startswith("stand-in"), (
-        "neither the working folder nor that of the program"
-    )
-
-
-def test_arguments_arrive_as_they_are(forking, tmp_path):
-    arguments = ["--token", "a b", "", 'it\'s "quoted"', "$HOME", "*", "ü\n2"]
-    assert child_report(forking, tmp_path, *arguments)["arguments"] == [
-        PROGRAM,
-        str(tmp_path / "told"),
-        *arguments,
-    ]
+    # neither the working folder nor that of the program
+    assert Path(report["path"][0]).name.startswith("stand-in")
 
 
 @pytest.mark.long
@@ -172,10 +159,6 @@ def test_many_at_once(forking, tmp_path):
         lambda: all((tmp_path / str(number)).exists() for number in range(12)), PATIENCE
     )
     assert wait_until(lambda: not forking.parent.children(), PATIENCE), "no zombies"
-
-
-def test_nobody_else_can_call_the_parent(forking):
-    assert forking.program.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_what_a_program_raises_is_printed_where_the_supernode_prints(tmp_path):

@@ -104,10 +104,6 @@ def test_another_app_is_refused_by_name(altered, node, old, new):
     assert line["reason"] == refusal
 
 
-def test_no_bundle_is_refused(node):
-    assert "no readable app" in error(node_code.chosen_app(b"", node), node)
-
-
 def test_code_runs_that_the_policy_names(altered, node, tmp_path, monkeypatch):
     """Here the modules of the same names are imported already."""
     monkeypatch.setenv("FLWR_HOME", str(tmp_path / "flower"))
@@ -123,11 +119,8 @@ def test_code_runs_that_the_policy_names(altered, node, tmp_path, monkeypatch):
     assert node_code.chosen_app(bundle, mismatched) is app
     (anything,) = with_policy(tmp_path / "c", [node], '[runs]\ncode = "any"')
     assert node_code.chosen_app(bundle, anything) is None
+    assert check_code(Node.read(anything)).startswith("any that the server sends")
+    assert check_code(Node.read(node)) == node_code.installed_code()
+    assert "no readable app" in error(node_code.chosen_app(b"", node), node)
     (wrong,) = with_policy(tmp_path / "d", [node], '[runs]\ncode = "ours"')
     assert '"installed", "any", or a list' in error(node_code.chosen_app(bundle, wrong), wrong)
-
-
-def test_the_operator_sees_which_code_runs(node, tmp_path):
-    assert check_code(Node.read(node)) == node_code.installed_code()
-    (anything,) = with_policy(tmp_path, [node], '[runs]\ncode = "any"')
-    assert check_code(Node.read(anything)).startswith("any that the server sends")

@@ -200,6 +200,13 @@ def test_a_service_is_installed_shown_and_removed(home, capsys):
             "--user daemon-reload",
         ]
         (home / "asked").unlink()
+    for port in ("9095", "9195"):  # a second one puts a changed setting into effect
+        assert main(["cluster", "service", "install", "--health-port", port]) == 0
+        assert f'"{port}"' in (home / ".config" / "curvfed" / "superlink.env").read_text()
+        assert "--user restart curvfed-superlink" in (home / "asked").read_text().splitlines()
+        (home / "asked").unlink()
+    assert main(["cluster", "service", "install", "--no-start"]) == 0
+    assert (home / "asked").read_text() == "--user daemon-reload\n"
 
 
 # containers
@@ -307,17 +314,3 @@ def test_no_service_runs_as_root(tmp_path, monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", lambda uid: root)
     with pytest.raises(ClusterError, match="belongs to root"):
         installed(tmp_path, None, is_system=True)
-
-
-def test_a_second_install_puts_a_changed_setting_into_effect(home):
-    for port in ("9095", "9195"):
-        (home / "asked").unlink(missing_ok=True)
-        assert main(["cluster", "service", "install", "--health-port", port]) == 0
-        settings = home / ".config" / "curvfed" / "superlink.env"
-        assert f'"{port}"' in settings.read_text()
-        assert "--user restart curvfed-superlink" in (home / "asked").read_text().splitlines()
-
-
-def test_a_service_that_is_not_to_start_is_only_written(home):
-    assert main(["cluster", "service", "install", "--no-start"]) == 0
-    assert (home / "asked").read_text() == "--user daemon-reload\n"

@@ -59,10 +59,17 @@ def wrong(folder: ServerFolder, port: int, host: str = LOOPBACK, **variables: st
     return error.value
 
 
-def test_a_superlink_that_answers(folder, port):
+def test_a_superlink_that_answers(folder, port, monkeypatch):
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    before = dict(os.environ)
     assert superlink.check_superlink(link(folder, port)) == f"127.0.0.1:{port} answers"
     with listening(proxy) as way:
         assert superlink.check_superlink(link(folder, port, https_proxy=f"http://127.0.0.1:{way}"))
+    assert dict(os.environ) == before
+    # A SuperLink that is older than the node may be restarted with the right version.
+    newer = replace(link(folder, port), is_grpc=False)
+    with pytest.raises(SilentError, match=r"HTTPS; .* 1\.40 or newer"):
+        superlink.check_superlink(newer)
 
 
 @pytest.mark.parametrize("variable", superlink.PROXIES)
@@ -240,17 +247,3 @@ def test_a_step_of_an_ended_process_is_none(tmp_path):
     assert node.current_step() == ""
     node.note_step("checks: data")
     assert node.current_step() == "checks: data"
-
-
-def test_the_variables_of_this_process_are_as_before(folder, port, monkeypatch):
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    before = dict(os.environ)
-    superlink.check_superlink(link(folder, port))
-    assert dict(os.environ) == before
-
-
-def test_a_superlink_that_is_older_than_the_node(folder, port):
-    """It may be restarted with the right version, so the node may start."""
-    newer = replace(link(folder, port), is_grpc=False)
-    with pytest.raises(SilentError, match=r"not speak HTTPS; start .* of Flower 1\.40 or newer"):
-        superlink.check_superlink(newer)
