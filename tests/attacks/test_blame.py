@@ -154,8 +154,7 @@ def test_a_member_that_loses_its_keys_is_asked_again_and_the_sum_is_the_same(tmp
 
 @pytest.mark.parametrize("has_worked", [False, True])
 def test_a_member_that_is_away_for_a_while(has_worked, tmp_path):
-    """It misses a message, or its reply is lost. Its group waits for it; the numbers are those of a
-    run without the absence."""
+    """Its group waits for it; the numbers are those of a run without the absence."""
     settings = SETTINGS | {"secure__patience": 3600, "clients": 3}
     undisturbed = run(tmp_path, "whole", **settings)
     for phase in ("keys", "agree", "train"):

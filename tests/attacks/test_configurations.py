@@ -27,8 +27,7 @@ def observer(monkeypatch: pytest.MonkeyPatch) -> Observer:
 
 
 def test_one_start_has_one_configuration(tmp_path, observer):
-    """By weights = examples, then uniform, the server had every node's own update of SCAFFOLD, to
-    4e-6."""
+    """By weights = examples, then uniform, the server had every node's update, to 4e-6."""
     nodes = hospitals(tmp_path / "nodes", 3)
     run(tmp_path, "examples", nodes=nodes, weights="examples", **SUMMED)
     number = len(observer.sums)

@@ -1,5 +1,4 @@
-"""What an honest server could compute from several sums, by ordinary commands, and what the nodes'
-ledgers say to it."""
+"""What several sums tell an honest server by ordinary commands, and what ledgers say to it."""
 
 import shutil
 import subprocess
@@ -46,8 +45,7 @@ pytestmark = pytest.mark.usefixtures("own_home")
 
 
 class Observer:
-    """What an honest server sees of the sums of training, and for the comparison each client's
-    part."""
+    """What an honest server sees of sums of training, and each client's part to compare."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sums: list[dict[str, np.ndarray]] = []

@@ -1,5 +1,4 @@
-"""What an honest server got from real nodes by ordinary configurations alone, and what their policy
-says to it now."""
+"""What an honest server got by ordinary configurations, and what nodes' policies say now."""
 
 import json
 import stat
@@ -61,8 +60,7 @@ def written(folder: Path) -> bytes:
 
 
 def refusal(folder: Path, nodes: list[dict[str, Any]], **settings: Any) -> str:
-    """The one text by which every node refuses the run, of which nothing is in the run directory
-    but this text."""
+    """The one text by which every node refuses; nothing else is in the run directory."""
     recorder = Recorder()
     with pytest.raises(FederationError):
         hull_run(folder, nodes=nodes, intercept=recorder, **settings)
@@ -73,8 +71,7 @@ def refusal(folder: Path, nodes: list[dict[str, Any]], **settings: Any) -> str:
 
 
 def test_another_column_is_no_label(tmp_path):
-    """Got: the names of all patients, as class names in clients.json, although the nodes then sent
-    no hulls."""
+    """Got: the names of all patients, as class names, although the nodes sent no hulls."""
     said = refusal(
         tmp_path, clinics(tmp_path / "nodes"), points__label_key="patient", hull__dry_run=True
     )
@@ -83,8 +80,7 @@ def test_another_column_is_no_label(tmp_path):
 
 
 def test_chosen_classes_are_not_drawn_from_the_data(tmp_path):
-    """Got: with points.classes a hull of each of two chosen patients, whose corners are that
-    patient's cells."""
+    """Got: by points.classes a hull of each of two chosen patients, of that patient's cells."""
     chosen = {
         "points__label_key": "patient",
         "points__classes": "Smith,Jones",
@@ -106,8 +102,7 @@ def test_other_coordinates_are_not_read(key, tmp_path):
 
 
 def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
-    """A run that names no column gets the node's, and one that names the node's is let in; a third
-    is not."""
+    """A run that names no column gets the node's, as does one that names it; a third does not."""
     text = (
         '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\ntest-size ='
         " 0.3\n[leaves]\nhull-max-share = 1.0\n"
@@ -129,8 +124,7 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     "has_state", [True, False], ids=["with a state-path", "by Flower's command alone"]
 )
 def test_a_node_with_a_share_reads_no_path(has_state, tmp_path):
-    """Got: any file that the SuperNode's user may read, as a data set; without a state-path as that
-    of a simulation."""
+    """Got: any file that the SuperNode's user may read, as a data set."""
     (tmp_path / "secret.csv").write_text(patients(0))
     nodes: list[dict[str, Any]] = [
         {"partition-id": number, "num-partitions": 3} for number in range(3)
@@ -245,8 +239,7 @@ def test_a_sum_over_few_nodes_is_refused():
 
 
 def test_errors_about_points_tell_no_count(tmp_path):
-    """Got: "10/18/25 of 30 points lie outside" at -4, -8 and -20, which is how far from the centre
-    they lie."""
+    """Got: "10/18/25 of 30 points lie outside" at -4, -8, -20: how far from the centre they lie."""
     parts = [blobs("02", seed=number, radius=0.9) for number in range(3)]
     refusals = []
     for curvature in (-4.0, -8.0, -20.0):
@@ -261,8 +254,7 @@ def test_errors_about_points_tell_no_count(tmp_path):
 
 
 def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
-    """Got: the digest that anybody who has the same data computes; equal data at two nodes had
-    equal digests."""
+    """Got: the digest that anybody with the same data computes, equal at two nodes."""
     parts = [blobs("02"), blobs("02"), blobs("02", seed=1)]
     nodes = nodes_of(tmp_path / "nodes", parts)
     first = [client["digest"] for client in hull_run(tmp_path, nodes=nodes).described["clients"]]
@@ -321,8 +313,7 @@ FORGED = [
 
 @pytest.mark.parametrize(("settings", "phase", "message_type"), FORGED)
 def test_a_phase_that_is_no_part_of_the_run_is_refused(settings, phase, message_type, tmp_path):
-    """Before, only the lack of a model for points kept `train` from being carried out in a run of
-    hulls."""
+    """Before, only the lack of a model for points kept `train` out of a run of hulls."""
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     if settings.get("secure-sum") or settings["method"] == "hull":
         node["secure-sum"] = True
@@ -415,8 +406,7 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
 
 
 def test_a_node_is_real_unless_this_process_simulates_it():
-    """Got: a node by Flower's own command, with a share and no path, counted as simulated and sent
-    what those send."""
+    """Got: a node by Flower's own command, with a share and no path, counted as simulated."""
     assert is_real({"partition-id": 0, "num-partitions": 3})
     assert is_real({"partition-id": 0, "num-partitions": 3, "simulated": True, "in-memory": "yes"})
     assert not is_real(simulated_nodes(3)[0])

@@ -1,5 +1,4 @@
-"""A headless Chromium for all tests of this folder: the system's own, for the package that drives
-it brings none."""
+"""A headless Chromium, the system's own, for all tests of this folder."""
 
 import os
 import shutil

@@ -1,5 +1,4 @@
-"""Reports as a browser shows them: nothing is fetched, nothing is wrong, every picture is there on
-light paper and dark."""
+"""Reports in a browser: nothing is fetched or wrong, every picture is there, light and dark."""
 
 import pytest
 from app_runs import EVERY, QUICK, run

@@ -1,5 +1,4 @@
-"""The wrapper of `flwr run`, against a `flwr` of a few lines of shell: quoting, exit status, and
-what it leaves."""
+"""The wrapper of `flwr run` on a `flwr` of few lines: quoting, status, what it leaves."""
 
 import json
 import os
@@ -51,8 +50,7 @@ while :; do sleep 0.05; done
 
 
 class Fake:
-    """A folder with the fake `flwr` and what it is to answer; `command` is a run whose results go
-    there."""
+    """A folder with the fake `flwr` and its answers; `command` is a run whose results go there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -314,8 +312,7 @@ def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
 
 @pytest.fixture
 def short_folder():
-    """A folder for temporary files whose path is short enough for sockets, as those of pytest are
-    not."""
+    """A folder whose path is short enough for sockets, as those of pytest are not."""
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as folder:
         yield Path(folder)
 

@@ -1,5 +1,4 @@
-"""The app by the real `flwr run`: on graphs, and one that cannot, at once; on images, and hulls, at
-once."""
+"""The app by the real `flwr run`: on graphs, images and hulls, and one that cannot."""
 
 import contextlib
 import csv
@@ -131,8 +130,7 @@ def test_a_run_completes(runs):
 
 
 def test_images_go_as_in_one_process(others, tmp_path):
-    """A fixed head that came once to other processes, personal models on the disk, and the same
-    bits in the end."""
+    """A fixed head that came to other processes, personal models on disk, the same bits."""
     there = others["images"]
     assert there.code == 0, there.output
     here = simulate(IMAGES | {"num-rounds": ROUNDS, "results-dir": str(tmp_path)}, CLIENTS)

@@ -110,8 +110,7 @@ def test_in_one_process(here):
 
 @pytest.mark.long
 def test_who_runs_something_else_needs_it_not(site, tmp_path):
-    """Neither the bundle nor the run directory of another method names its keys, which others would
-    refuse."""
+    """Neither the bundle nor the run directory of another method names its keys."""
     program = """
 import tomllib
 from curvfed.deployments.package_files import app_folder
@@ -220,9 +219,7 @@ def test_on_a_cluster(here, site, tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_a_node_that_lacks_it_says_so(site, tmp_path, monkeypatch):
-    """The server and one node have it, the other has not: refused by name, with what is to be
-    done.
-    """
+    """The server and one node have it, the other has not: refused by name with the remedy."""
     without = environment(tmp_path)["PYTHONPATH"]
     monkeypatch.setenv("PYTHONPATH", environment(tmp_path, site)["PYTHONPATH"])
     prefixes = {"n1": ("env", f"PYTHONPATH={without}")}

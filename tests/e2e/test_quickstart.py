@@ -1,5 +1,4 @@
-"""The example app by the real `flwr run`: with consistent aggregation, and with a classifier that
-stays at each client."""
+"""The example app by the real `flwr run`: consistent aggregation, and personal classifiers."""
 
 import json
 import os
@@ -25,8 +24,7 @@ pytestmark = pytest.mark.long  # the aggregations themselves are compared with F
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What both runs leave, and what they print; they go at the same time, from a folder that is
-    not the app's."""
+    """What both runs leave and print; at the same time, from a folder that is not the app's."""
     home = tmp_path_factory.mktemp("home")
 
     def start(name, personal):

@@ -1,5 +1,4 @@
-"""A cluster of two nodes on loopback: a run, gone on with; what the server's ledger says; all down.
-Under any Flower."""
+"""A cluster of two nodes on loopback: a run, gone on with; the ledger; all down."""
 
 import psutil
 import pytest

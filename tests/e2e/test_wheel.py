@@ -1,5 +1,4 @@
-"""The installed wheel, in an environment without the checkout, from a folder full of modules with
-our modules' names."""
+"""The installed wheel, without the checkout, from a folder of modules with our names."""
 
 import os
 import re
@@ -39,8 +38,7 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
-    """The interpreter of an environment with the wheel; the packages of others are those of this
-    environment."""
+    """The interpreter of an environment with the wheel, and this environment's packages."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
     python = folder / "bin" / "python"
@@ -99,8 +97,7 @@ LINK = re.compile(r"!?\[([^\]]*)\]\(([^)]*)\)")
 
 
 def check_front_page(description: str) -> None:
-    """README.md is all there, but for its pictures; a link leads somewhere from any page, or is
-    words and a path."""
+    """README.md without its pictures; a link leads somewhere, or is words and a path."""
     assert [
         target for _, target in LINK.findall(description) if not re.match(r"https?://", target)
     ] == []

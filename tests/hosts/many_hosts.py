@@ -22,8 +22,7 @@ from curvfed.extensions.cluster.commands.registry import read_names
 
 NODES = ("n0", "n1", "n2")
 GUEST, STRANGER = "n3", "stranger"
-"""A host whose node is started by those tests that need one more, and one on the same host that is
-not registered."""
+"""A host whose node some tests start, and one beside it that is not registered."""
 
 LONG = 300.0
 """Seconds in which everything must end; a machine that has much else to do may need them."""
@@ -77,8 +76,7 @@ class Hosts(LocalCluster):
         self.slowness = max(1.0, (time.monotonic() - started) / USUAL_START)
 
     def connect(self, name: str) -> str:
-        """Start a node, the first one by its way; empty if the SuperLink takes it, else what it
-        says at its end."""
+        """Start a node; empty if the SuperLink takes it, else what it says at its end."""
         words = ("--superlink", f"127.0.0.1:{self._port}") if name == NODES[0] else ()
         return self.try_node(name, *words)
 
@@ -112,14 +110,12 @@ class Hosts(LocalCluster):
 
     @property
     def tampering(self) -> Path:
-        """A file whose making asks for a changed byte in the first node's next reply; it is gone
-        when that was done."""
+        """A file that asks for a changed byte in the first node's next reply; gone when done."""
         return self.folder / "tamper"
 
     @contextlib.contextmanager
     def guest(self, node_config: str) -> Iterator[None]:
-        """One more node for a while; from then on it is registered, and runs without it wait for it
-        first."""
+        """One more node for a while; runs without it then wait for it first."""
         self.node_configs[GUEST] = node_config
         if GUEST not in self.names():
             self.call(SERVER, "register", GUEST)

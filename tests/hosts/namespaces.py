@@ -1,5 +1,4 @@
-"""Hosts with addresses of their own on one machine: network namespaces, each with a line to one
-switch."""
+"""Hosts with addresses on one machine: network namespaces, each with a line to one switch."""
 
 import contextlib
 import json
@@ -83,8 +82,7 @@ class Network:
 
     @contextlib.contextmanager
     def impaired(self, hosts: Sequence[str], delay: float, loss: float) -> "Iterator[Impairment]":
-        """The lines of some hosts delay every frame, and lose some, both ways; by the kernel, or
-        else by a process."""
+        """The lines of some hosts delay and lose frames, both ways; by the kernel or a process."""
         ends = [end for host in hosts for end in ((host, DEVICE), (SWITCH, host))]
         how = ("root", "netem", "delay", f"{delay * 1000:g}ms", "loss", f"{loss * 100:g}%")
         if shutil.which("tc") and all(self._tc("add", end, *how).returncode == 0 for end in ends):
@@ -112,8 +110,7 @@ class Network:
     def _lossy_lines(
         self, hosts: Sequence[str], delay: float, loss: float
     ) -> "Iterator[Impairment]":
-        """Each line leads through a process: from the port of the switch by a tap to it, and by a
-        second one back."""
+        """Each line leads through a process: from the switch by one tap, and back by another."""
         taps = [f"{end}-{host}" for host in hosts for end in "ab"]
         words = [
             *self.prefix(SWITCH),

@@ -13,8 +13,7 @@ import threading
 from pathlib import Path
 
 LONG = 4096
-"""Bytes; what asks for work or says that one is there is shorter, a reply with parameters is
-longer."""
+"""Bytes; a request for work is shorter, a reply with parameters longer."""
 
 
 def serve(port: int, server: tuple[str, int], request: Path) -> None:

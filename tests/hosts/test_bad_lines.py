@@ -1,5 +1,4 @@
-"""Lines that are slow, lose frames, or change what they carry: the run is the one of good lines, or
-says what it lost."""
+"""Lines that are slow, lose frames or change them: the run is that of good lines."""
 
 import pytest
 from many_hosts import LONG, NODES, assert_equal, await_, ended, pairs, reference

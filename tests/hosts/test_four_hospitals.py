@@ -1,5 +1,4 @@
-"""Four sites with data, keys and policies of their own: what each task sends in secure sums, and
-what is kept of it."""
+"""Four sites with data, keys and policies of their own: what each task sends in sums."""
 
 import json
 import re
@@ -144,8 +143,7 @@ def assert_no_single_client(found: Run) -> None:
 
 
 def test_a_run_that_a_site_does_not_allow_names_its_line(sites):
-    """One site forbids the method, the others are too few: the message says which line would allow
-    it."""
+    """One site forbids the method, the others are too few: the message names the line."""
     sites.serve("graph.pt")
     sites.files.node("n1").policy.write_text('[runs]\nmethods = ["hull"]\n')
     code, output = sites.run(

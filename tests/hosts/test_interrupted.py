@@ -1,5 +1,4 @@
-"""Runs that are stopped, and a SuperLink that is killed: what was done is kept, and the run goes on
-to the same end."""
+"""Runs that are stopped, and a killed SuperLink: the run goes on to the same end."""
 
 import signal
 import subprocess

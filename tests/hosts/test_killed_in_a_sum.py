@@ -39,8 +39,7 @@ class Sum:
 
 @pytest.fixture(scope="module")
 def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
-    """The nodes are killed once all have each other's keys: the masks of the others then cancel
-    nothing without the dead."""
+    """Killed once all have each other's keys: the masks then cancel nothing without them."""
     nodes = LocalCluster(tmp_path_factory.mktemp("sum"), shares(NODES))
     try:
         started = time.monotonic()

@@ -30,8 +30,7 @@ USUAL_START = 40.0
 """Seconds that four nodes take to start on two cores with nothing else to do."""
 
 LAST_MOMENT = 8.0
-"""Seconds from the start of the first round to the last moment for a kill: three rounds take at
-least 15 s then."""
+"""Seconds from the first round to the last moment for a kill: three rounds take 15 s."""
 
 KILLS = [(victim, seed) for seed in range(5) for victim in (SERVER, SERVERAPP, "node")]
 SETTINGS = {
@@ -71,8 +70,7 @@ class Victims:
         )
 
     def await_start(self, since: float) -> None:
-        """Wait until a run that was begun then has heard of all its clients, and so its first round
-        begins."""
+        """Wait until a run has heard of all its clients, and so its first round begins."""
         clients = self.nodes.results / NAME / "clients.json"
         await_(
             lambda: clients.exists() and clients.stat().st_mtime > since,

@@ -1,5 +1,4 @@
-"""Nodes lose their personal state in the middle of a run, each with another `lost-state`; what
-status and report tell."""
+"""Nodes lose personal state in a run, each with another `lost-state`; what is told."""
 
 import re
 from collections.abc import Iterator

@@ -1,5 +1,4 @@
-"""Nodes that are cut off, killed, or stand still in the middle of a round: the run goes on, and so
-do they."""
+"""Nodes that are cut off, killed, or stand still in a round: the run and they go on."""
 
 import signal
 import time
@@ -13,8 +12,7 @@ PARTITIONS = {STILL: 0, KILLED: 1, CUT: 2}
 GONE = "the node is no longer connected"
 CUT_FOR = 30.0
 LEASE = 61.0
-"""Seconds after which Flower has given up a node that is silent; before that it takes nobody else
-with its key."""
+"""Seconds after which Flower gives up a silent node; before, nobody else takes its key."""
 
 
 @dataclass
@@ -39,8 +37,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(hosts: Hosts) -> Story:
-    """One run for all three, because most of its time is waiting: the others happen while one node
-    is dead."""
+    """One run for all three, because most of its time is waiting."""
     story = Story("lost", timeout=round(hosts.patience(12)))
     process = hosts.submit(
         "method=flatland",

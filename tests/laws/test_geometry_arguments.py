@@ -1,5 +1,4 @@
-"""What the maps of hyperbolic space say of arguments that they do not take, and how a curvature is
-read."""
+"""What the maps say of arguments that they do not take, and how a curvature is read."""
 
 import itertools
 import math

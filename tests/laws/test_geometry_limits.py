@@ -1,5 +1,4 @@
-"""The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and
-beyond: no NaN."""
+"""The maps at the ends of what their docstrings promise, against mpmath, and beyond."""
 
 import itertools
 import math
@@ -29,8 +28,7 @@ def directions(num, dim, seed):
 
 
 def limit(space, dtype, curvature):
-    """The largest radius of points that the docstrings speak of, and from which the oracle's 80
-    digits are enough."""
+    """The largest radius of the docstrings' points, for which the oracle's 80 digits do."""
     if space == "lorentz":
         return min(max_radius(dtype) + min(math.log(-curvature) / 2, 0), 60.0)
     return 13.0 if dtype == torch.float32 else 33.0

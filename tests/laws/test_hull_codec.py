@@ -1,6 +1,4 @@
-"""Hulls come back exactly from the sum of the clients' vectors, or an error says why they
-cannot.
-"""
+"""Hulls come back exactly from the sum of vectors, or an error says why they cannot."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -123,8 +121,7 @@ DAMAGES = (noise, one_bit_flipped, one_mask_missing, one_word_moved, not_reduced
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("code", ["binary", "bose-chowla"])
 def test_a_damaged_sum_is_refused(damage: Callable[..., np.ndarray], code: str) -> None:
-    """Cases of one and of several words, of power sums and of dense vectors, one of a single bin
-    among them."""
+    """Cases of one and several words, of power sums and dense vectors, one of a single bin."""
     damaged = 0
     for seed in range(12):
         case = hull_case(seed, code)

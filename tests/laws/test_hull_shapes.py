@@ -1,5 +1,4 @@
-"""What an honest client sends is always a hull; what is forged or merged is not, and its sender is
-left out."""
+"""What an honest client sends is a hull; a forged or merged one leaves its sender out."""
 
 import numpy as np
 import pytest
@@ -26,8 +25,7 @@ def public_of(epsilon: float, cap: int = 16, curvature: float = -1.0) -> PublicP
 def sent(
     rng: np.random.Generator, public: PublicParameters, spread: float, number: int
 ) -> DecodedHulls:
-    """The hulls of clients with `number` points each, at hyperbolic distances of about `spread`
-    from the origin."""
+    """Hulls of clients with `number` points, at distances of about `spread` from the origin."""
     clients = []
     for _ in range(CLIENTS):
         tangents = rng.normal(0, spread, (number, 2))
@@ -64,8 +62,7 @@ def merged(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParamete
 
 
 def made_up(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParameters) -> None:
-    """Points drawn at random in place of a hull. (Bins drawn at random lie near the rim, where most
-    are corners.)"""
+    """Points drawn in place of a hull. (Bins at random lie near the rim, most of them corners.)"""
     points = rng.uniform(-0.6, 0.6, (16, 2))
     hulls.bins[0] = np.unique(public.quantizer.encode(points))
 

@@ -27,8 +27,7 @@ class LorentzWorld(World):
         return (1 + (x[..., 1:].to(F64) / self.R).square().sum(-1)).sqrt()
 
     def tangent_norm(self, x, v):
-        """Minkowski norm of tangent vectors at x, split into along and across so that nothing
-        cancels."""
+        """Minkowski norm of tangent vectors at x, split so that nothing cancels."""
         space, v = x[..., 1:].to(F64), v[..., 1:].to(F64)
         unit = space / space.norm(dim=-1, keepdim=True).clamp(min=1e-300)
         along = (v * unit).sum(-1, keepdim=True)

@@ -33,8 +33,7 @@ class PoincareWorld(World):
         return 2 * self.square(x).sqrt() / (1 - self.square(x))
 
     def kappa(self, *points):
-        """The factor of the docstrings: cosh²(r/2) of the farthest point for float64, 1 for
-        float32."""
+        """The docstrings' factor: cosh²(r/2) of the farthest point for float64, else 1."""
         return (
             torch.stack([1 / (1 - self.square(x)) for x in points])
             .amax(0)

@@ -1,5 +1,4 @@
-"""Laws of the quantiser: every bin comes back, every point is as near its centre as promised, at
-all edges."""
+"""Laws of the quantiser: bins come back, points are as near their centres as promised."""
 
 import math
 from dataclasses import replace
@@ -22,8 +21,7 @@ CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 
 
 def quantizer(epsilon, share, curvature):
-    """With a radius of this share of the disc's, and epsilon in units of the disc's, so that
-    curvature only scales."""
+    """Radius and epsilon in units of the disc's, so that curvature only scales."""
     scale = 1 / math.sqrt(-curvature)
     return PoincareQuantizer(epsilon * scale, share * scale, curvature)
 

@@ -1,5 +1,4 @@
-"""Second derivatives, torch.func, torch.compile and autocast: the maps of hyperbolic space, the
-heads, the networks."""
+"""Second derivatives, torch.func, compile, autocast: the maps, the heads, the networks."""
 
 import math
 import warnings
@@ -51,9 +50,7 @@ every_function = pytest.mark.parametrize(
 
 
 def arguments(takes, dtype=F64, origin=False):
-    """Two points or vectors for each letter, the first at the origin if wanted, and the
-    curvature.
-    """
+    """Two points or vectors for each letter, the first at the origin if wanted."""
     generator = torch.Generator().manual_seed(1)
     drawn = {letter: torch.randn(2, 3, generator=generator, dtype=F64) for letter in "xyuvabw"}
     curvature = torch.tensor(-0.6, dtype=F64)
@@ -147,9 +144,7 @@ def test_a_point_given_twice():
 
 
 def test_second_derivatives_of_the_logarithm_of_equal_points():
-    """Those of the map in space coordinates: at equal points they are Christoffel symbols, not
-    0.
-    """
+    """In space coordinates: at equal points they are Christoffel symbols, not 0."""
     curvature, space = -1.3, torch.tensor([0.4, -0.2, 0.7], dtype=F64)
     x = lorentz.lift(space, curvature)
     hessian = jacrev(jacrev(lambda y: lorentz.log(x, lorentz.lift(y, curvature), curvature)[1:]))(

@@ -149,8 +149,7 @@ def test_no_message_but_the_masked_vector_depends_on_the_data():
 
 
 def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch):
-    """Every mask modulo 3: data sets of one sum give each view equally often, data sets of two sums
-    never the same."""
+    """Every mask modulo 3: data sets of one sum give each view equally often, others never."""
     what = session(3, modulus=3, length=1)
     members = Run(what, vectors(what)).agreed().members
     secrets = {p: member.shared_secrets for p, member in members.items()}

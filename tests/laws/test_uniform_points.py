@@ -1,6 +1,4 @@
-"""The built-in sampler: its law in hyperbolic area, the hyperplane between its classes, the
-margin.
-"""
+"""The built-in sampler: its law in hyperbolic area, its hyperplane, the margin."""
 
 import math
 
@@ -42,8 +40,7 @@ def test_density_is_that_of_hyperbolic_area(curvature, share):
 
 
 def exact_distance(hyperplane: Hyperplane, point: np.ndarray) -> mpmath.mpf:
-    """On the hyperboloid: sinh d is the Lorentz product of the point and the unit normal of the
-    plane."""
+    """On the hyperboloid: sinh d is the Lorentz product of the point and the unit normal."""
     root = mpmath.sqrt(-mpmath.mpf(hyperplane.curvature))
     p, w = (
         [mpmath.mpf(float(value)) for value in pair]

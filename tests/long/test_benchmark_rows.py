@@ -1,5 +1,4 @@
-"""Every row and every curve of the benchmarks works: set up and run once, at small sizes; figures
-and pages are written."""
+"""Every row and curve of the benchmarks runs once, at small sizes; pages are written."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""A comparison on a machine whose cores are busy with other programs: undisturbed, and killed once
-in each of its steps.
-"""
+"""A comparison on a busy machine: undisturbed, and killed once in each of its steps."""
 
 import json
 import re

@@ -1,5 +1,4 @@
-"""A small disk that is full at thirty moments of a run, at the server and at a node: with room
-again, the same bits."""
+"""A disk that is full at thirty moments, at server and node: with room, the same bits."""
 
 import json
 import os

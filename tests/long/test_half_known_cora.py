@@ -1,5 +1,4 @@
-"""Cora as a user of PyTorch Geometric has it: one `Data`, the public masks, half of the classes
-unknown."""
+"""Cora as a user has it: one `Data`, the public masks, half of the classes unknown."""
 
 import csv
 import json
@@ -17,8 +16,7 @@ CLIENTS = 4
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["fedavg", "flatland"])
 def test_half_known_cora_trains_and_predicts(tmp_path, monkeypatch, capsys, method):
-    """No client collapses to one class, and the unknown nodes are predicted far better than by the
-    largest class."""
+    """No client collapses to one class, and unknown nodes are predicted well."""
     raw = Path(os.environ.get("CURVFED_DATA", "data")) / "planetoid" / "Cora" / "raw"
     if not raw.is_dir():
         pytest.skip(f"no {raw}; CURVFED_DATA names the folder of public data")

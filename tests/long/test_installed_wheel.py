@@ -1,5 +1,4 @@
-"""The wheel with a node's requirements in an environment of its own: every command, and Flower's,
-from a hostile folder."""
+"""The wheel in an environment of its own: every command, and Flower's, from a hostile folder."""
 
 import json
 import os
@@ -116,8 +115,7 @@ def test_a_sweep(curvfed, hostile):
 
 
 def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
-    """The checkout by `flwr run` where the installed wheel is of another version, which nothing
-    must be imported of."""
+    """The checkout by `flwr run` where an installed wheel must not be imported."""
     (package,) = (bin_folder.parent / "lib").glob("*/site-packages/curvfed")
     for room in ("server_app", "client_app", "strategies"):
         (package / room / "__init__.py").unlink()  # a hard link into uv's cache

@@ -1,5 +1,4 @@
-"""Runs that are killed at random moments, again and again: all end as the run that nobody killed,
-to the last bit."""
+"""Runs killed at random moments, again and again, end as the run that nobody killed."""
 
 import contextlib
 import json

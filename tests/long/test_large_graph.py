@@ -31,8 +31,7 @@ sys.exit(status)
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory) -> Path:
-    """Nodes on a ring, each in 10 edges on average, a fifth of them to anywhere; classes by blocks,
-    a fifth at random."""
+    """A ring of nodes in 10 edges each, a fifth to anywhere; classes by blocks and chance."""
     draw = torch.Generator().manual_seed(0)
     source = torch.arange(NODES).repeat_interleave(EDGES // 2)
     near = (source + torch.randint(1, NEAR, source.shape, generator=draw)) % NODES

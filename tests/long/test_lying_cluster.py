@@ -36,8 +36,7 @@ Basis.differences = lambda basis, other: []
 check_mean = lambda *arguments: None
 """,
 }
-"""Lines at the ends of the server's files: its own half of the protocol accepts whatever the
-members' vectors come from."""
+"""Lines at the ends of the server's files: its half accepts whatever vectors come."""
 
 DEAD = GULLIBLE | {
     "strategies/wire/exchange.py": """

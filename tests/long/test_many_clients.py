@@ -1,5 +1,4 @@
-"""What a simulation of many clients takes in one process: it prints seconds, bytes and the most
-memory."""
+"""What a simulation of many clients takes: it prints seconds, bytes, the most memory."""
 
 import json
 import os

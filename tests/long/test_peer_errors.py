@@ -76,8 +76,7 @@ def spread(found: list[tuple[float, float]], eps: float) -> Spread:
 
 
 def hard_points(one: Operation, dtype: torch.dtype, curvature: float) -> dict[str, torch.Tensor]:
-    """40 pairs: apart and across, near each other, near the origin, up to 0.9 of the radius where
-    the dtype's ball ends."""
+    """40 pairs: apart, across, near, near the origin, up to 0.9 of the ball's radius."""
     generator = torch.Generator().manual_seed(1)
     x, y = [], []
     end = 2 * math.atanh(1 - 16 * torch.finfo(dtype).eps)

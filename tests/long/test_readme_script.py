@@ -1,5 +1,4 @@
-"""The README's blocks as one script, `make` and `pip install` included, in a fresh clone with an
-empty home."""
+"""The README's blocks as one script, `make` and `pip install` too, in a fresh clone."""
 
 import os
 import re
@@ -15,9 +14,7 @@ SUITE = "make test "
 
 
 def script() -> str:
-    """All blocks in their order; what `make` installs is first on the path, as after
-    activating it.
-    """
+    """All blocks in order; what `make` installs is first on the path."""
     blocks = BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     assert len(blocks) >= 4
     lines = [line for block in blocks for line in block.splitlines() if not line.startswith(SUITE)]

@@ -115,8 +115,7 @@ def run(func, args, kwargs):
 
 
 def _fused_adam(args, kwargs) -> None:
-    """The kernel of a GPU takes tensors of any strides, the same ones for all four; that of the CPU
-    contiguous ones."""
+    """A GPU's kernel takes tensors of any strides, alike for all four; the CPU's contiguous."""
     for of_one in zip(*args[:4], strict=True):
         if len({tensor.stride() for tensor in of_one}) > 1:
             raise RuntimeError(

@@ -1,5 +1,4 @@
-"""What a GPU does that no other device can stand in for. `make gpu` runs these; without a GPU they
-are skipped."""
+"""What only a GPU does. `make gpu` runs these; without a GPU they are skipped."""
 
 import json
 from typing import Any
@@ -70,8 +69,7 @@ WORKS = [
 
 
 class DrawsOfCpu(TorchDispatchMode):
-    """Random numbers are the CPU's, and are moved: the two generators give others for the same
-    seed."""
+    """Random numbers are the CPU's, and are moved: the generators differ for one seed."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -1,5 +1,4 @@
-"""Points from distances: those of the hyperbolic plane are recovered up to isometry, others are
-refused or embedded."""
+"""Points from distances: recovered up to isometry, others refused or embedded."""
 
 import mpmath
 import numpy as np

@@ -1,5 +1,4 @@
-"""The sweeps of the papers: each can be planned, run and shown at each of its scales, whatever the
-runs come to."""
+"""The papers' sweeps can be planned, run and shown at each scale, whatever runs say."""
 
 import csv
 import json
@@ -89,8 +88,7 @@ def plan_of(path: Path, scale: str) -> Study:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory that has something of everything: scores of clients and rounds, classes,
-    curvatures, hulls."""
+    """A run directory of everything: scores, classes, curvatures, hulls."""
     path = hull_run(tmp_path_factory.mktemp("runs")).path
     figures = {
         "accuracy": 0.7,

@@ -1,5 +1,4 @@
-"""Other libraries get exactly our clients and the start of our network; tables and errors of the
-comparison."""
+"""Other libraries get our clients and our network's start; tables and errors."""
 
 import pytest
 import torch

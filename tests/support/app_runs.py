@@ -96,8 +96,7 @@ class Run:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Everything that must be equal between equal runs: summary, both tables, and the model's
-        bytes."""
+        """What must be equal between equal runs: summary, both tables, the model's bytes."""
         return {
             "summary": {key: value for key, value in self.summary.items() if key not in MEASURED},
             "rounds": [untimed(row) for row in self.rounds],
@@ -153,8 +152,7 @@ class Recorder:
 
 
 class Fault:
-    """Answers in the place of one client, in one phase and round, by `answer(request, handle)`;
-    None is silence."""
+    """Answers `answer(request, handle)` for one client, phase and round; None is silence."""
 
     def __init__(
         self,
@@ -189,9 +187,7 @@ def forged(change: Callable[[Reply], Reply]) -> Callable[[Message, Handle], Mess
 
 
 def real_nodes(folder: Path, graphs: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
-    """Configurations of real nodes, each with one of the graphs and a disk of its own in
-    `folder`.
-    """
+    """Configurations of real nodes, each with one graph and a disk of its own in `folder`."""
     folder.mkdir(exist_ok=True)
     nodes: list[dict[str, Any]] = []
     for index, fields in enumerate(graphs):
@@ -210,8 +206,7 @@ def real_nodes(folder: Path, graphs: Iterable[Mapping[str, object]]) -> list[dic
 def asked(
     node: dict[str, Any], settings: dict[str, Any], phase: str, message_type: str, run: str = "run"
 ) -> tuple[str, list[str]]:
-    """What a node answers to a message that a lying server makes by hand: the error, and names of
-    arrays."""
+    """A node's answer to a message of a lying server: the error, and names of arrays."""
     from flwr.supercore.task_identity import TaskIdentity
 
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1

@@ -1,5 +1,4 @@
-"""A page as a browser shows it: on screens and on paper, light and dark, with all that is cut,
-missing or wrong."""
+"""A page in a browser, on screens and paper, light and dark: what is cut, missing, wrong."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

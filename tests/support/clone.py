@@ -10,8 +10,7 @@ MADE = (".venv*", "build", "dist", ".*_cache", ".hypothesis", "__pycache__", "*.
 
 
 def clone(folder: Path) -> None:
-    """Clone the project by git; without git, or its history, or the right to read that, copy the
-    files."""
+    """Clone the project by git; without git, its history or the right to it, copy files."""
     command = ["git", "clone", "--quiet", str(ROOT), str(folder)]
     if (
         shutil.which("git")

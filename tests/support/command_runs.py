@@ -1,5 +1,4 @@
-"""Runs by the command, each in a process of its own, and what their tables say of the time that
-rounds take."""
+"""Runs by the command, each in a process of its own, and the time that rounds take."""
 
 import csv
 import os
@@ -17,8 +16,7 @@ from typing import Any
 def command_run(
     name: str, settings: Mapping[str, Any], clients: int, *options: str
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """A run by a command of its own, with its directory, which goes at the end; what is simulated
-    has an empty home."""
+    """A run by a command, with its directory, which goes at the end, and an empty home."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "w+b") as log:
         pairs = {**settings, "results-dir": folder, "run-name": "run", "num-supernodes": clients}
         words = [
@@ -52,8 +50,7 @@ def rounds_of(run: Path, process: "subprocess.Popen[bytes] | None" = None) -> li
 
 
 def round_overhead(rows: Sequence[Mapping[str, str]], workers: int) -> float:
-    """Mean seconds of a round, the first left out, beyond the clients' training, which `workers`
-    processes share."""
+    """Mean seconds of a round but the first, beyond training, which `workers` share."""
     later = [row for row in rows if row["phase"] == "train"][1:]
     return statistics.mean(
         float(row["seconds"]) - float(row["seconds_training"]) / workers for row in later

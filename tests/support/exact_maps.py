@@ -1,5 +1,4 @@
-"""The maps of hyperbolic space to 80 digits, by the textbook's formulas in mpmath, and how
-ill-conditioned they are."""
+"""The maps to 80 digits, by the textbook's formulas in mpmath, and their condition."""
 
 import math
 import random
@@ -46,8 +45,7 @@ class Exact:
 def exact_results(
     space: str, name: str, curvature: float, arguments: Sequence[list[list[float]]]
 ) -> list[Exact]:
-    """An operation of `curvfed.geometry.poincare` or `curvfed.geometry.lorentz` on rows of
-    coordinates."""
+    """An operation of `geometry.poincare` or `geometry.lorentz` on rows of coordinates."""
     with mpmath.workdps(DIGITS):
         model = Ball(curvature) if space == "poincare" else Hyperboloid(curvature)
         signs, found = random.Random(0), []

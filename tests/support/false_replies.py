@@ -11,8 +11,7 @@ LIAR = 2
 
 
 class Liar:
-    """Answers every train message of one client with `factor` times its parameters, or with one
-    number in every entry."""
+    """Answers one client's trainings with `factor` times its parameters, or one number."""
 
     def __init__(self, factor: float = 1.0, entry: float | None = None) -> None:
         self.factor = factor

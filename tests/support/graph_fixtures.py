@@ -207,9 +207,7 @@ def write_amazon(
 
 
 def user_fields(num_nodes: int = 60, seed: int = 0) -> dict[str, object]:
-    """x, edge_index, y of a ring with chords, 2 classes by halves, and after it 3 isolated
-    nodes.
-    """
+    """x, edge_index, y of a ring with chords, 2 classes by halves, and 3 isolated nodes."""
     rng = np.random.default_rng(seed)
     ring = num_nodes - 3
     source = np.arange(ring)
@@ -226,8 +224,7 @@ def user_fields(num_nodes: int = 60, seed: int = 0) -> dict[str, object]:
 
 
 def write_user_graph(path: Path, **changes: object) -> dict[str, object]:
-    """Store `user_fields()` with `changes` as a PyTorch Geometric `Data`; a change to None leaves
-    the field out."""
+    """Store `user_fields()` with `changes` as a `Data`; None leaves a field out."""
     from torch_geometric.data import Data
 
     fields = {name: value for name, value in (user_fields() | changes).items() if value is not None}
@@ -272,8 +269,7 @@ def same(first: ClientGraph, second: ClientGraph) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TUGraph:
-    """One graph of a TU set: its label, a row of attributes and a label for every node, edges (i,
-    j), i < j, from 0."""
+    """A TU graph: label, attributes and a label for every node, edges (i, j), i < j, from 0."""
 
     label: int
     attributes: list[list[float]]
@@ -351,8 +347,7 @@ def write_tu(
 
 
 def user_graphs(num_graphs: int = 12, seed: int = 0) -> list[dict[str, object]]:
-    """x, edge_index, y of every one of `tu_graphs`: x the attributes, y 0..2 in turn, edges in one
-    direction."""
+    """x, edge_index, y of all `tu_graphs`: attributes, 0..2 in turn, edges one way."""
     return [
         {
             "x": torch.tensor(graph.attributes),

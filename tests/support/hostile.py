@@ -1,5 +1,4 @@
-"""A working folder in which everything has the name of something of ours, and what a process in it
-has imported."""
+"""A working folder of modules with our names, and what a process in it has imported."""
 
 import json
 from collections import defaultdict
@@ -42,8 +41,7 @@ def hostile_folder(folder: Path) -> Path:
 
 
 def check_imports(told: Path, ours: list[Path], hostile: Path) -> None:
-    """No file of ours has two names, none of ours has another name than `curvfed.…`, none is the
-    working folder's."""
+    """No file of ours has two names, or another than `curvfed.…`; none is the working folder's."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, file in json.loads(told.read_text()).items():
         if file and any(Path(file).is_relative_to(folder) for folder in ours):

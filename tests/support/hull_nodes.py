@@ -1,5 +1,4 @@
-"""Small whole runs of the one-shot protocol, files of points for real nodes, and what must come of
-them."""
+"""Small whole one-shot runs, files of points for real nodes, and what must come of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -125,8 +124,7 @@ def nodes_of(
 def blobs(
     classes: Sequence[Any], per_class: int = 12, seed: int = 0, test: int = 4, radius: float = 1.0
 ) -> dict:
-    """The arrays of an .npz: each class round a place of its own, which its name decides, apart
-    from the others."""
+    """The arrays of an .npz: each class round a place that its name decides."""
     rng, turns = np.random.default_rng(seed), [2 * np.pi * int(str(one)[-1]) / 8 for one in classes]
     centres = 0.6 * radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)
     labels = np.repeat(np.arange(len(classes)), per_class + test)
@@ -142,8 +140,7 @@ def blobs(
 
 
 def nodes_with_a_single_cell(folder: Path) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Three real nodes, of which the second alone has class 5, with a single cell; and that
-    cell."""
+    """Three real nodes; the second alone has class 5, with a single cell; and that cell."""
     rare = blobs("02", seed=1)
     cell = np.array([[0.31, -0.42]])
     rare["x_train"] = np.concatenate([rare["x_train"], cell])
@@ -190,9 +187,7 @@ def _bound(inner: Intercept, handle: Handle) -> Handle:
 
 
 class Silent:
-    """Clients that vanish at a phase: they get its message or not, do not answer, and never
-    again.
-    """
+    """Clients that vanish at a phase: they get its message or not, and never answer again."""
 
     def __init__(self, gone: Mapping[int, str], works: bool = False) -> None:
         self.gone, self.works = gone, works

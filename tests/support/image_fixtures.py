@@ -16,8 +16,7 @@ from curvfed.tasks.images.dataset import ImageDataset
 
 Pixels = NDArray[np.uint8]
 Truth = dict[str, tuple[Pixels, NDArray[np.int64]]]
-"""Of "train" and "test": images (n, h, w), or (n, h, w, 3) in colour, no two alike, and labels
-(n,)."""
+"""Of "train" and "test": images (n, h, w), or (n, h, w, 3), all unlike, and labels (n,)."""
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -47,8 +46,7 @@ def write_idx(
     num_classes: int = 10,
     seed: int = 0,
 ) -> Truth:
-    """MNIST's layout. Letters are written as they are published: labels from 1, images on their
-    side."""
+    """MNIST's layout. Letters are as published: labels from 1, images on their side."""
     folder = root / collection / "raw"
     folder.mkdir(parents=True)
     truth = {}
@@ -66,8 +64,7 @@ def write_idx(
 def write_cifar(
     root: Path, monkeypatch: pytest.MonkeyPatch, collection: str = "CIFAR10", per_batch: int = 20
 ) -> Truth:
-    """CIFAR's layout; torchvision is told the checksums of these files in place of the original
-    ones'."""
+    """CIFAR's layout; torchvision is told the checksums of these files."""
     import torchvision.datasets
 
     loader = getattr(torchvision.datasets, collection)

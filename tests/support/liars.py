@@ -7,9 +7,7 @@ Part = tuple[np.ndarray, np.ndarray]
 
 
 def lied(part: Part, how: str, classes: int, seed: int) -> Part:
-    """What a client of the disc of curvature -1 says in place of its points (n, 2) and labels
-    (n,).
-    """
+    """What a client of the disc of curvature -1 says for its points (n, 2) and labels (n,)."""
     points, labels = part
     rng = np.random.default_rng(seed)
     turn = rng.uniform(0, 2 * np.pi, len(points))

@@ -1,5 +1,4 @@
-"""A whole cluster on one machine, for tests, benchmarks and tables. It is driven by the commands
-that a user types."""
+"""A cluster on one machine, by the user's commands, for tests, benchmarks and tables."""
 
 import contextlib
 import json
@@ -30,8 +29,7 @@ PROGRAM_END = 12.0
 """Seconds for a program to end on request; Flower's own take up to 5."""
 
 AT_ONCE = 4
-"""Nodes that are started together: each of them first imports for seconds of a core, and then
-waits."""
+"""Nodes that start together: each imports for seconds of a core, then waits."""
 
 
 CONNECTED = "SuperNode ID"
@@ -377,8 +375,7 @@ def shares(number: int) -> list[str]:
 
 
 def signed(folder: Path, node_configs: Sequence[str]) -> list[str]:
-    """Node configurations with a signing key each and the roster of all, made by the commands of
-    docs/secure-sums.md."""
+    """Node configurations with signing keys and roster, by commands of docs/secure-sums.md."""
     (folder / "roster").mkdir(parents=True)
     for partition in range(len(node_configs)):
         key = str(folder / f"node{partition}.pem")

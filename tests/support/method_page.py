@@ -51,8 +51,7 @@ def assert_matched(names: Collection[str], patterns: Iterable[str]) -> None:
 
 
 def check_parameters(method: str, found: Run, recorder: Recorder) -> None:
-    """A client is sent, sends and keeps what the method's line says, and nothing that it keeps is
-    in a message."""
+    """A client is sent, sends and keeps what the method's line says, and no more."""
     page = documented_methods()[method]
     kept = {
         name.removeprefix("parameter/")

@@ -118,8 +118,7 @@ class Case:
 
 
 def configurations(folder: Path, number: int, seed: int) -> Iterator[Case]:
-    """Runs with one to three keys that have odd values: any of `VALUES`, or one at the edge of what
-    is allowed."""
+    """Runs with one to three keys of odd values: any of `VALUES`, or one at an edge."""
     from curvfed.strategies.config.parse import all_fields
 
     draw, edges = (
@@ -138,8 +137,7 @@ def configurations(folder: Path, number: int, seed: int) -> Iterator[Case]:
 
 
 def _edges(field: Any) -> list[str]:
-    """Values that a key allows: the least, for a number without a bound a very large one, all of a
-    few."""
+    """Values that a key allows: the least, a very large number, all of a few."""
     from curvfed.strategies.base.keys import value_type
 
     kind = value_type(field)
@@ -160,8 +158,7 @@ def _edges(field: Any) -> list[str]:
 
 
 def files(folder: Path, number: int, seed: int) -> Iterator[Case]:
-    """Commands that read a file or a folder of which something is damaged, of another kind, or no
-    file at all."""
+    """Commands that read a file or folder that is damaged, of another kind, or no file."""
     draw = random.Random(seed)
     sound = folder / "sound"
     _write_sound(sound)

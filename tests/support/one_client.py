@@ -1,5 +1,4 @@
-"""One client of ten on its own: its steps, its rounds, its fine-tuning, without a server and
-without files."""
+"""One client of ten alone: its steps, rounds and fine-tuning, without server and files."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -66,8 +65,7 @@ def a_round(settings: Settings) -> Call:
 def some_rounds(
     settings: Settings, num: int = 2
 ) -> tuple[list[float], dict[str, float], dict[str, Any]]:
-    """The first rounds of client 0, whose model alone is aggregated: losses, scores, and what it
-    sent at last."""
+    """The first rounds of client 0, alone aggregated: losses, scores, and what it sent last."""
     client, facts = a_client(settings)
     learner, server, losses = (
         client.learner,

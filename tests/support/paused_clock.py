@@ -29,8 +29,7 @@ class PausedClock:
 
 
 def popen_out_of_time(limit: float, is_due: Callable[[], bool]) -> type[subprocess.Popen]:
-    """A `subprocess.Popen` whose wait of `limit` seconds ends without the process's end as soon as
-    something is true."""
+    """A `Popen` whose wait of `limit` seconds ends as soon as something is true."""
 
     class OutOfTime(subprocess.Popen):
         def wait(self, timeout: float | None = None) -> int:

@@ -1,5 +1,4 @@
-"""Training in plain loops: what a run must reach bit for bit, and the limits of its speed and of a
-client's steps."""
+"""Training in plain loops: what a run must reach bit for bit, and limits of its speed."""
 
 import copy
 from collections.abc import Callable

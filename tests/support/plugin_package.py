@@ -1,5 +1,4 @@
-"""Packages that bring something to curvfed, installed into a folder for one test, and programs that
-find them there."""
+"""Packages that bring something to curvfed, in a folder, and programs that find them."""
 
 import json
 import os
@@ -15,8 +14,7 @@ EXAMPLE = ROOT / "examples" / "plugin"
 
 
 def package(site: Path, name: str, module: str, points: Mapping[str, Mapping[str, str]]) -> None:
-    """A package of one module as an installer leaves it; `points` are its entry points by group and
-    name."""
+    """A package of one module as installed; `points` are entry points by group and name."""
     about = site / f"{name}-1.0.dist-info"
     about.mkdir(parents=True)
     (site / f"{name}.py").write_text(module)
@@ -48,8 +46,7 @@ def install_example(folder: Path) -> Path:
 
 
 def environment(home: Path, *sites: Path) -> dict[str, str]:
-    """That of a process which finds curvfed and what is installed in these folders, wherever it is
-    started."""
+    """That of a process which finds curvfed and these folders, wherever it starts."""
     paths = [str(ROOT), *map(str, sites), *filter(None, [os.environ.get("PYTHONPATH")])]
     return os.environ | {
         "HOME": str(home),

@@ -1,5 +1,4 @@
-"""Whole secure sums, message by message, with members that vanish: shared by the tests of the
-secure sum."""
+"""Whole secure sums, message by message, with members that vanish."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field

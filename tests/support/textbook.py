@@ -1,6 +1,4 @@
-"""Textbook programs, step by step: what ours must agree with, and what it is held against in
-speed.
-"""
+"""Textbook programs, step by step: what ours must agree with, and its speed."""
 
 from typing import Any
 
@@ -14,8 +12,7 @@ Points = Any  # NumPy arrays (..., 2), whose operators are typed as anything
 
 
 def plain_decode(symbols: list[int], prime: int, num_bins: int) -> dict[int, int]:
-    """Value by bin, as a textbook has it: the shortest recurrence, a look at every bin, Forney's
-    formula."""
+    """Value by bin: the shortest recurrence, a look at every bin, Forney's formula."""
     connection = berlekamp_massey(symbols, prime)
     degree = len(connection) - 1
     omega = [
@@ -65,14 +62,12 @@ def _at(coefficients: list[int], point: int, prime: int) -> int:
 
 
 def sample(num: int, radius: float = 0.95) -> Points:
-    """Points spread evenly over a hyperbolic disc of this Euclidean radius, that of the paper's
-    synthetic sets."""
+    """Points spread evenly over a hyperbolic disc of this radius, as in the paper."""
     return uniform_points(num, radius, -1.0, np.random.default_rng(0))
 
 
 def graham_scan(points: Points, curvature: float = -1.0) -> list[int]:
-    """Pan et al., Algorithms 1 and 2, step by step: arrays where a step is on all points, else two
-    coordinates."""
+    """Pan et al., Algorithms 1 and 2, step by step, in arrays where all points move."""
     start = int((points**2).sum(axis=1).argmax())
     normal = -_log(points[start], np.zeros(2), curvature)
     tangent = np.array([-normal[1], normal[0]])
@@ -112,9 +107,7 @@ def _cross(a: Points, b: Points) -> Points:
 
 
 def prototypes_by_descent(classes: int, dim: int, steps: int, rate: float = 0.1) -> torch.Tensor:
-    """Unit vectors (C, d) by descent on the mean over rows of the largest cosine, HyperFed,
-    Eq. 5.
-    """
+    """Unit vectors (C, d) by descent on the mean largest cosine, HyperFed, Eq. 5."""
     points = torch.randn(classes, dim, generator=torch.Generator().manual_seed(0)).requires_grad_()
     optimizer = torch.optim.SGD([points], rate)
     own = 2 * torch.eye(classes)

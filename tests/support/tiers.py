@@ -8,8 +8,7 @@ from hypothesis import settings
 
 
 def only(cases: Iterable[Any], kept: Callable[[Any], bool]) -> list[Any]:
-    """All cases; those that are not kept are marked `long`. What a case is alone in proving must be
-    kept."""
+    """All cases; the others are marked `long`. What a case alone proves must be chosen."""
     return [
         (
             case
@@ -23,7 +22,6 @@ def only(cases: Iterable[Any], kept: Callable[[Any], bool]) -> list[Any]:
 
 
 def examples(most: int) -> settings:
-    """So many examples in the longer tier and in runs of chosen files, and a sixth of them in the
-    quick tier."""
+    """So many examples in the longer tier and for chosen files, a sixth in the quick tier."""
     is_quick = settings.default.max_examples < settings.get_profile("whole").max_examples
     return settings(max_examples=max(most // 6, 6) if is_quick else most)

@@ -1,5 +1,4 @@
-"""A learner on a network of 17 parameters and 8 examples, and the same sums in NumPy, with
-gradients by differences."""
+"""A learner of 17 parameters and 8 examples, and the same in NumPy, by differences."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,8 +21,7 @@ from curvfed.tasks.task import Batch, Task
 Arrays = dict[str, NDArray[Any]]
 FEATURES, WIDTH, CLASSES, EXAMPLES = 3, 2, 3, 8
 STEP = 1e-5
-"""Of the differences, whose error is STEP² times third derivatives, and rounding / STEP: about
-1e-9."""
+"""Of the differences: their error is STEP² times third derivatives, about 1e-9."""
 
 
 class Net(nn.Module):

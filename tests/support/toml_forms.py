@@ -1,5 +1,4 @@
-"""TOML files as Windows' editors save them: with a byte-order mark, as UTF-16, with other line
-ends."""
+"""TOML files as Windows' editors save them: byte-order mark, UTF-16, line ends."""
 
 from codecs import BOM_UTF8
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""What Flower sends to the SuperLink and to every node: the app's own files, whatever else lies in
-the checkout."""
+"""What Flower sends: the app's own files, whatever else lies in the checkout."""
 
 import importlib
 import io
@@ -156,8 +155,7 @@ def test_every_key_of_this_installation_is_declared(monkeypatch):
 
 @pytest.mark.long
 def test_a_node_runs_what_was_sent_and_not_what_is_installed_there(tmp_path):
-    """Flower puts the bundle before everything else; an installed version of the same name must not
-    be mixed into it."""
+    """The bundle comes first; an installed version of the name must not be mixed in."""
     installed = tmp_path / "site"
     for name in (
         "curvfed",
@@ -196,8 +194,7 @@ print(json.dumps(files))
 
 @pytest.mark.long
 def test_the_client_is_found_while_another_thread_imports_the_server(dirty, tmp_path):
-    """In a simulation Flower does both at once. The import of `curvfed` is made slow here, so that
-    they always meet."""
+    """In a simulation Flower does both at once; a slow import makes them always meet."""
     code = """
 import sys, threading, time
 from flwr.supercore.object_ref import load_app, validate

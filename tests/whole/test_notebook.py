@@ -1,5 +1,4 @@
-"""The notebook under examples/: it keeps nothing of the machine it was written on, and its cells
-run in their order."""
+"""The notebook of examples/ holds nothing of a machine, and its cells run in order."""
 
 import ast
 import json
@@ -24,8 +23,7 @@ def cells(path: Path, kind: str) -> list[str]:
 
 
 def script(path: Path) -> str:
-    """The cells of code as a program, which shows the value of a cell's last line as a notebook
-    does."""
+    """The cells of code as a program that shows a cell's last value as a notebook does."""
     lines = [
         "def show(value):",
         "    getattr(value, '_repr_html_', value.__repr__)()",

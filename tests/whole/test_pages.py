@@ -1,5 +1,4 @@
-"""The README and the pages of docs/: links lead somewhere, commands are understood, and the front
-page stays one."""
+"""README and docs/: links lead somewhere, commands are understood, the front page is one."""
 
 import re
 import shlex
@@ -101,8 +100,7 @@ LONGEST = 20_000
 """Bytes that a page of docs/ may have."""
 
 COMMANDS_WRITE = 60_000
-"""Bytes that all pages of docs/measured and docs/results may have together; long tables are CSV files
-beside them."""
+"""Bytes of all pages of docs/measured and docs/results; long tables are CSV beside them."""
 
 
 def test_a_page_is_read_in_one_sitting():
@@ -141,8 +139,7 @@ def test_the_contents_have_every_page():
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The lines of a page's shell blocks that begin with `curvfed`, less those of which a part is
-    left out."""
+    """Lines of a page's shell blocks that begin with `curvfed`, less incomplete ones."""
     blocks = re.findall(
         r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
     )
@@ -163,8 +160,7 @@ def commands_of(block: str) -> list[list[str]]:
     "page", [page for page in PAGES if commands(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_commands_are_understood(page):
-    """Subcommands, options, and names of presets and sweeps are those that there are; what is left
-    are files."""
+    """Subcommands, options, names of presets and sweeps exist; what is left are files."""
     for words in commands(page):
         command, name = get_command(app), "curvfed"
         while isinstance(command, click.Group):
@@ -190,14 +186,12 @@ def test_commands_are_understood(page):
 
 
 FOLLOWED = ("tutorial-*", "running", "data", "images", "points", "sweeps")
-"""Pages that a reader follows with data that the page makes; the others name files of the reader's
-own hosts."""
+"""Pages whose data the page makes; the others name files of the reader's hosts."""
 DOWNLOADED = "~/data"
 
 
 def files_read(words: list[str]) -> list[str]:
-    """What a command names by a path: values of keys and options that have a suffix or a folder,
-    but no outputs."""
+    """Paths that a command names: values with a suffix or a folder, but no outputs."""
     outputs = [
         words[number + 1]
         for number, word in enumerate(words[:-1])

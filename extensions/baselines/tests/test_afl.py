@@ -10,8 +10,7 @@ GAMMA = 1.5
 
 
 def recursion(clients):
-    """The classifier (l, C) after the authors' recursion over clients' solutions, and their removal
-    of γ."""
+    """The classifier (l, C) by the authors' recursion over clients' solutions, without their γ."""
     size = clients[0].gram.shape[0]
     matrices = [sums.gram + GAMMA * np.eye(size) for sums in clients]
     solutions = [

@@ -13,8 +13,7 @@ EPOCHS = 2
 
 
 def algorithm(arrays, offset, common, task, kappa, momentum):
-    """Shared parameters, offset and moving mean after a round; without a common mean as in
-    FedAvg."""
+    """Shared parameters, offset and moving mean after a round; with no common mean as FedAvg."""
     moved = arrays | {OFFSET: offset}
     mean = np.zeros(2)
     for _ in range(EPOCHS):

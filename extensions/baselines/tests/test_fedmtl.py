@@ -69,8 +69,7 @@ def server(relations, heard, clients=4, dtype=np.float64):
 @pytest.mark.parametrize("heard", [(1, 3, 6, 8), (1, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
-    """Of tr(W Ω Wᵀ)/2, by differences, which are exact but for rounding; two columns may be the
-    start."""
+    """Of tr(W Ω Wᵀ)/2, by differences, exact but for rounding; two columns may be the start."""
     aggregation = server(relations, heard, dtype=dtype)
     columns = [vector(model(partition, dtype)) for partition in heard]
     columns += [vector(model(0, dtype))] * (4 - len(heard))

@@ -102,8 +102,7 @@ def test_features_of_length_0_have_no_direction_and_do_no_harm():
 
 
 class Rows(Examples):
-    """The same examples as rows of one whole that the model always computes, as with the nodes of a
-    graph."""
+    """The same examples as rows of one whole that the model computes, as with nodes of a graph."""
 
     def batches(self, model):
         for start in range(0, self.num_examples, self.batch_size):

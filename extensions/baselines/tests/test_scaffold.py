@@ -203,9 +203,7 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
 
 
 def federation(rounds, participants, clients=3):
-    """A few learners of different data and a server of plain means, after rounds of full
-    batches.
-    """
+    """A few learners of different data and a server of plain means, after full-batch rounds."""
     learners = [new(seed=k, batch_size=8, weight_decay=0.2, local_epochs=5) for k in range(clients)]
     server = ScaffoldServer(
         state(learners[0].scored), Keys(learning_rate=1.0), clients=range(clients)

@@ -1,5 +1,4 @@
-"""CCVR: statistics of the pooled features, the Gaussians drawn from, and the head trained on, by
-other programs."""
+"""CCVR by other programs: pooled statistics, the Gaussians, and the head trained on draws."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""The 700 cells of pbmc68k_reduced, from the file that scanpy's package brings, as a reference and
-three sites."""
+"""The 700 cells of pbmc68k_reduced, which scanpy brings, as a reference and three sites."""
 
 import importlib.metadata
 import warnings
@@ -21,8 +20,7 @@ def cells():
 
 
 def write_parts(folder: Path):
-    """Write atlas.h5ad (250 cells) and a file of 150 cells for each of `SITES`; all cells are
-    returned."""
+    """Write atlas.h5ad (250 cells) and 150 cells for each of `SITES`; all cells are returned."""
     all_cells = cells()
     order = np.random.default_rng(0).permutation(700)
     parts = zip(("atlas", *SITES), np.split(order, [250, 400, 550]), strict=True)

@@ -1,5 +1,4 @@
-"""Discriminant analysis through a run's secure sum, against scikit-learn on all points in one
-place."""
+"""Discriminant analysis through a run's secure sum, against scikit-learn on all points."""
 
 import warnings
 

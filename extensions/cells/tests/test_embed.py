@@ -66,8 +66,7 @@ def test_a_site_is_embedded_by_the_reference_alone(files, capsys):
 
 
 def test_cells_of_another_kind_lie_outside(files):
-    """Genes that have each other's values are what another tissue, or a wrong annotation, looks
-    like."""
+    """Genes that have each other's values look like another tissue or a wrong annotation."""
     cells = anndata.read_h5ad(files / "three.h5ad").raw.to_adata()
     out = files / "foreign.embedded.h5ad"
     shares = []
@@ -217,8 +216,7 @@ def test_where_expression_is(tmp_path, places, layer, expected):
 
 
 def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
-    """A file may have what AnnData reads and refuses to write: nullable strings, and columns named
-    `_index`."""
+    """AnnData reads and refuses to write nullable strings, and columns named `_index`."""
     import h5py
 
     cells = anndata.read_h5ad(files / "one.h5ad")

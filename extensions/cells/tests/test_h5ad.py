@@ -1,5 +1,4 @@
-"""An `.h5ad` of cells: the points that are read, the faults that are named, and predictions in a
-copy."""
+"""An `.h5ad` of cells: points that are read, faults that are named, predictions in a copy."""
 
 import anndata
 import numpy as np

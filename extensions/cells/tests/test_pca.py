@@ -1,5 +1,4 @@
-"""Principal components through a run's secure sum, against scikit-learn on all cells in one place;
-and their use."""
+"""Principal components through a run's secure sum, against scikit-learn; and their use."""
 
 import anndata
 import numpy as np

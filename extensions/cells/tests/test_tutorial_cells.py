@@ -1,5 +1,4 @@
-"""Every command of docs/tutorial-cells.md, in its order, on the reference and the three sites that
-it makes."""
+"""Every command of docs/tutorial-cells.md, in order, on the reference and three sites it makes."""
 
 import csv
 import json

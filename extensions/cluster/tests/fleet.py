@@ -1,5 +1,4 @@
-"""A SuperLink's port for nodes, without a SuperLink: Flower's own check of nodes, and what may lie
-before it."""
+"""A SuperLink's port for nodes: Flower's own check of nodes, and what may lie before it."""
 
 import contextlib
 import socket
@@ -50,8 +49,7 @@ def fleet_server(folder: ServerFolder, is_for_nodes: bool = True) -> Iterator[in
 
 @contextlib.contextmanager
 def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A program on loopback that does the same with every connection, in a thread each; yields its
-    port."""
+    """A program on loopback that does the same with every connection; yields its port."""
 
     def serve() -> None:
         with contextlib.suppress(OSError):

@@ -189,8 +189,7 @@ class Server:
 
 
 def handshake(server: Server, authority: Path, name: str) -> None:
-    """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC
-    5280."""
+    """By another implementation: OpenSSL checks the chain, with the strict rules of RFC 5280."""
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     host, port = split_address(server.address)
@@ -260,8 +259,7 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def killed_at(step: int):
-    """Files are written and renamed up to a step, at which the process ends; yields how many there
-    were."""
+    """The process ends at a step of writing and renaming; yields how many steps there were."""
     steps = iter(range(10**6))
     count = [0]
 

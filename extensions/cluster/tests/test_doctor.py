@@ -1,5 +1,4 @@
-"""`curvfed cluster doctor` against clusters of which one thing each is broken: it is named, with
-the way to mend it."""
+"""`curvfed cluster doctor` names the one thing that is broken, with the way to mend it."""
 
 import datetime
 import errno
@@ -27,8 +26,7 @@ from curvfed.strategies.wire.store import Store
 
 
 class Site:
-    """A server that is not started, with a registered node beside it, one run, and the run's
-    personal file."""
+    """A server that is not started, with a registered node, one run, and its personal file."""
 
     def __init__(self, path: Path) -> None:
         self.folder = make_cluster(path / "c", [], ["north"], *free_ports(2), 100)

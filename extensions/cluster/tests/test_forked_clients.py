@@ -1,5 +1,4 @@
-"""A process per message from a parent that has everything imported: what it must be like, and what
-becomes of it."""
+"""A process per message from a parent that has everything imported, and what becomes of it."""
 
 import json
 import os
@@ -59,8 +58,7 @@ class Forking:
 
 
 def stand_in(folder: Path) -> dict[str, str]:
-    """An environment in which Flower's distribution has another program, found before the installed
-    one."""
+    """An environment in which a program of Flower's distribution is found before the installed."""
     information = folder / "flwr-0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: flwr\nVersion: 0\n")
@@ -76,8 +74,7 @@ def stand_in(folder: Path) -> dict[str, str]:
 
 
 def nothing_heavy(folder: Path) -> dict[str, str]:
-    """The same, and all that is to be imported is there and empty, but for what the parent itself
-    uses."""
+    """The same; all that is to be imported is there and empty, but what the parent uses."""
     environment = stand_in(folder)
     for module in {*HEAVY, node_code.PROGRAM.rpartition(".")[0]} - {"psutil"}:
         package = folder

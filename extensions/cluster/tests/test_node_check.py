@@ -1,5 +1,4 @@
-"""What a node is told before its SuperNode starts: what was found, or what will not do and what is
-allowed."""
+"""What a node is told before its SuperNode starts: what is there, or what will not do."""
 
 import os
 import re

@@ -1,5 +1,4 @@
-"""The recipes for services, containers and batch systems, as far as a machine without their engines
-can try them."""
+"""Recipes for services, containers and batch systems, as far as they run without engines."""
 
 import json
 import os

@@ -1,5 +1,4 @@
-"""Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the
-address of the node."""
+"""Who answers at a SuperLink's address, by gRPC, through proxies, by the node's address."""
 
 import json
 import os
@@ -21,8 +20,7 @@ from curvfed.extensions.cluster.commands.setup import make_cluster
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """At its ports nothing answers: they are taken for as long, so that no other program gets
-    them."""
+    """At its ports nothing answers: they stay taken, so that no other program gets them."""
     with socket.socket() as fleet, socket.socket() as control:
         for listener in (fleet, control):
             listener.bind((LOOPBACK, 0))
@@ -187,8 +185,7 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
 
 @pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY", "no_grpc_proxy"])
 def test_flower_asks_its_own_machine_without_a_proxy(name, monkeypatch):
-    """gRPC reads `no_grpc_proxy`, and if there is none `no_proxy`; an empty name in them would
-    exempt every host."""
+    """gRPC reads `no_grpc_proxy`, else `no_proxy`; an empty name in them exempts every host."""
     monkeypatch.setenv(name, "fl.example.org")
     for variable in ("no_proxy", "no_grpc_proxy"):
         assert flower_environment({})[variable] == "fl.example.org,127.0.0.1,localhost"

@@ -1,5 +1,4 @@
-"""Stress against mpmath, distortion and best curvature against distances of points whose space is
-known."""
+"""Stress against mpmath; distortion and best curvature against points of a known space."""
 
 import itertools
 import math

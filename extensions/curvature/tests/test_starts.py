@@ -65,8 +65,7 @@ def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):
 
 
 def test_ollivier_is_worked_out_once(own_home, sets, tmp_path, monkeypatch):
-    """A client is asked for it before the first round and needs it again to start from, maybe in
-    another process."""
+    """A client is asked before the first round and starts from it, maybe in another process."""
     calls, whole = [], curvfed.geometry.curvature.ollivier_ricci
     monkeypatch.setattr(
         curvfed.geometry.curvature,

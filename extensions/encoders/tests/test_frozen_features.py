@@ -1,5 +1,4 @@
-"""Features of a frozen network: their values, their cache, runs that train on them, and what is
-done with such a run."""
+"""Features of a frozen network: values, cache, runs that train on them, and their use."""
 
 import numpy as np
 import pytest
@@ -24,8 +23,7 @@ from curvfed.tasks.images.dataset import ImageDataset, read_digits
 CLIENTS = 3
 
 LEARNED = 0.4
-"""An accuracy that only a model reaches that has learned: the most frequent class has .11 of the
-digits."""
+"""An accuracy of a model that has learned: the most frequent class has .11 of the digits."""
 
 
 @pytest.fixture(scope="module", autouse=True)

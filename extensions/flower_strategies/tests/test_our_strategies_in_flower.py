@@ -1,5 +1,4 @@
-"""Our aggregations as strategies of Flower: the same as our own round loop, over clients that know
-nothing of us."""
+"""Our aggregations as strategies of Flower do the same as in our own round loop."""
 
 import logging
 import random
@@ -37,8 +36,7 @@ ONE_OF_EACH = list(
 
 
 def nodes(number=CLIENTS):
-    """Partition 0 has the lowest node id: replies are then in the order of the partitions, here as
-    in our own loop."""
+    """Partition 0 has the lowest node id, so that replies are in the order of partitions."""
     return simulated_nodes(number)[::-1]
 
 
@@ -58,9 +56,7 @@ def assert_equal(one, other):
 
 
 class Replay:
-    """Clients of another app that have the updates of a recorded run, and note what they are
-    sent.
-    """
+    """Clients of another app that have the updates of a recorded run, and note what comes."""
 
     def __init__(self, recorder):
         pairs = [
@@ -154,8 +150,7 @@ def test_the_split_is_our_own_loops(tmp_path):
 
 @pytest.mark.parametrize("method", only(ONE_OF_EACH, ONE_OF_EACH[::4].__contains__))
 def test_every_aggregation_is_our_own_loops(method, tmp_path):
-    """What each client is sent in each round, protocols with starts of its own included, and the
-    state in the end."""
+    """What each client is sent in each round, own starts included, and the state at the end."""
     found, clients = recorded(tmp_path, method)
     chosen = strategy(method, num_rounds=ROUNDS, **WHOLE)
     clients.start(chosen)
@@ -178,8 +173,7 @@ SHARED = ["w", "bn.num_batches_tracked", "b"]
 
 
 def plain(change=None, evaluated=None):
-    """A ClientApp that adds its number and one to all that it is sent; `change(partition, arrays,
-    metrics)` comes after."""
+    """Adds its number and one to what it is sent; then `change(partition, arrays, metrics)`."""
     app = ClientApp()
 
     @app.train()

@@ -1,6 +1,4 @@
-"""Files and folders of other tools: each is named for what it is, with what to give in its
-place.
-"""
+"""Files and folders of other tools are named for what they are, with what to give instead."""
 
 import gzip
 import json

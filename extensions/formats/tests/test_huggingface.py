@@ -1,5 +1,4 @@
-"""Data sets of Hugging Face: columns, splits and labels, in memory, and Partitioners of Flower's
-datasets."""
+"""Data sets of Hugging Face: columns, splits, labels, in memory, and Flower's Partitioners."""
 
 import io
 import sys

@@ -298,8 +298,7 @@ def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
 
 
 def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
-    """Without dropout, by differences of the NumPy program; P̂ and the confidence score are
-    constants."""
+    """Without dropout, by differences in NumPy; P̂ and the confidence score are constants."""
     net = network(spec=replace(SPEC, dropout=0.0))
     inputs = inputs_of()
     rows = torch.tensor([0, 4, 7])

@@ -289,8 +289,7 @@ def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])
 def test_networks_for_graphs_have_masks_too(sets, tmp_path):
-    """Of several data sets the clients have input layers and classifiers of their own, with masks
-    of their own."""
+    """Clients of several data sets have input layers, classifiers and masks of their own."""
     for name in sets.split(","):
         write_tu(tmp_path / "data", name, attributes=name == "MUTAG")
     recorder = Recorder()

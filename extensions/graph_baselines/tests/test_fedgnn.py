@@ -1,5 +1,4 @@
-"""FedGNN's clipping and noise against NumPy, where the noise comes from, and what becomes of it
-without them."""
+"""FedGNN's clipping and noise against NumPy, and what becomes of it without them."""
 
 import math
 
@@ -43,8 +42,7 @@ def trained(method="fedgnn", dtype=np.float64, rounds=2, **settings):
 
 
 def laplace(generator, shape):
-    """Noise number by number: of eight bytes, low ones first, 53 bits make the size and the lowest
-    the sign."""
+    """Noise of eight bytes each, low ones first: 53 bits are the size, the lowest the sign."""
     numbers = []
     for _ in range(math.prod(shape)):
         word = int.from_bytes(generator.bytes(8), "little")

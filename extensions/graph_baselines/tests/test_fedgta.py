@@ -50,9 +50,7 @@ def random_graph(seed=0, edges=40, dtype=torch.float64):
 
 
 def on_graph(graph, dtype=torch.float64, **keys):
-    """The learner of a client of a federation that knows one class more than it, in another
-    order.
-    """
+    """A learner in a federation that knows one class more than it, in another order."""
     settings = {f"fedgta.{name}": value for name, value in keys.items()}
     config = resolve_defaults(
         parse({"method": "fedgta", "dataset": "trees", "fedgta.moments": ORDER} | settings), "nodes"

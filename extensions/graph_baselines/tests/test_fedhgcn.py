@@ -203,8 +203,7 @@ def test_without_selection_it_is_flatland_shared_at_constant_curvature(
 
 
 def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys):
-    """The accuracies that they tell are those of the round that follows, which starts from the same
-    model."""
+    """Their accuracies are those of the round that follows, which starts from the same model."""
     write_tu(tmp_path)
     settings = {
         "method": "fedhgcn",

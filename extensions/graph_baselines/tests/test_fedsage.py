@@ -1,5 +1,4 @@
-"""FedSage+ against small NumPy programs: losses, gradients across clients, mending, the server, and
-a run as a whole."""
+"""FedSage+ against small NumPy programs: losses, gradients across clients, mending, a run."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""GCFL and GCFL+ against brute force and small programs of this test's own, in their limits, and as
-a whole."""
+"""GCFL and GCFL+ against brute force and small programs, in their limits, and as a whole."""
 
 import itertools
 import math
@@ -203,9 +202,7 @@ def test_what_never_splits_is_the_average_to_the_bit(starts, data):
 
 
 def test_gcfl_plus_parts_by_the_course_of_the_norms():
-    """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and
-    {1, 3}.
-    """
+    """Directions say {0, 1} and {2, 3}; norms, which GCFL+ looks at, say {0, 2} and {1, 3}."""
     steady = [3.0, 3.0, 3.0]
     growing = [1.0, 2.0, 6.0]
     aggregation = clusters(eps1=10, eps2=5, window=3)

@@ -1,5 +1,4 @@
-"""The networks for images against the rows of the papers' tables, and against torchvision's own
-ResNet-18."""
+"""Networks for images against the papers' tables, and against torchvision's ResNet-18."""
 
 import importlib.util
 import sys
@@ -82,8 +81,7 @@ def table(name: str, tin: int) -> list[Row]:
 
 
 def unlisted(name: str, tin: int) -> int:
-    """Parameters of what the tables leave out: shortcuts, and the insides of squeeze-and-excitation
-    modules."""
+    """Parameters that tables leave out: shortcuts and insides of squeeze-and-excitation."""
     if name not in ("resnet18", "senet18"):
         return 0
     count = sum(a * b + 2 * b for a, b, stride in BLOCKS if a != b or (stride or tin) != 1)
@@ -135,8 +133,7 @@ def test_resnet_is_torchvisions(training: bool) -> None:
 
 
 class Reference:
-    """Computes a network from its table by torch's functions, with the parameters in the order of
-    the table."""
+    """Computes a network from its table by torch, with the parameters in the table's order."""
 
     def __init__(self, body: nn.Module, norm: str) -> None:
         self.parameters: Iterator[Tensor] = iter(list(body.parameters()))

@@ -1,5 +1,4 @@
-"""The closure of links: what it adds, which parts its links are in, and that a node's ledger sees
-it."""
+"""The closure of links: what it adds, which parts they are in, and that the ledger sees it."""
 
 import networkx as nx
 import numpy as np

@@ -1,5 +1,4 @@
-"""The gain of curvature that the shape of links lets expect, against a regression by least
-squares."""
+"""The gain of curvature that the shape of links lets expect, against least squares."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""A run predicts and resumes with the code of its model alone, not with another
-under the same name."""
+"""A run predicts and resumes with the code of its model, not with another of the same name."""
 
 from functools import partial
 

@@ -40,9 +40,7 @@ WHOLE_GRAPH = ("fedgta", "adafgl", "fedsage+")
 def graph(
     num_nodes: int, seed: int, share: float = 0.3, weighted: bool = False, sparse: bool = False
 ) -> ClientGraph:
-    """Random edges and parts; node n has n as its feature, so that what a model sees can be
-    told.
-    """
+    """Random edges and parts; node n has feature n, so that what a model sees can be told."""
     rng = np.random.default_rng(seed)
     edges = torch.from_numpy(
         clean_edges(rng.integers(num_nodes, size=(2, 3 * num_nodes)), num_nodes)
@@ -82,9 +80,7 @@ class Numbers(nn.Module):
 
 
 def assert_between(whole: ClientGraph, inputs: GraphInputs) -> None:
-    """The inputs have all edges between their nodes, and no other, in order and with their
-    weights.
-    """
+    """Inputs have all edges between their nodes and no other, in order and with weights."""
     nodes = seen(inputs)
     kept = torch.isin(whole.edge_index, nodes).all(dim=0)
     assert torch.equal(nodes[inputs.edge_index], whole.edge_index[:, kept])

@@ -1,5 +1,4 @@
-"""The accountant against dp-accounting called directly, the analytic Gaussian mechanism, and
-published figures."""
+"""The accountant against dp-accounting, the analytic Gaussian mechanism, published figures."""
 
 import math
 import sys
@@ -83,8 +82,7 @@ PUBLISHED = [
 
 @pytest.mark.parametrize(("noise", "rate", "times", "published"), PUBLISHED)
 def test_published_bounds_are_of_the_same_events_and_above(noise, rate, times, published):
-    """They convert Rényi divergences in the older way, epsilon = divergence + log(1/delta) /
-    (order - 1)."""
+    """In the older conversion, epsilon = divergence + log(1/delta) / (order - 1)."""
     orders = [*np.arange(1.1, 11, 0.1), *range(11, 64)]
     accountant = dp_accounting.rdp.RdpAccountant(orders)
     event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))

@@ -200,8 +200,7 @@ def test_batches_and_noise_do_not_follow_seeds():
 
 
 def test_dropout_does_not_follow_seeds():
-    """The server knows the run's seed; with it, an example would change the draws of those after
-    it."""
+    """The server knows the seed; an example would change the draws of those after it."""
 
     def gradient():
         model = nn.Sequential(nn.Dropout(), nn.Linear(40, 1, bias=False))

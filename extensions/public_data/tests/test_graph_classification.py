@@ -1,5 +1,4 @@
-"""Runs on many small graphs: what each method shares, data that differ between clients, and what
-will not do."""
+"""Runs on many small graphs: what is shared, data that differ between clients, and refusals."""
 
 import logging
 import math
@@ -111,8 +110,7 @@ def test_where_data_sets_differ_only_layers_are_shared(method, sets, tmp_path):
 
 @pytest.mark.parametrize("method", ["flatland", pytest.param("fedavg", marks=pytest.mark.long)])
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
-    """Interrupted before an answer and after it, in the first and in a later round; batches are
-    drawn anew each pass."""
+    """Interrupted before and after an answer, in two rounds; batches are drawn anew each pass."""
     settings = {
         "method": method,
         "dataset": SETS,
@@ -152,8 +150,7 @@ def nodes_of(folder: Path, lists: list[list[dict]]) -> list[dict]:
 
 
 def changed(graphs: list[dict], **changes) -> list[dict]:
-    """Each graph with the changes, of which None leaves a field out and a callable is asked for the
-    value."""
+    """Each graph with the changes; None leaves a field out, a callable makes its value."""
     told = [
         graph
         | {name: value(graph) if callable(value) else value for name, value in changes.items()}

@@ -1,5 +1,4 @@
-"""What a client gets: the truth of the raw files, cleaned, split, partitioned, measured, hashed,
-kept."""
+"""What a client gets of raw files: cleaned, split, partitioned, measured, hashed, stored."""
 
 from dataclasses import replace
 

@@ -1,5 +1,4 @@
-"""Raw files of public graphs, absent, fetched, damaged or unfit: a DataError names the file and
-what is allowed."""
+"""Raw files of public graphs, absent, fetched, damaged or unfit: an error names the file."""
 
 import pickle
 from pathlib import Path

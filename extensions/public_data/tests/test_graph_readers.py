@@ -1,5 +1,4 @@
-"""What the readers make of raw files: what was written there, and what PyTorch Geometric's own
-classes make of them."""
+"""What the readers make of raw files, against what was written and PyTorch Geometric."""
 
 import warnings
 
@@ -24,9 +23,7 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def both_ways(edge_index):
-    """The neighbouring pairs, as a list in order: direction, doubles and self-loops do not
-    count.
-    """
+    """Neighbouring pairs in order: direction, doubles and self-loops do not count."""
     return clean_edges(np.asarray(edge_index), PLANTED_NODES).T.tolist()
 
 
@@ -35,8 +32,7 @@ def known_pairs():
 
 
 def by_geometric(make):
-    """The only graph of a PyTorch Geometric data set, made without its warnings and without a
-    network."""
+    """The only graph of a PyTorch Geometric data set, without its warnings and a network."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make()[0]

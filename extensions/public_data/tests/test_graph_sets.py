@@ -1,5 +1,4 @@
-"""Graph classification: data sets named, dealt out to clients, split, standardised, kept; and a
-user's own graphs."""
+"""Graph classification: named, dealt out, split, standardised, stored; and own graphs."""
 
 from dataclasses import replace
 
@@ -41,8 +40,7 @@ def mutag_dir(tmp_path_factory):
 
 
 def truth_of(client, graphs):
-    """The client's graphs as they are in `graphs`, found by the numbers that their nodes carry as
-    first attribute."""
+    """Places of the client's graphs in `graphs`, by the first attribute of their nodes."""
     number = {row[0]: place for place, graph in enumerate(graphs) for row in graph.attributes}
     first = client.features.to_dense()[:, 0].tolist()
     owner = client.graph_of_node.tolist()

@@ -1,5 +1,4 @@
-"""What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test
-set."""
+"""What a client gets of image files: dealt out, split, hashed, stored; and the test set."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -21,8 +21,7 @@ OLSSON_SHA256 = "f7d65e26eca92c7a3316794b4bcd64f8812182fc1e778c9a4aa1c47a3e3f9ab
 
 
 def write_embedding(folder, name, num=40):
-    """A small file in the layout of Chien et al., or in that of the paper on hulls, which has its
-    curvature."""
+    """A small file in the layout of Chien et al., or of the paper on hulls, at its curvature."""
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True)
     labels = np.arange(num) % 4

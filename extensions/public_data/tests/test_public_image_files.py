@@ -1,5 +1,4 @@
-"""Files of public images: read as torchvision reads them; absent, damaged or unfit, a DataError
-names them and what is allowed."""
+"""Files of public images: read as by torchvision; absent, damaged or unfit ones are named."""
 
 from functools import partial
 from pathlib import Path

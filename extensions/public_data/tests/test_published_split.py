@@ -37,8 +37,7 @@ def counts(client):
 @pytest.mark.parametrize(("seed", "split_seed"), [(3, -1), (0, 3), (9, 2**31 - 1)])
 @pytest.mark.parametrize("test_size", [0.15, 0.1, 0.5])
 def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
-    """Scikit-learn's, of training and test part of the file one after the other: that of the
-    figures for Olsson."""
+    """Scikit-learn's, of training and test part in turn: that of the figures for Olsson."""
     (tmp_path / "poincare").mkdir()
     path = write(tmp_path / "poincare/olsson.npz", {"0": 130, "1": 101}, {"0": 40, "1": 48})
     data = PointDataset(

@@ -1,5 +1,4 @@
-"""A torchvision that was built for another torch, as a CPU wheel of one beside a CUDA wheel of the
-other."""
+"""A torchvision built for another torch, as a CPU wheel beside a CUDA wheel."""
 
 import sys
 from importlib.metadata import version

@@ -1,6 +1,4 @@
-"""Recall by class and client, what is taken for what, and reliability of probabilities in
-reports.
-"""
+"""Recall by class and client, confusions, and reliability of probabilities in reports."""
 
 import re
 

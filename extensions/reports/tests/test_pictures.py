@@ -49,8 +49,7 @@ def projected_test(
 
 
 def stretched(rng: np.random.Generator, count: int = 300) -> np.ndarray:
-    """Points (count, 5) whose spread is far greater along two directions than along others, and
-    unequal along these."""
+    """Points (count, 5) of far greater spread along two directions, and unequal along these."""
     return (
         rng.normal(size=(count, 5)) * [9, 4, 1, 1, 0.5] @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
         + 3

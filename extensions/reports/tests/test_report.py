@@ -1,5 +1,4 @@
-"""The report: right figures, complete in itself, safe with what other machines say, made of
-whatever files there are."""
+"""The report: right figures, complete in itself, safe, made of whatever files there are."""
 
 import json
 from collections.abc import Callable

@@ -1,5 +1,4 @@
-"""Keys of sinks: what is refused before anything begins. `test_sinks.py`, which is long,
-tests the sinks themselves."""
+"""Keys of sinks: what is refused before anything begins; `test_sinks.py` tests the sinks."""
 
 from importlib.machinery import ModuleSpec
 

@@ -1,5 +1,4 @@
-"""Sinks: each has every round once, and what it has is what the run directory has; none can harm a
-run."""
+"""Sinks have what the run directory has, every round once; none can harm a run."""
 
 import logging
 import math
@@ -144,8 +143,7 @@ def test_what_they_have_is_what_the_run_directory_has(settings, results):
 
 
 def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
-    """It was stopped when the rows of a round were written and the round was not yet safe: the
-    round is done again."""
+    """Stopped when a round's rows were written and it was not yet safe: it is done again."""
     from curvfed.server_app.directory import checkpoint
 
     save = checkpoint.save

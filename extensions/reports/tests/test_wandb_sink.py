@@ -1,5 +1,4 @@
-"""Weights & Biases: its file in the run directory holds the figures of rounds.csv, and no more
-about the machine."""
+"""Weights & Biases: its file holds the figures of rounds.csv, and no more of the machine."""
 
 import math
 import struct

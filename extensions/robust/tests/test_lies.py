@@ -30,8 +30,7 @@ def test_a_robust_aggregation_keeps_the_model(method, tmp_path):
 
 
 class MeanOfOthers:
-    """One client of ten sends the mean of the others' updates times a factor; without a factor it
-    sends nothing."""
+    """One of ten sends the mean of the others' updates times a factor; without one, nothing."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.factor: float | None = None

@@ -373,8 +373,7 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
 
 
 def test_no_interval_is_wrong_more_often_than_promised():
-    """Where all are alike but for luck, the winner by luck must not seem the best, nor another
-    worse: the hardest case."""
+    """Where all are alike but for luck, the winner by luck must not seem the best."""
     rng = np.random.default_rng(1)
     missed = 0
     draws = 2000
@@ -432,8 +431,7 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
 
 @pytest.fixture
 def run_names(monkeypatch) -> list[str]:
-    """Runs are made in this process, by what a process of a sweep calls; their names as they
-    begin."""
+    """Runs are made in this process, by what a process of a sweep calls; names as they begin."""
     begun: list[str] = []
 
     class Here:

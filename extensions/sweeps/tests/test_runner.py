@@ -1,5 +1,4 @@
-"""Many runs: each configuration is made once, streams go on by themselves, and progress says how
-many of how many."""
+"""Many runs: each configuration is made once, streams go on, progress counts them."""
 
 import contextlib
 import io

@@ -98,8 +98,7 @@ def test_tables_and_dotted_keys_are_one(written):
 
 
 def test_equal_configurations_are_one_run(written):
-    """However they are written: by default, as a whole number, in capitals, in another order, or
-    twice."""
+    """By default, as a whole number, in capitals, in another order, or twice."""
     twice = written("[settings]\nseed = [0, 1, 0]\n[[runs]]\n[[runs]]\nnum-rounds = 100\n")
     assert pairs(twice, "seed") == [(0,), (1,)]
     alike = [

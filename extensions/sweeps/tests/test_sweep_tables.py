@@ -40,8 +40,7 @@ def run_of(settings: dict[str, Any], **figures: Any) -> Run:
 
 
 def runs_of(values: Values, **extra: Any) -> list[Run]:
-    """Runs on Cora whose figure is given by method, clients and seed; None for one that failed,
-    absent ones not made."""
+    """Runs on Cora with figures by method, clients and seed; None is a failed one."""
     runs = []
     for method, clients, seed in itertools.product(METHODS, CLIENTS, SEEDS):
         settings = {"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed}

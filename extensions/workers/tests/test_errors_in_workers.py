@@ -1,5 +1,4 @@
-"""An error of a client in a worker process: one traceback in the log, and the cause of the run's
-error."""
+"""An error of a client in a worker: one traceback in the log, the cause of the run's."""
 
 import threading
 import traceback

@@ -1,5 +1,4 @@
-"""What the commands read: pairs, preset files; what `check` says about them; how they show a run's
-figures."""
+"""What the commands read: pairs and presets; what `check` says; how figures are shown."""
 
 from pathlib import Path
 

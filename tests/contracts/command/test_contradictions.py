@@ -1,5 +1,4 @@
-"""Settings that cannot go together, or not on this machine: found by `check` and at the start,
-before anything is made."""
+"""Settings that cannot go together, or not here: found by `check` and before the start."""
 
 import re
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""What becomes of a command's output decides nothing about its work: closed, full, without Unicode,
-or read in part."""
+"""A command's work does not depend on its output: closed, full, without Unicode, unread."""
 
 import fcntl
 import json

@@ -37,8 +37,7 @@ def runs(module_home, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def node(module_home, tmp_path_factory):
-    """A federation of two nodes with graphs and state folders of their own, and the folder of all
-    that."""
+    """A federation of two nodes with graphs and state folders, and the folder of all that."""
     folder = tmp_path_factory.mktemp("nodes")
     configs = []
     for number in range(2):
@@ -88,8 +87,7 @@ def test_predictions_are_those_of_the_model(runs, capsys):
 
 
 def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_path):
-    """`score_before` of the next round is the client's own score of the aggregated parameters with
-    its personal ones."""
+    """`score_before` of the next round is the score of aggregated and personal parameters."""
     shutil.copytree(runs["flatland"].path, tmp_path / "flatland")
     answers = [
         ask(capsys, runs["flatland"].path, "trees", "--client", client) for client in range(CLIENTS)
@@ -233,9 +231,7 @@ def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, ca
 
 
 def new_graphs(class_names: list[str]) -> tuple[list, list[dict]]:
-    """Graphs that no client has, and how a user has them: not of unit norm, edges in one
-    direction.
-    """
+    """Graphs that no client has, as a user has them: not of unit norm, edges one way."""
     truth = tu_graphs(10, seed=7)
     stored = [
         {

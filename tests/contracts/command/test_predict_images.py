@@ -1,5 +1,4 @@
-"""Predictions on images, against the run's own figures and against the same parameters put together
-by hand."""
+"""Predictions on images, against the run's figures and parameters put together by hand."""
 
 import shutil
 import tomllib
@@ -58,8 +57,7 @@ def runs(module_home, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    """Pixels and labels of digits that no client has, and these as files: in one folder, and in one
-    per class."""
+    """Digits that no client has, and these as files: in one folder, and in one per class."""
     folder = tmp_path_factory.mktemp("pictures")
     test = ImageDataset(ImageSpec("digits", folder, test_subset=40), folder / "cache").test()
     for number, (image, label) in enumerate(zip(test.images, test.labels.tolist(), strict=True)):

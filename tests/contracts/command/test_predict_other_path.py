@@ -1,5 +1,4 @@
-"""A path that differs from the run's own in small and capital letters alone names other data, whose
-labels are all wrong here."""
+"""A path that differs in capital letters alone names other data, whose labels are wrong here."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,4 @@
-"""Predictions on points, against the run's own figures and against the stored hyperplanes put
-together by hand."""
+"""Predictions on points, against the run's figures and hyperplanes put together by hand."""
 
 import json
 import re
@@ -87,8 +86,7 @@ def right(rows: list[dict[str, str]], labels) -> float:
 
 
 def by_hand(found: Run, points: np.ndarray) -> np.ndarray:
-    """Side of the stored geodesic, where the logarithm at its reference point is at right angles to
-    its normal."""
+    """Side of the geodesic: the logarithm at its reference is at right angles to its normal."""
     stored = load_file(found.path / "model.safetensors")
     (p,), (w,), k = stored["references"], stored["normals"], -float(stored["curvature"])
     # Möbius addition of -p, in the disc of radius 1/sqrt(k) (Ungar, 2008).

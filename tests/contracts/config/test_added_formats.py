@@ -1,5 +1,4 @@
-"""Formats that another package adds: they are listed, recognised and read, and objects that are none
-are left out."""
+"""Formats of another package: listed, recognised and read; what is none is left out."""
 
 import pytest
 from plugin_package import answers_of

@@ -38,8 +38,7 @@ TIED_TABLES = ("dp.", "flower.", "hull.", "secure.")
 
 
 def value(key: str) -> st.SearchStrategy[Any]:
-    """Values that a key takes, whatever the others are: its whole range, as far as it goes without
-    end."""
+    """Values that a key takes, whatever the others are, over its whole range."""
     return _within(key) | st.just("auto") if FIELDS[key].default is None else _within(key)
 
 

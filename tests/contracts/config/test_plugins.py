@@ -1,5 +1,4 @@
-"""What other packages bring: found by name, typed as ours, and left out with a reason where it will
-not do."""
+"""What other packages bring: found by name, typed, left out with a reason if it won't do."""
 
 import pytest
 from plugin_package import package, python

@@ -1,6 +1,4 @@
-"""A label is of the same class, or of none, whatever the type and the format that it is stored
-in.
-"""
+"""A label is of the same class, or of none, in every type and format that stores it."""
 
 import numpy as np
 import pandas

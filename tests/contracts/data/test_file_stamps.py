@@ -12,8 +12,7 @@ from curvfed.tasks.stored_files import file_stamps
 
 
 def rewrite(path: Path, content: bytes) -> None:
-    """Other contents, of the same size, with the time of before: within a tick of the clock, or by
-    `cp -p`."""
+    """Other contents of one size and time: within a tick of the clock, or by `cp -p`."""
     before = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))

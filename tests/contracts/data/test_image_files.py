@@ -1,5 +1,4 @@
-"""Files of images: read as torchvision reads them; absent, damaged or unfit, a DataError names them
-and what is allowed."""
+"""Files of images: read as by torchvision; absent, damaged or unfit ones are named."""
 
 import os
 from dataclasses import replace

@@ -1,5 +1,4 @@
-"""Folders of images as people have them: which folders are the classes, what is left out, and what
-is refused."""
+"""Folders of images as people have them: which are classes, left out, or refused."""
 
 import os
 

@@ -1,6 +1,4 @@
-"""What a pixel is: turned upright, of 8 bits whatever the file has, and never black without a
-word.
-"""
+"""What a pixel is: turned upright, of 8 bits, and never black without a word."""
 
 import struct
 import zlib

@@ -1,5 +1,4 @@
-"""Graphs as users of PyTorch Geometric have them: unknown classes, two masks, collated files,
-several kinds of nodes."""
+"""Graphs of PyTorch Geometric: unknown classes, two masks, collated, several kinds of nodes."""
 
 import pytest
 import torch

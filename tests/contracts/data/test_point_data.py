@@ -1,5 +1,4 @@
-"""Points of a client: partitions, splits, classes that are kept, statistics, and the
-data set's task."""
+"""Points of a client: partitions, splits, classes that stay, statistics, the task."""
 
 import dataclasses
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Files of points: what is read, and that each fault of a file is told with its place and without a
-value."""
+"""Files of points: what is read; faults are told with their place and without a value."""
 
 import numpy as np
 import pytest

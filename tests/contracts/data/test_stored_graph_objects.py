@@ -1,5 +1,4 @@
-"""Graphs in the forms in which PyTorch Geometric, OGB, NumPy and SciPy leave them in a file or in
-memory."""
+"""Graphs in the forms that PyTorch Geometric, OGB, NumPy and SciPy leave them in."""
 
 import collections
 import copy

@@ -1,5 +1,4 @@
-"""The text files of the TU collection: read as they are meant, refused by name where they are
-unfit."""
+"""The text files of the TU collection: read as meant, refused by name where unfit."""
 
 import numpy as np
 import pytest

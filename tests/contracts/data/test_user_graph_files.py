@@ -1,5 +1,4 @@
-"""A user's graph that is absent, unreadable or unfit: one DataError that names the file and what is
-allowed."""
+"""A user's graph that is absent, unreadable or unfit: one DataError names the file."""
 
 import io
 import pickle
@@ -129,8 +128,7 @@ def test_user_graph_of_an_older_torch_cut_anywhere(tmp_path):
 
 
 def test_classes_are_the_labels_that_occur(tmp_path):
-    """Labels with gaps are names of classes: nothing is added between them, and two sites agree on
-    what each is."""
+    """Labels with gaps are names of classes: two sites agree on what each is."""
     y = torch.tensor([0, 5, 900])[torch.arange(NODES) % 3]
     torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
     torch.save(user_fields() | {"y": y.masked_fill(y == 5, 10**9).float()}, tmp_path / "other.pt")

@@ -1,5 +1,4 @@
-"""One flipped bit in each kind of stored file: it is refused by name, made anew, or what is read is
-what was written."""
+"""One flipped bit in each kind of stored file is refused, mended, or changes nothing."""
 
 import errno
 import logging

@@ -1,5 +1,4 @@
-"""Tables and pictures of pages: the columns that stand, the places where lines break, and the
-colours of dark paper."""
+"""Tables and pictures of pages: columns that stand, line breaks, colours of dark paper."""
 
 import re
 from typing import Any

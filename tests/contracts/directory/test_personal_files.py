@@ -1,5 +1,4 @@
-"""What a client keeps on its disk: its owner's alone, whole under `kill -9`, and refused where it
-is another's."""
+"""What a client keeps on disk: its owner's alone, whole under `kill -9`, never another's."""
 
 import multiprocessing
 import os
@@ -58,8 +57,7 @@ def write(folder: Path, announced: Any) -> None:
 
 @pytest.mark.long
 def test_a_hundred_kills(tmp_path):
-    """Each leaves the last stamp and the one before, whole; the next writer clears away what the
-    last one was writing."""
+    """Each leaves the last stamp and the one before, whole; the next writer clears up."""
     fork, chance = multiprocessing.get_context("fork"), random.Random(0)
     store, announced, torn, least = Store(tmp_path), fork.RawValue(c_int64, 0), 0, 0
     for _ in range(TRIES):

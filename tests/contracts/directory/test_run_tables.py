@@ -1,5 +1,4 @@
-"""`rounds.csv` with columns that a method adds: rows stay whole, and a run that is gone on with
-ends in the same bytes."""
+"""`rounds.csv` with added columns: rows stay whole, and a resumed run ends in equal bytes."""
 
 import csv
 

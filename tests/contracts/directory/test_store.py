@@ -85,9 +85,7 @@ def test_the_new_stamp_and_its_base_are_kept_and_no_other(tmp_path):
 
 
 def test_a_straggler_removes_nothing_of_a_later_round(tmp_path):
-    """A process that ends round 5 after another one has ended round 6, which the server counts
-    on.
-    """
+    """A process that ends round 5 after another one ended round 6, which the server counts on."""
     late, other = Store(tmp_path), Store(tmp_path)
     late.save(4, {}, {"by": "late"}, base=0)
     other.save(6, {}, {"by": "other"}, base=4)

@@ -1,5 +1,4 @@
-"""Early stopping: a run whose validation score no longer improves has one more round, which is its
-last in every respect."""
+"""Early stopping: without improvement a run has one more round, its last in every respect."""
 
 import numpy as np
 import pytest
@@ -58,8 +57,7 @@ def test_the_last_round_has_confusion_counts_and_calibration(tmp_path):
 
 @pytest.mark.parametrize("stopped_at", [2, 3, LAST])
 def test_a_killed_run_stops_in_the_same_round_with_the_same_bits(tmp_path, monkeypatch, stopped_at):
-    """It is killed before the checkpoint of a round: also of the round that decides, and of the
-    last."""
+    """Killed before the checkpoint of a round: of the one that decides, and of the last."""
     whole = run(tmp_path / "whole", **NO_PROGRESS)
     save = checkpoint.save
 

@@ -1,5 +1,4 @@
-"""A run by Flower says which keys its command gave, and how to write them where Flower dropped
-them."""
+"""A run by Flower says which keys came by its command, and how to write dropped ones."""
 
 import re
 from types import SimpleNamespace

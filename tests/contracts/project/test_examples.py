@@ -1,5 +1,4 @@
-"""Everything that the page docs/reference.md lists has an example in its docstring, and the
-examples are true."""
+"""Everything on docs/reference.md has an example in its docstring, and it is true."""
 
 import doctest
 import importlib

@@ -1,5 +1,4 @@
-"""No test waits for a time that a busy machine may need for something else: a timeout is injected,
-or a minute at least."""
+"""No test waits for a time that a busy machine may need: it is injected, or a minute."""
 
 import re
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""`curvfed.geometry` beside torch, numpy and scipy alone, its examples, and what its import
-costs.
-"""
+"""`curvfed.geometry` beside torch, numpy and scipy alone, its examples, its imports."""
 
 import doctest
 import importlib

@@ -1,5 +1,4 @@
-"""Methods and networks of one's own as objects: they run as named ones do, and what cannot be used
-is refused at once."""
+"""Methods and networks as objects run as named ones do; the unfit are refused at once."""
 
 import functools
 

@@ -1,5 +1,4 @@
-"""What one calls from Python: runs on data in memory are as those on files of the same, and a run
-is read back."""
+"""Calls from Python: data in memory are as those in files, and a run is read back."""
 
 import doctest
 import json
@@ -74,8 +73,7 @@ def stored(folder: Path, items: list[object]) -> list[Path]:
 
 
 def images(folder: Path) -> tuple[list[object], list[Path]]:
-    """Grey images in the order in which folders of classes are read, as NumPy's arrays and as
-    torch's."""
+    """Grey images in the order of folders of classes, as NumPy's arrays and as torch's."""
     items: list[object] = []
     for number in range(3):
         pixels, labels = made(30, (8, 8), 3, seed=number)

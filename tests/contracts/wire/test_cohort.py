@@ -1,5 +1,4 @@
-"""Cohorts: who is drawn, who is who, and what becomes of replies that are missing, late, wrong or
-doubled."""
+"""Cohorts: who is drawn, who is who; replies that are missing, late, wrong or doubled."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -52,8 +51,7 @@ def test_a_sample_is_sorted_seeded_and_independent_of_order(
 
 
 def test_samples_are_fair():
-    """Each of 10 clients is drawn in 3 of 10 rounds: 5 standard deviations of the binomial at 2,000
-    draws."""
+    """Each of 10 clients is drawn in 3 of 10 rounds, within 5 standard deviations."""
     drawn = [client for number in range(2000) for client in sample(range(10), 0.3, 7, number)]
     slack = 5 * (2000 * 0.3 * 0.7) ** 0.5
     assert all(abs(drawn.count(client) - 600) < slack for client in range(10))

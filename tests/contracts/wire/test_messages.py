@@ -1,5 +1,4 @@
-"""Messages: what goes in comes out, and what is not a message is refused in words that hold nothing
-of it."""
+"""Messages: what goes in comes out; what is none is refused in words that hold none of it."""
 
 import io
 import math

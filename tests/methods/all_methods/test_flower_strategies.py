@@ -1,5 +1,4 @@
-"""Whole runs under Flower's own strategies: what they make of the replies, of a liar, and of an
-interruption."""
+"""Whole runs under Flower's strategies: replies, a liar, and an interruption."""
 
 from dataclasses import replace
 

@@ -1,5 +1,4 @@
-"""Every method runs, leaves what is promised, and becomes the method it should become in its
-limits."""
+"""Every method runs, leaves what is promised, and in its limits becomes what it should."""
 
 import math
 import tomllib
@@ -183,8 +182,7 @@ def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
 
 
 def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp_path):
-    """Put together again from what was sent and what was kept, the model scores what the client
-    said."""
+    """Put together from what was sent and stored, the model scores what the client said."""
     recorder = Recorder()
     found = run(tmp_path, num_rounds=2, intercept=recorder)
     facts = found.described["facts"]
@@ -369,8 +367,7 @@ def test_who_learns_its_curvature(tmp_path):
 
 
 def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path):
-    """Clients with the same data and parameters that do not move: their losses differ by what was
-    dropped alone."""
+    """Clients with equal data and parameters at rest: losses differ by what was dropped alone."""
     torch.save(user_fields(), tmp_path / "own.pt")
     nodes = [{"partition-id": index, "data-path": str(tmp_path / "own.pt")} for index in range(3)]
     for dropout, distinct in [(0.5, 6), (0.0, 1)]:

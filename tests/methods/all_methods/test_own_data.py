@@ -1,5 +1,4 @@
-"""Every method at its default settings on data of the clients' own: at real nodes with a data-path,
-and in Python."""
+"""Every method at its defaults on own data: at real nodes with a data-path, and in Python."""
 
 from collections.abc import Callable
 from pathlib import Path

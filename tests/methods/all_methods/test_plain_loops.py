@@ -1,5 +1,4 @@
-"""The loops that whole runs are measured against do the same training: the same scores, bit for
-bit."""
+"""The loops that runs are measured against train the same: equal scores, bit for bit."""
 
 import pytest
 from app_runs import run

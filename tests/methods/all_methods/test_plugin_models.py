@@ -1,5 +1,4 @@
-"""Models that are not ours, `model="package.module:factory"`: trained, scored, kept apart, gone on
-with, predicted by."""
+"""Models of others, `model="package.module:factory"`: trained, scored, resumed, predicted by."""
 
 import numpy as np
 import pytest
@@ -88,8 +87,7 @@ KEPT = {"k", "first.time", "first.gate", "second.time", "second.gate"}
 
 @pytest.mark.parametrize("method", ["fedavg", "flatland"])
 def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
-    """FlatLand finds what is personal by the names, and starts each client's curvature from its
-    graph."""
+    """FlatLand finds what is personal by names, and starts each curvature from the graph."""
     settings = {
         "method": method,
         "model": "plugin_models:Curved",

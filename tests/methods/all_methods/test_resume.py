@@ -1,6 +1,4 @@
-"""Equal runs are equal to the bit, and so is a run that was interrupted anywhere and gone on
-with.
-"""
+"""Equal runs are equal to the bit, also interrupted anywhere and gone on with."""
 
 import json
 import os
@@ -27,8 +25,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class Stop:
-    """Interrupts a run at a message, counted from 0: before the client gets it, or after it has
-    answered."""
+    """Interrupts a run at a message, from 0: before the client gets it, or after it answers."""
 
     def __init__(self, at: int, after: bool) -> None:
         self.left, self.after = at, after
@@ -287,8 +284,7 @@ def stop(request, handle):
 signal.signal(signal.SIGINT, killed_soon)
 simulate({"results-dir": sys.argv[1], "run-name": "run", "num-rounds": 3, "embedding-dim": 8}, 2, intercept=stop)
 """
-"""A run in a process whose own handler of signals ends it soon, as Flower's does that hears of
-`flwr stop`."""
+"""A run whose process has a handler of signals that ends it soon, as Flower's `flwr stop`."""
 
 
 @pytest.mark.long

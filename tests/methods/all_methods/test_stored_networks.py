@@ -1,5 +1,4 @@
-"""Networks are ordinary modules of torch: they are pickled, stored and copied, as loaders of data
-and other programs do."""
+"""Networks are ordinary modules of torch: they are pickled, stored and copied."""
 
 import copy
 import io

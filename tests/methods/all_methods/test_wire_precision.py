@@ -1,5 +1,4 @@
-"""Runs whose parameters travel in 16 bits: they train, with half the bytes, from what was really
-received."""
+"""Runs whose parameters travel in 16 bits train with half the bytes."""
 
 from dataclasses import replace
 
@@ -122,8 +121,7 @@ def test_the_server_keeps_float32_and_sends_it_rounded(name, tmp_path):
 
 @both
 def test_steps_of_less_than_the_rounding_add_up(name):
-    """Clients that answer with the next number to what they received move the model, though their
-    mean rounds back."""
+    """Clients that answer with the next number move the model, though their mean rounds back."""
     precision = Precision(name, frozenset({"w"}))
     model, step = np.ones(3, np.float32), np.float32(2 * SHARE[name])
     moved = 0

@@ -1,6 +1,4 @@
-"""Data, nodes and configurations that will not do: named, and whoever is fit goes on without
-them.
-"""
+"""Data, nodes and configurations that will not do are named; the others go on."""
 
 import math
 from dataclasses import replace
@@ -97,8 +95,7 @@ def test_roc_auc_of_a_client_with_one_class_is_left_out(minesweeper_dir, tmp_pat
 
 
 def test_classes_are_matched_by_name(tmp_path):
-    """Nodes that know some of the classes each, in their own order; the labels mean the same
-    everywhere."""
+    """Nodes that know some of the classes, in their own order; labels mean the same."""
     own = graph(1)
     renamed = graph(2, class_names=["cat", "dog"])
     swapped = renamed | {"y": 1 - renamed["y"], "class_names": ["dog", "cat"]}

@@ -1,5 +1,4 @@
-"""Personal state that is lost at a node during a run, by each choice of `lost-state`; names of runs
-that never began."""
+"""Personal state lost at a node, by each `lost-state`; names of runs that never began."""
 
 import json
 from pathlib import Path
@@ -33,8 +32,7 @@ def lose(folder: Path, how: str) -> None:
 
 
 class Loss:
-    """Damages client 1's state before it is asked to train in round 3; from then on no process
-    remembers anything."""
+    """Damages client 1's state before round 3; from then on no process remembers anything."""
 
     def __init__(self, folder: Path, how: str) -> None:
         self.folder, self.how = folder, how

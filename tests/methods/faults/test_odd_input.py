@@ -1,5 +1,4 @@
-"""No odd configuration and no odd file ends in a traceback, hangs, takes gigabytes, or leaves a
-folder of a refused run."""
+"""No odd configuration or file ends in a traceback, hangs, or leaves a refused run's folder."""
 
 import pytest
 from odd_input import configurations, files, tried

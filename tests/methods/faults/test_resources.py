@@ -1,5 +1,4 @@
-"""Memory is asked for before a model is made, and where it runs out after all the node is dropped
-in words."""
+"""Memory is asked for before a model is made; a node where it runs out is dropped."""
 
 from dataclasses import replace
 

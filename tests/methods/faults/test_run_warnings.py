@@ -1,5 +1,4 @@
-"""What makes figures mean less than they seem to is said: in the log once, in the summary, and on
-the page."""
+"""What makes figures mean less than they seem is said once in log, summary and page."""
 
 import html
 import logging
@@ -46,8 +45,7 @@ def about(found: list[str], word: str) -> list[str]:
 
 @pytest.mark.parametrize("shares", [True, False])
 def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, caplog):
-    """What the server has tells: counts where they are shared, else class names, and the weights of
-    the replies."""
+    """Counts where they are shared, else class names, and the weights of the replies."""
     nodes = real_nodes(tmp_path / "nodes", [graph(), graph(classes=1), graph(train=False)])
     found = run(
         tmp_path, nodes=nodes, method="fedavg", share_statistics=shares, num_rounds=3

@@ -1,5 +1,4 @@
-"""Where the curvatures of a run start, what is asked for it, and what never leaves: on nodes and on
-graphs."""
+"""Where curvatures of a run start, what is asked for it, and what never leaves."""
 
 import math
 from dataclasses import replace

@@ -1,5 +1,4 @@
-"""What `hull.classifier=auto` chooses: by points within the hulls of left-out clients, not by their
-corners."""
+"""`hull.classifier=auto` chooses by points within left-out hulls, not by their corners."""
 
 import numpy as np
 import pytest
@@ -27,8 +26,7 @@ PUBLIC = PublicParameters(
 
 
 def split(noise, train=15_000, test=3000):
-    """Equal Gaussians in the tangent space at the origin, near and far in turn, for each client;
-    and test points."""
+    """Equal Gaussians in the tangent space, near and far in turn, for each client; test points."""
     rng = np.random.default_rng(2)
     angles, far = (
         2 * np.pi * np.arange(CLASSES) / CLASSES,
@@ -99,8 +97,7 @@ def test_depth_is_taken_where_nothing_is_better_and_no_kind_disagrees():
 
 
 def test_depth_is_taken_where_no_client_can_be_left_out():
-    """Each of two clients has a class of its own: without one of them there is nothing to tell
-    apart."""
+    """Each of two clients has its own class: without one nothing is left to tell apart."""
     corners = 0.2 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     bodies = GroupedHulls([corners, corners - 0.5], np.array([0, 1]), np.array([0, 1]), -1.0)
     classifier, comparison = choose_classifier(bodies, 0.0, 0)

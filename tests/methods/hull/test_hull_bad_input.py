@@ -1,5 +1,4 @@
-"""One-shot runs on data, configurations and keys that are odd or wrong: refused in words, or right
-all the same."""
+"""One-shot runs on odd or wrong data, configurations and keys: refused, or right."""
 
 import math
 import re

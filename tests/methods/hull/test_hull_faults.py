@@ -1,5 +1,4 @@
-"""One-shot runs in which clients vanish, err or are lied to, and messages are damaged or come from
-elsewhere."""
+"""One-shot runs in which clients vanish, err or are lied to, and messages are damaged."""
 
 import copy
 import functools
@@ -92,8 +91,7 @@ def test_a_client_that_errs_ends_the_sum_with_the_reason(phase, tmp_path):
 
 
 class Flip:
-    """Flips one bit of one value of the messages with one client; before that it lists what there
-    is to flip."""
+    """Flips one bit of one value of one client's messages; first it lists what there is."""
 
     def __init__(self, site: tuple | None = None) -> None:
         self.site, self.sites = site, []
@@ -121,9 +119,7 @@ class Flip:
 
 
 def parts_in(value: object) -> Iterator[int]:
-    """Which parts of a value are flipped: the entries of a list, an array's header and its
-    content.
-    """
+    """Parts of a value to flip: the entries of a list, an array's header and content."""
     if isinstance(value, Array):
         yield from range(2)
     elif isinstance(value, list):

@@ -1,5 +1,4 @@
-"""Sums in groups: one that fails costs its own group alone. And names of groups where the server
-has no test points."""
+"""Sums in groups: a failed one costs its own alone; names of groups without test points."""
 
 from dataclasses import replace
 
@@ -120,8 +119,7 @@ def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch,
 
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
 def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
-    """Three classes, one of which a single node has; another node has switched two names by
-    mistake."""
+    """Three classes, one at a single node; another node has switched two names."""
     run = hull_run(
         tmp_path, nodes=switched_nodes(tmp_path / "nodes"), secure_sum=masked, test_data="none"
     )

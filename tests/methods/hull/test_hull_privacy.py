@@ -1,6 +1,4 @@
-"""What the server sees of one client in a one-shot run, what a client keeps, and what a log
-tells.
-"""
+"""What the server sees of a client in a one-shot run, what stays, and what a log tells."""
 
 import logging
 
@@ -98,8 +96,7 @@ def test_a_vector_without_masks_is_not():
 
 
 def test_data_sets_with_one_sum_look_alike(tmp_path):
-    """Clients who exchange their points leave the sum as it is, and of what one of them sent
-    nothing tells which it had."""
+    """Clients who exchange their points leave the sum as it is, and nothing tells who had which."""
     parts, seen = [blobs("02", 30), blobs("24", 5, seed=1), blobs("40", 9, seed=2)], []
     for name, order in (("one", (0, 1, 2)), ("two", (1, 2, 0))):
         recorder = Recorder()

@@ -1,5 +1,4 @@
-"""Whole one-shot runs: what the server decodes is what the clients sent, whatever is drawn at
-random."""
+"""Whole one-shot runs: the server decodes what clients sent, whatever is drawn."""
 
 import json
 import math
@@ -92,9 +91,7 @@ def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
 
 @pytest.mark.parametrize("absent", [0, 4])
 def test_an_absent_node_leaves_the_others_their_parts(absent, tmp_path):
-    """The server reads the parts that the clients hold, not those of as many clients as there
-    are.
-    """
+    """The server reads the parts that clients hold, not those of the connected number."""
     present = [number for number in range(5) if number != absent]
     run = hull_run(
         tmp_path, nodes=[{"partition-id": number, "num-partitions": 5} for number in present]

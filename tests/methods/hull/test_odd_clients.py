@@ -1,5 +1,4 @@
-"""Clients whose hulls are made up or whose labels are shuffled: what they cost, and that they are
-told."""
+"""Clients whose hulls are made up or labels shuffled: what they cost, and who is told."""
 
 import re
 
@@ -28,8 +27,7 @@ PUBLIC = PublicParameters(
 
 
 def clients_and_test(seed):
-    """Ten overlapping classes, as Gaussians in the tangent space at the origin, dealt to ten
-    clients."""
+    """Ten overlapping classes, as Gaussians in the tangent space, dealt to ten clients."""
     rng = np.random.default_rng(seed)
     angles, far = (
         2 * np.pi * np.arange(CLASSES) / CLASSES,

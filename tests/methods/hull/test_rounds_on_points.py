@@ -1,5 +1,4 @@
-"""Rounds on points: a logistic model of tangent vectors at the origin, averaged as any other model
-is."""
+"""Rounds on points: an averaged logistic model of tangent vectors at the origin."""
 
 import numpy as np
 import pytest

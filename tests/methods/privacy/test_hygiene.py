@@ -98,8 +98,7 @@ def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
 
 
 def test_a_reply_that_cannot_be_written_is_an_error_too(tmp_path, monkeypatch, caplog):
-    """What no handler foresaw may show only when the reply is made; nothing of it gets out to
-    Flower, which logs errors."""
+    """What shows only when the reply is made: nothing of it gets out to Flower, which logs."""
     monkeypatch.setattr(
         "curvfed.client_app.rounds._curvature", lambda client: {"curvature": MARKER}
     )
@@ -249,8 +248,7 @@ def test_the_words_of_a_library_are_left_out_with_the_place_of_the_data_in_them(
 
 @pytest.mark.parametrize("given", ["x", "~nobody-here"])
 def test_places_of_a_node_are_told_by_their_keys(given, tmp_path, monkeypatch, caplog):
-    """Also where they were given relative to the folder that the node was started in, or to a home
-    that there is not."""
+    """Also given relative to the node's folder, or to a home that there is not."""
     monkeypatch.chdir(tmp_path)
     nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}-state"}]
     with pytest.raises(
@@ -270,8 +268,7 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS, ids=repr)
 def test_a_run_that_is_stopped_says_so_before_all_else(end, tmp_path, monkeypatch):
-    """Flower turns a signal into an exit and kills the process 5 s later, which may be in the midst
-    of the report."""
+    """Flower turns a signal into an exit and kills 5 s later, maybe in the midst of the report."""
 
     def stop(request, handle) -> None:
         raise end

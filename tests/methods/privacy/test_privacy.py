@@ -1,6 +1,4 @@
-"""What leaves a client: the documented values, the shared parameters, and nothing that is
-personal.
-"""
+"""What leaves a client: the documented values, the shared parameters, nothing personal."""
 
 import json
 import re
@@ -531,8 +529,7 @@ def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
 
 
 def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(tmp_path):
-    """No client's parameters are in any file of the run directory but its own, which in a
-    simulation lie there too."""
+    """No client's parameters are in any file of the run directory but its own."""
     nodes = own_graphs(tmp_path / "nodes")
     recorder = Recorder()
     found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)

@@ -223,8 +223,7 @@ def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_pat
     ids=lambda settings: settings["method"],
 )
 def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
-    """Loss, scores, steps, seconds and numbers of examples of each client went beside the masked
-    vector, in the open."""
+    """Loss, scores, steps, seconds and examples of each client went beside the masked vector."""
     recorder = Recorder()
     opened, secured = (
         run(

@@ -1,5 +1,4 @@
-"""Closed-form calibration against least squares on the pooled features, however these are divided
-over clients."""
+"""Closed-form calibration against least squares on pooled features, however divided."""
 
 import numpy as np
 import pytest
@@ -117,8 +116,7 @@ def test_packing_there_and_back(size, classes, seed):
 
 @pytest.mark.parametrize("size", [1, 2, 20, 512])
 def test_the_trace_of_normalised_features_is_their_number(size):
-    """In float32 as torch normalises them, from 1e-9 to 1e15 long; one example less, or one not
-    normalised, is seen."""
+    """In float32, 1e-9 to 1e15 long; one example less, or one not normalised, is seen."""
     generator = torch.Generator().manual_seed(size)
     raw = torch.randn(1000, size, generator=generator) * 10 ** torch.linspace(-9, 15, 1000)[:, None]
     features = torch.nn.functional.normalize(raw).numpy()

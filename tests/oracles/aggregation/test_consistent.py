@@ -1,5 +1,4 @@
-"""Consistent aggregation against an interior-point solver, the paper's iteration, and the average;
-and where it ends."""
+"""Consistent aggregation against an interior-point solver, the paper's iteration, the average."""
 
 import itertools
 
@@ -160,9 +159,7 @@ def rounds(draw):
 
 @given(rounds())
 def test_weights_are_admissible_and_applied(problem):
-    """Whatever comes, of zero, equal, opposite and tiny deviations, and clients without
-    examples.
-    """
+    """Zero, equal, opposite and tiny deviations, and clients without examples."""
     deviations, examples, radius, kind = problem
     start = np.arange(deviations.shape[1], dtype=float)
     server, rows = aggregated(start, deviations, examples, radius, kind)

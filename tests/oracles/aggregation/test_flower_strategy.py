@@ -1,5 +1,4 @@
-"""Flower's strategies as the server's half: optimisers against NumPy, robust averages against their
-definitions."""
+"""Flower's strategies: optimisers against NumPy, robust averages against definitions."""
 
 import inspect
 import re
@@ -267,9 +266,7 @@ def test_a_round_without_examples_is_no_step(name):
 
 @pytest.mark.parametrize("name", FLOWER)
 def test_the_keys_are_the_arguments_of_the_class(name):
-    """All that the class has beside FedAvg's, but for functions, and for what no line of it
-    reads.
-    """
+    """All that the class has beside FedAvg's, but for functions and what no line reads."""
     arguments = set(inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters)
     arguments -= set(inspect.signature(strategy.FedAvg).parameters)
     assert arguments - {"eta_l", "selection_rule", "train_loss_key"} == set(FLOWER[name])

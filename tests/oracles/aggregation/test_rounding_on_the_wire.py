@@ -1,5 +1,4 @@
-"""Rounding on the wire: torch's conversions to the bit, ties, subnormals, limits; and what messages
-hold of it."""
+"""Rounding on the wire: torch's conversions to the bit, ties, subnormals, limits, messages."""
 
 import numpy as np
 import pytest

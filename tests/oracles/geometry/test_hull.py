@@ -39,8 +39,7 @@ def cross(a, b, c):
 
 
 def exact_hull(points, curvature):
-    """Gift wrapping over fractions, with the order and the first indices that the contract asks
-    for."""
+    """Gift wrapping over fractions, with the order and first indices of the contract."""
     places = [klein(point, curvature) for point in points]
     first = {place: index for index, place in reversed(list(enumerate(places)))}
     start = corner = min(first, key=lambda place: tuple(points[first[place]]))
@@ -186,8 +185,7 @@ def test_rounding_in_the_klein_model_does_not_leave_the_disc():
 
 
 def geodesic(a, b, shares):
-    """Points on the geodesic of curvature −1 through two points, rounded once: lines of the Klein
-    model, mapped back."""
+    """Points on the geodesic of curvature −1 through two points: Klein lines, rounded once."""
     with mpmath.workdps(30):
         ends = [
             [2 * mpf(float(v)) / (1 + mpf(float(p[0])) ** 2 + mpf(float(p[1])) ** 2) for v in p]
@@ -255,8 +253,7 @@ def test_float32_points_are_read_exactly():
 
 
 def above_edge(p, a, b):
-    """Distance of p from the geodesic through a and b, positive on its left: sinh is det(P, A,
-    B)/sinh d(A, B)."""
+    """Distance of p from the geodesic through a and b: sinh is det(P, A, B)/sinh d(A, B)."""
     P, A, B = (
         mpmath.matrix([1 + x * x + y * y, 2 * x, 2 * y]) / (1 - x * x - y * y)
         for x, y in ((mpf(float(u)), mpf(float(v))) for u, v in (p, a, b))
@@ -268,8 +265,7 @@ def above_edge(p, a, b):
 
 @pytest.mark.parametrize("radius", [5, 10, 14, 17])
 def test_the_limit_near_the_boundary(radius):
-    """What is left out stands out by no more than is promised, and neither does a wrong corner
-    stand inside."""
+    """What is left out, or a wrong corner inside, errs by no more than is promised."""
     rng = np.random.default_rng(radius)
     bound = 8 * EPS * math.cosh(radius) ** 2
     wrong = 0

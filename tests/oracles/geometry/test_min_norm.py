@@ -1,5 +1,4 @@
-"""The minimum-norm point against an interior-point solver, brute force, closed forms and the
-optimality conditions."""
+"""The minimum-norm point against an interior-point solver, brute force, closed forms, KKT."""
 
 import clarabel
 import numpy as np
@@ -16,8 +15,7 @@ EPS = np.finfo(np.float64).eps
 
 
 def vectors(kind: str, num: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows whose Gram matrix is well-conditioned where weights are free, so that solvers agree on
-    the weights."""
+    """Rows whose Gram matrix is well-conditioned, so that solvers agree on the weights."""
     drift = rng.standard_normal(3 * num)
     normal = rng.standard_normal((num, 3 * num))
     return {
@@ -73,8 +71,7 @@ def test_equals_an_interior_point_solver(num, kind, radius):
 
 @st.composite
 def problems(draw, max_num=8):
-    """Small whole numbers: zero, equal, opposite and dependent vectors, and hulls around 0, come up
-    all the time."""
+    """Small whole numbers: zero, equal, opposite, dependent vectors, hulls around 0 come up."""
     num, dim = draw(st.integers(1, max_num)), draw(st.integers(1, 5))
     rows = np.array(
         draw(
@@ -91,8 +88,7 @@ def problems(draw, max_num=8):
 
 @given(problem=problems())
 def test_no_admissible_change_lowers_the_value(problem):
-    """Karush, Kuhn and Tucker: weight moves from k to l at the rate gₗ − gₖ, which must not be
-    negative."""
+    """Karush, Kuhn, Tucker: the rate gₗ − gₖ of moving weight must not be negative."""
     gram, prior, radius = problem
     weights = min_norm_point(gram, prior, radius)
     assert_admissible(weights, prior, radius)
@@ -109,8 +105,7 @@ def test_no_admissible_change_lowers_the_value(problem):
 @pytest.mark.parametrize("num", [4, 8, 12, 40])
 @pytest.mark.parametrize("kind", ["lengths", "square", "drift"])
 def test_ill_conditioned_gram_matrices(kind, num, radius):
-    """Lengths that differ by up to 1e8, and no more dimensions than vectors: the gap is a few
-    roundings of gradient."""
+    """Lengths that differ by up to 1e8: the gap is a few roundings of the gradient."""
     for seed in range(8):
         rng = np.random.default_rng([num, seed])
         rows = rng.standard_normal((num, num if kind == "square" else 3 * num))
@@ -149,8 +144,7 @@ def test_scale_and_order_do_not_matter(radius):
 
 @pytest.mark.parametrize("num", [40, 200])
 def test_a_gram_matrix_rounded_to_float32(num):
-    """More vectors than dimensions: rounding makes half of the eigenvalues negative, the value is
-    0."""
+    """More vectors than dimensions: half of the eigenvalues are negative, the value is 0."""
     rows = np.random.default_rng(2).standard_normal((num, 10)).astype(np.float32)
     gram = (rows @ rows.T).astype(np.float64)
     weights = min_norm_point(gram)

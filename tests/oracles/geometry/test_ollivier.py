@@ -1,6 +1,4 @@
-"""Ollivier–Ricci curvature against values by hand, a linear program in whole numbers, and
-theorems.
-"""
+"""Ollivier–Ricci curvature against values by hand, an integer linear program, theorems."""
 
 import math
 from fractions import Fraction
@@ -74,8 +72,7 @@ def brute_force(graph: nx.Graph, idleness: Fraction) -> dict[tuple[int, int], Fr
 def assert_close(
     value: dict[tuple[int, int], float], expected: dict[tuple[int, int], Fraction], graph: nx.Graph
 ):
-    """Within what the docstring allows, and the rounding of the idleness: the curvature changes at
-    most 3 times it."""
+    """Within the docstring's bound and the rounding of the idleness, at most 3 times it."""
     assert value.keys() == expected.keys()
     for (i, j), exact in expected.items():
         assert (

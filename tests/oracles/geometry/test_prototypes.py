@@ -23,8 +23,7 @@ def cosines(points: torch.Tensor) -> torch.Tensor:
 
 
 def rankin(num: int, dim: int) -> float:
-    """No `num` unit vectors have a smaller largest cosine (Rankin, The closest packing of spherical
-    caps, 1955)."""
+    """No `num` unit vectors have a smaller largest cosine (Rankin, 1955)."""
     return -1 / (num - 1) if num <= dim + 1 else 0.0
 
 
@@ -133,8 +132,7 @@ def test_orthonormal_rows(dim, data):
 
 
 def test_orthonormal_rows_have_no_preferred_direction():
-    """In three dimensions every coordinate of a uniform direction is uniform on [−1, 1]
-    (Archimedes)."""
+    """In three dimensions coordinates of a uniform direction are uniform (Archimedes)."""
     rows = torch.stack([orthonormal(3, 3, seed) for seed in range(1500)])
     for i in range(3):
         for j in range(3):

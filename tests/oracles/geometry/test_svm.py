@@ -1,5 +1,4 @@
-"""The classifiers against LinearSVC, a QP solver, mpmath, geoopt, scikit-learn and the optimality
-conditions."""
+"""Classifiers against LinearSVC, a QP solver, mpmath, geoopt, scikit-learn, optimality."""
 
 import math
 
@@ -247,8 +246,7 @@ def closest_midpoints(first, second, curvature):
 
 
 def extreme(points, curvature):
-    """Those from which all others are seen within less than half a turn, by the directions of the
-    geodesics to them."""
+    """Those that see all others within less than half a turn, by directions of geodesics."""
     k = torch.tensor(curvature, dtype=torch.float64)
     corners = []
     for i in range(len(points)):

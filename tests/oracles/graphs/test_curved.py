@@ -1,5 +1,4 @@
-"""The curvature of a network: how k sets it, what an estimator adds, and what a curvature can do to
-a Lorentz network."""
+"""The curvature of a network: how k sets it, what an estimator adds, what it can do."""
 
 import math
 from dataclasses import replace
@@ -77,8 +76,7 @@ def test_maps_are_their_formulas(name, k):
 
 @pytest.mark.parametrize("name", RANGES)
 def test_a_deviation_makes_a_start_that_differs_and_can_still_move(name):
-    """One standard deviation changes K by a fifth or more; at four, as far as a start goes, K still
-    has a slope."""
+    """One standard deviation changes K by a fifth; at four, K still has a slope."""
     deviation = CURVATURE_MAPS[name].deviation
     assert abs(math.log(radius(name, deviation))) > 0.2
     assert abs(math.log(radius(name, -deviation))) > 0.2

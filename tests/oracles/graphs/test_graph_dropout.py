@@ -1,5 +1,4 @@
-"""Dropout of the graph networks against the law that it states: independent entries, an exact mean,
-its own generator."""
+"""Dropout of graph networks against its law: independent entries, an exact mean."""
 
 import pytest
 import torch

@@ -1,5 +1,4 @@
-"""The encoders of whole graphs against their definitions: graph by graph, dense, in NumPy and
-`geometry.lorentz`."""
+"""Encoders of whole graphs against definitions: graph by graph, dense, in NumPy."""
 
 import math
 from dataclasses import dataclass, replace
@@ -70,9 +69,7 @@ def random_rows(size: int, seed: int) -> Tensor:
 
 
 def some_graphs() -> list[Graph]:
-    """A triangle with a tail, one node, three nodes without edges, a star, and the triangle
-    again.
-    """
+    """A triangle with a tail, one node, three without edges, a star, the triangle again."""
     tailed = Graph(random_rows(5, 1), ((0, 1), (0, 2), (1, 2), (2, 3), (3, 4)))
     star = Graph(random_rows(7, 4), tuple((0, leaf) for leaf in range(1, 7)))
     return [tailed, Graph(random_rows(1, 2)), Graph(random_rows(3, 3)), star, tailed]
@@ -301,9 +298,7 @@ def test_a_batch_gives_what_its_graphs_give_one_by_one(kind, graphs):
 
 
 def crowd(leaves: int = 400, size: float = 3.0) -> list[Graph]:
-    """A star of long rows, whose sums leave every reasonable radius, and one node with a short
-    row.
-    """
+    """A star of long rows, whose sums leave every reasonable radius, and a short row."""
     rows = size * torch.ones(leaves + 1, FEATURES, dtype=torch.float64)
     return [Graph(rows, tuple((0, leaf) for leaf in range(1, leaves + 1))), Graph(0.1 * rows[:1])]
 
@@ -352,8 +347,7 @@ def assert_finite(model: nn.Module, dtype: torch.dtype, size: float) -> None:
 @pytest.mark.parametrize("far_out", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_gradient_is_the_difference_quotient(kind, far_out):
-    """Of the loss in the direction of the gradient itself, parameter by parameter: k, gates and
-    times among them."""
+    """Of the loss along the gradient itself, parameter by parameter, k, gates, times too."""
     model, graphs = model_of(kind), crowd(40, 1.0) if far_out else some_graphs()
     given_batch, labels = batch(graphs), torch.arange(len(graphs)) % CLASSES
     # a cross-entropy has no slope left where logits are large

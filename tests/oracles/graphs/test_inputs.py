@@ -1,5 +1,4 @@
-"""Batches, sums and memberships against brute force over nodes and edges, and what a task makes of
-them."""
+"""Batches, sums and memberships against brute force, and what a task makes of them."""
 
 import math
 from dataclasses import replace
@@ -41,8 +40,7 @@ def index_of(edges: list[tuple[int, int]]) -> Tensor:
 def client_of(
     graphs: list[tuple[int, list[tuple[int, int]]]], one_hot: bool, masks: Tensor | None = None
 ) -> ClientGraph:
-    """A client whose node n has a row that no other node has; one-hot rows are kept sparse where
-    that pays."""
+    """Node n has a row that no other has; one-hot rows stay sparse where that pays."""
     owner = [number for number, (size, _) in enumerate(graphs) for _ in range(size)]
     starts = np.cumsum([0, *(size for size, _ in graphs)])
     edges = [

@@ -1,5 +1,4 @@
-"""The Lorentz layers as modules: their examples, the formula, whatever order the edges have, and
-how long matrices live."""
+"""Lorentz layers as modules: examples, the formula, orders of edges, matrices' lives."""
 
 import doctest
 import gc

@@ -1,5 +1,4 @@
-"""The Lorentz networks' operations against the geometry they are made of, their gradients against
-finite differences."""
+"""The Lorentz networks' operations against geometry and finite differences."""
 
 from functools import partial
 

@@ -1,5 +1,4 @@
-"""The graph models against slow references: PyTorch Geometric, dense matrices, and the formulas
-written out by node."""
+"""The graph models against PyTorch Geometric, dense matrices, and formulas by node."""
 
 import math
 from dataclasses import replace
@@ -81,8 +80,7 @@ def lorentz(k: float, gate: bool = True) -> LorentzGCN:
 
 
 class Reference:
-    """FlatLand's network node by node in NumPy and float64, with K the squared radius of the
-    hyperboloid."""
+    """FlatLand's network node by node in float64, with K the hyperboloid's squared radius."""
 
     def __init__(self, model: LorentzGCN) -> None:
         self.p = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}

@@ -95,8 +95,7 @@ def test_metis_parts_are_never_empty(num_nodes, shape):
 
 @given(EDGE_LISTS, st.integers(1, NODES), st.sampled_from([1, 10]))
 def test_components_are_dealt_whole_unless_they_fill_more_than_a_part(pairs, num_parts, copies):
-    """Any graph, several times side by side: no node is lost, no part empty, none twice as large as
-    an equal share."""
+    """Any graph, repeated: no node is lost, no part empty, none twice an equal share."""
     num_nodes, pairs = (
         NODES * copies,
         [(i + NODES * copy, j + NODES * copy) for i, j in pairs for copy in range(copies)],
@@ -115,8 +114,7 @@ def test_components_are_dealt_whole_unless_they_fill_more_than_a_part(pairs, num
 
 @pytest.mark.parametrize(("num_parts", "cut"), [(3, 0), (6, 0), (12, 6)])
 def test_louvain_keeps_communities_together_that_fit_into_a_part(num_parts, cut):
-    """Six cliques of ten nodes in a ring, each joined to the next by an edge; twelve parts have
-    half of a clique each."""
+    """Six cliques of ten nodes in a ring; twelve parts have half of a clique each."""
     cliques = nx.ring_of_cliques(6, 10)
     edges = clean_edges(np.array(cliques.edges).T, 60)
     parts = louvain_parts(edges, 60, num_parts, seed=0)

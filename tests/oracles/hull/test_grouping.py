@@ -108,8 +108,7 @@ def centres(count: int, radius: float = 0.7) -> np.ndarray:
 def separated(
     rng: np.random.Generator, clients: int, classes: int, lacking: float = 0.0
 ) -> tuple[list[Client], list[int]]:
-    """Clients whose hulls lie around the centres of their classes, in any order; a hull is lacking
-    with a chance."""
+    """Hulls around the centres of classes, in any order; one is lacking with a chance."""
     hulls, truth = [], []
     for _ in range(clients):
         present = [label for label in rng.permutation(classes) if rng.random() >= lacking]
@@ -119,8 +118,7 @@ def separated(
 
 
 def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Client], list[int]]:
-    """Hulls of ten clients of uniform points on both sides of a geodesic; some clients lack a
-    class."""
+    """Hulls of ten clients of uniform points beside a geodesic; some lack a class."""
     rng, radius = np.random.default_rng(seed), 0.95
     top = np.cosh(2 * np.arctanh(radius))
     lengths = np.tanh(np.arccosh(1 + rng.random(2000) * (top - 1)) / 2)

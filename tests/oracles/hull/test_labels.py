@@ -1,5 +1,4 @@
-"""Label codes against sums that are enumerated: no two sets of labels that the code tells apart
-have one sum."""
+"""Label codes against enumerated sums: no two sets of labels have one sum."""
 
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
@@ -108,8 +107,7 @@ def test_binary_code_is_exhaustively_right_and_wide_words_fit() -> None:
 
 
 def test_the_construction_is_the_same_everywhere() -> None:
-    """Clients and server each make their own: numbers of a small code, worked out once with x² + x
-    + 3 over GF(7)."""
+    """Clients and server make their own: numbers worked out with x² + x + 3 over GF(7)."""
     code = BoseChowla(6, 2)
     assert [int(c) for c in code._field.modulus().coeffs()] == [3, 1, 1]
     powers, element = {}, (1, 0)

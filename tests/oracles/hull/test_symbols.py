@@ -1,5 +1,4 @@
-"""Power sums against sums in Python's integers, and their decoding against Berlekamp–Massey with a
-search for roots."""
+"""Power sums against Python's integers, decoding against Berlekamp–Massey and a search."""
 
 import contextlib
 import gc
@@ -127,8 +126,7 @@ def test_any_flipped_symbol_is_noticed(num: int) -> None:
     "kind", ["distinct", "repeated", "zero", "outside", "few outside", "all outside"]
 )
 def test_roots_are_those_of_the_factors(prime: int, kind: str) -> None:
-    """Above and below the degree at which the method changes; also where q − 1 is odd but for one
-    2."""
+    """At degrees where the method changes; also where q − 1 is odd but for one 2."""
     ring = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
     places = np.unique(np.random.default_rng(1).integers(1, prime, 700)).tolist()
     quadratic = next(q for c in range(1, 100) if (q := ring([c, 1, 1])).is_irreducible())

@@ -1,5 +1,4 @@
-"""Heads against their formulas in 50 digits, their starts against what makes them, and models by
-their names and seeds."""
+"""Heads against formulas in 50 digits, their starts, and models by names and seeds."""
 
 import math
 from dataclasses import replace

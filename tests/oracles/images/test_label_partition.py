@@ -1,5 +1,4 @@
-"""Partitions by label: against SciPy's distributions, by-hand simulation, and what a partition must
-satisfy."""
+"""Partitions by label: against SciPy's distributions, simulation, what they must satisfy."""
 
 import numpy as np
 import pytest
@@ -54,8 +53,7 @@ def test_the_seed_alone_decides(partition):
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 5.0])
 def test_shares_of_a_class_are_dirichlet(alpha):
-    """The first class is dealt to all, so that a client's share of it is Beta(alpha, (K - 1)
-    alpha)."""
+    """The first class is dealt to all: a client's share is Beta(alpha, (K - 1) alpha)."""
     clients, size = 5, 20_000
     labels = np.zeros(size, dtype=np.int64)
     deal = PartitionSpec("dirichlet", alpha, min_client_size=0)
@@ -93,8 +91,7 @@ def test_a_full_client_gets_none_of_the_following_classes(alpha):
 
 
 def test_what_a_short_client_takes_is_the_largest_ones_most_frequent_class():
-    """Two classes, alpha tiny: under many seeds one client holds both, and the other one must get
-    its least size."""
+    """Two classes, tiny alpha: one client may hold both, and the other gets its least size."""
     labels = np.random.default_rng(5).permutation(np.repeat([0, 1], [300, 600]))
     met = 0
     for seed in range(20):

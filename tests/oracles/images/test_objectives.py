@@ -1,5 +1,4 @@
-"""Local objectives against their formulas, in 50 digits where that tells, and the optimiser that
-HyperFed names."""
+"""Local objectives against their formulas, in 50 digits, and HyperFed's optimiser."""
 
 import math
 
