@@ -1,13 +1,11 @@
 """Packages that bring something to curvfed, in a folder, and programs that find them."""
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "plugin"
@@ -69,14 +67,3 @@ def python(
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr
-
-
-def answers_of(
-    folder: Path, name: str, module: str, points: Mapping[str, Mapping[str, str]], program: str
-) -> dict[str, Any]:
-    """The JSON object that a program prints beside a package of one module, and as "printed" all
-    that it prints; its argument is the folder."""
-    package(folder / "site", name, module, points)
-    printed = python(program, folder / "home", folder / "site", words=(str(folder),))
-    line = next(line for line in printed.splitlines() if line.startswith("{"))
-    return {**json.loads(line), "printed": printed}
