@@ -152,17 +152,14 @@ def archive():
 
 @given(named_arrays)
 def test_arrays_come_back_to_the_bit(given_arrays):
-    assert equal(decode_arrays(encode_arrays(given_arrays)), given_arrays)
-
-
-def test_arrays_of_no_dimension_of_no_entries_and_not_contiguous():
     odd = {
         "k": np.float32(0.5) * np.ones((), np.float32),
         "empty": np.zeros((0, 3), np.float32),
         "turned": np.arange(6, dtype=np.float32).reshape(2, 3).T,
         "strided": np.arange(6, dtype=np.float64)[::2],
     }
-    assert equal(decode_arrays(encode_arrays(odd)), odd)
+    for arrays in (given_arrays, odd):
+        assert equal(decode_arrays(encode_arrays(arrays)), arrays)
 
 
 @given(headers, ints, facts, named_arrays, named_arrays, parts)
@@ -198,13 +195,6 @@ def test_description_round_trip(description, data):
     whose = st.integers(0, description.num_partitions - 1) if description.partition_digest else ints
     reply = Reply(ASKED, data.draw(whose), description=description)
     assert decode_reply(encode_reply(reply), ASKED) == reply
-
-
-def test_parts_that_are_no_record_of_values_are_none():
-    """Who takes parts checks that those awaited are there."""
-    asked, answered = encode_request(Request(HEADER)), encode_reply(Reply(HEADER, 0))
-    asked["parts"], answered["parts"] = MetricRecord({"masked": 1}), ArrayRecord()
-    assert decode_request(asked).parts == decode_reply(answered, HEADER).parts == {}
 
 
 @pytest.mark.parametrize(
@@ -257,49 +247,6 @@ def test_reply_that_belongs_elsewhere(expected, words):
         decode_reply(encode_reply(Reply(HEADER, 0)), expected)
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ({}, 'the record "header" is missing'),
-        ({"header": record(run=None)}, '"run" is NoneType, expected str'),
-        ({"header": record(round="3")}, '"round" is str, expected int'),
-        ({"header": record(round=True)}, '"round" is bool, expected int'),
-        ({"header": record(partition=None)}, '"partition" is NoneType, expected int'),
-        ({"header": record(error=b"text")}, '"error" is bytes, expected str'),
-        ({"header": record(num_examples=-1)}, "num_examples is -1; allowed is 0 or more"),
-    ],
-)
-def test_reply_of_another_form(content, words):
-    with pytest.raises(MessageError) as caught:
-        decode_reply(RecordDict(content), HEADER)
-    assert str(caught.value) == words
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"body": None}, 'the record "body" is missing'),
-        ({"statistics": None}, 'the record "statistics" is missing'),
-        ({"body": {"task": None}}, '"task" is NoneType, expected str'),
-        ({"body": {"class_names": "ab"}}, '"class_names" is not a list of strings'),
-        ({"body": {"class_names": [1, 2]}}, '"class_names" is not a list of strings'),
-        ({"body": {"digest": b"d"}}, '"digest" is bytes, expected str'),
-        ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
-        ({"body": {"num_partitions": 2}}, "num_partitions is 2"),
-        ({"statistics": {"num_test": "4"}}, '"num_test" is not a finite number'),
-        ({"statistics": {"forman": math.nan}}, '"forman" is not a finite number'),
-        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is not'),
-        ({"statistics": {"class_counts": [5]}}, '"class_counts" does not have'),
-        ({"statistics": {"class_counts": [5, -1]}}, '"class_counts" does not have'),
-        ({"statistics": {"class_counts": "56"}}, '"class_counts" does not have'),
-    ],
-)
-def test_description_of_another_form(changes, words):
-    assert decode_reply(described(), ASKED).description == DESCRIPTION
-    with pytest.raises(MessageError, match=f"^{words}"):
-        decode_reply(described(**changes), ASKED)
-
-
 OF_NODES = {"task": "nodes", "num_features": 3, "class_names": ["a"]}
 
 
@@ -316,6 +263,56 @@ OF_NODES = {"task": "nodes", "num_features": 3, "class_names": ["a"]}
 def test_request_of_another_form(content, words):
     with pytest.raises(MessageError, match=f"^{words}"):
         decode_request(RecordDict(content))
+
+
+def replied(**fields):
+    return RecordDict({"header": record(**fields)})
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (RecordDict(), 'the record "header" is missing'),
+        (replied(run=None), '"run" is NoneType, expected str'),
+        (replied(round="3"), '"round" is str, expected int'),
+        (replied(round=True), '"round" is bool, expected int'),
+        (replied(partition=None), '"partition" is NoneType, expected int'),
+        (replied(error=b"text"), '"error" is bytes, expected str'),
+        (replied(num_examples=-1), "num_examples is -1"),
+        (described(body=None), 'the record "body" is missing'),
+        (described(statistics=None), 'the record "statistics" is missing'),
+        (described(body={"task": None}), '"task" is NoneType, expected str'),
+        (described(body={"class_names": "ab"}), '"class_names" is not a list of strings'),
+        (described(body={"class_names": [1, 2]}), '"class_names" is not a list of strings'),
+        (described(body={"digest": b"d"}), '"digest" is bytes, expected str'),
+        (described(body={"num_partitions": True}), '"num_partitions" is bool, expected int'),
+        (described(body={"num_partitions": 2}), "num_partitions is 2"),
+        (described(statistics={"num_test": "4"}), '"num_test" is not a finite number'),
+        (described(statistics={"forman": math.nan}), '"forman" is not a finite number'),
+        (described(statistics={"majority_accuracy": [0.5]}), '"majority_accuracy" is not'),
+        (described(statistics={"class_counts": [5]}), '"class_counts" does not have'),
+        (described(statistics={"class_counts": [5, -1]}), '"class_counts" does not have'),
+        (described(statistics={"class_counts": "56"}), '"class_counts" does not have'),
+        (described(body={"class_names": ["a", "b\n"]}), "a name or a text has"),
+        (described(body={"class_names": ["a", 201 * "b"]}), "a name or a text has"),
+        (described(body={"space": "\x1b[2J"}), "a name or a text has"),
+        (described(body={"metric": "\t"}), "a name or a text has"),
+    ],
+)
+def test_reply_of_another_form(content, words):
+    expected = ASKED if "body" in content or "statistics" in content else HEADER
+    with pytest.raises(MessageError, match=f"^{words}"):
+        decode_reply(content, expected)
+
+
+def test_what_is_no_record_of_values_or_numbers_is_left_out():
+    """Who takes parts checks that those awaited are there."""
+    asked, answered = encode_request(Request(HEADER)), encode_reply(Reply(HEADER, 0))
+    asked["parts"], answered["parts"] = MetricRecord({"masked": 1}), ArrayRecord()
+    assert decode_request(asked).parts == decode_reply(answered, HEADER).parts == {}
+    answered["metrics"] = MetricRecord({"loss": 1, "score": [0.5, 0.5]})
+    assert decode_reply(answered, HEADER).metrics == {"loss": 1.0}
+    assert decode_reply(described(), ASKED).description == DESCRIPTION
 
 
 @pytest.mark.parametrize(
@@ -408,28 +405,6 @@ def test_arrays_come_where_they_are_awaited_alone(phase):
     header = Header("run", phase, 0)
     with refuses("unexpected-arrays", error=MessageError):
         decode_reply(encode_reply(Reply(header, 0, "an error", arrays={"k": np.zeros(1)})), header)
-
-
-def test_metrics_that_are_no_numbers_are_left_out():
-    content = RecordDict(
-        {"header": record(), "metrics": MetricRecord({"loss": 1, "score": [0.5, 0.5]})}
-    )
-    assert decode_reply(content, HEADER).metrics == {"loss": 1.0}
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"class_names": ("a", "b\n")},
-        {"class_names": ("a", 201 * "b")},
-        {"space": "\x1b[2J"},
-        {"metric": "\t"},
-    ],
-)
-def test_names_of_data_are_short_and_printable(changes):
-    reply = Reply(ASKED, 1, description=replace(DESCRIPTION, **changes))
-    with refuses("text", 200, error=MessageError):
-        decode_reply(encode_reply(reply), ASKED)
 
 
 LONG = 10**6 * "x"
