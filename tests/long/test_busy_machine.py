@@ -14,16 +14,8 @@ from killed_commands import call, completed_runs, kill_in, start
 
 BUSY = 8
 WORDS = [
-    "compare",
-    "dataset=trees",
-    "methods=local,fedavg",
-    "budget=6",
-    "tuning-seeds=1",
-    "seeds=2",
-    "num-rounds=2",
-    "num-supernodes=2",
-    "embedding-dim=8",
-    "schedule=constant",
+    *("compare", "dataset=trees", "methods=local,fedavg", "budget=6", "tuning-seeds=1", "seeds=2"),
+    *("num-rounds=2", "num-supernodes=2", "embedding-dim=8", "schedule=constant"),
 ]
 
 

@@ -20,15 +20,8 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs import lorentz_modules as lorentz_ops
 
 READS = (
-    "item",
-    "tolist",
-    "numpy",
-    "cpu",
-    "__bool__",
-    "__float__",
-    "__int__",
-    "__index__",
-    "__array__",
+    *("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__"),
+    *("__index__", "__array__"),
 )
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
 

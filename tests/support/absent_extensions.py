@@ -25,15 +25,8 @@ def listed(page: str) -> set[str]:
 
 
 DATA_SETS = (
-    "bzr",
-    "cifar10",
-    "cora",
-    "fashion-mnist",
-    "fmnist",
-    "minesweeper",
-    "mnist",
-    "mutag",
-    "olsson",
+    *("bzr", "cifar10", "cora", "fashion-mnist", "fmnist", "minesweeper", "mnist"),
+    *("mutag", "olsson"),
 )
 """Public data sets in the parameters of the core's tests."""
 

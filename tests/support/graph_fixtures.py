@@ -248,14 +248,8 @@ def same(first: ClientGraph, second: ClientGraph) -> bool:
     """Whether two clients' data are equal to the bit."""
     tensors = ["edge_index", "labels", "train", "val", "test"]
     scalars = (
-        "class_names",
-        "metric",
-        "forman",
-        "forman_plain",
-        "digest",
-        "partition_digest",
-        "space",
-        "task",
+        *("class_names", "metric", "forman", "forman_plain", "digest", "partition_digest"),
+        *("space", "task"),
     )
     if first.task == second.task == "graphs":
         tensors.append("graph_of_node")

@@ -7,7 +7,6 @@ import pytest
 import torch
 from errors import refuses
 from graph_fixtures import (
-    Trap,
     TUGraph,
     load_all,
     pairs,
@@ -135,6 +134,9 @@ def test_a_client_holds_one_of_the_data_sets(tmp_path):
     alone = GraphDataset(GraphSpec("bzr", tmp_path), tmp_path / "cache").client(1, 2)
     assert (alone.digest, alone.space) == (clients[4].digest, "")
     assert alone.partition_digest != clients[4].partition_digest
+    # No client needs the data of others: those of ENZYMES are not there.
+    lone = GraphDataset(GraphSpec("enzymes,mutag", tmp_path), tmp_path / "cache").client(1, 2)
+    assert (lone.space, len(lone.labels)) == ("MUTAG", GRAPHS)
 
 
 # Features
@@ -342,6 +344,12 @@ def test_a_graph_without_edges(edges):
     assert (raw.graph_of_node == 4).sum() == 1
     node = int((raw.graph_of_node == 4).nonzero())
     assert not (raw.edge_index == node).any()
+    # One number per node is a feature.
+    flat, columns = (
+        check_graphs("here", [graph | {"x": graph["x"][:, chosen]} for graph in graphs])
+        for chosen in (0, slice(1))
+    )
+    assert torch.equal(flat.attributes, columns.attributes)
 
 
 @pytest.mark.parametrize("collated", [False, True])
@@ -360,26 +368,6 @@ def test_positions_tell_the_number_of_nodes(tmp_path, collated):
     assert raw.graph_of_node.bincount().tolist() == sizes
     assert raw.attributes.shape[1] == 0
     assert collated or raw.notes == ("not used: pos",)
-
-
-def test_one_number_per_node_is_a_feature():
-    graphs = user_graphs()
-    flat = [graph | {"x": graph["x"][:, 0]} for graph in graphs]
-    columns = [graph | {"x": graph["x"][:, :1]} for graph in graphs]
-    found = check_graphs("here", flat).attributes
-    assert torch.equal(found, check_graphs("here", columns).attributes)
-
-
-def test_no_code_is_run_from_a_list(tmp_path):
-    torch.save([*user_graphs(), {"x": Trap(tmp_path / "sprung")}], tmp_path / "own.pt")
-    with refuses("unreadable"):
-        read_user_file(tmp_path / "own.pt")
-    assert not (tmp_path / "sprung").exists()
-
-
-def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
-    client = GraphDataset(GraphSpec("dd,mutag", mutag_dir), tmp_path).client(1, 2)
-    assert (client.space, len(client.labels)) == ("MUTAG", GRAPHS)
 
 
 @pytest.mark.parametrize(

@@ -55,10 +55,9 @@ def test_clients_hold_every_training_image_once(mnist, tmp_path, partition):
     assert found == expected
 
 
-def test_every_client_is_split_by_itself(mnist, tmp_path):
-    clients = load_all(
-        spec_of(mnist[0], partition="iid", train_size=0.5, test_size=0.3), tmp_path, CLIENTS
-    )
+def test_every_client_is_split_by_itself_and_has_an_image_to_train_on(mnist, tmp_path):
+    sizes = {"train_size": 0.5, "test_size": 0.3}
+    clients = load_all(spec_of(mnist[0], partition="iid", **sizes), tmp_path, CLIENTS)
     for client in clients:
         masks = torch.stack([client.train, client.val, client.test])
         assert (masks.sum(dim=0) == 1).all()
@@ -66,9 +65,6 @@ def test_every_client_is_split_by_itself(mnist, tmp_path):
     assert len({tuple(client.train.tolist()) for client in clients}) == CLIENTS
     (whole,) = load_all(spec_of(mnist[0]), tmp_path, 1)
     assert (int(whole.train.sum()), int(whole.val.sum()), int(whole.test.sum())) == (90, 0, 30)
-
-
-def test_no_client_with_images_is_without_one_to_train_on(mnist, tmp_path):
     spec = spec_of(mnist[0], partition="iid", min_client_size=0, train_size=0.1, test_size=0.9)
     clients = load_all(spec, tmp_path, 70)
     assert {len(client.labels) for client in clients} == {1, 2}
@@ -222,16 +218,6 @@ def test_pooled_images_of_users_stay_with_their_user():
         assert int(client.test.sum()) == 3
 
 
-def test_a_nodes_own_test_images_are_not_pooled(tmp_path):
-    for part in ("train", "test"):
-        write_classes(tmp_path / "own" / part, {"a": 5, "b": 3})
-    spec = ImageSpec("mnist", tmp_path, pooled=True)
-    with refuses("pooled", "images.pooled", "false"):
-        ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own")
-    write_classes(tmp_path / "mixed", {"a": 5, "b": 3})
-    assert len(ImageDataset(spec, tmp_path / "cache").own(tmp_path / "mixed").labels) == 8
-
-
 def test_digits_need_no_files(tmp_path):
     spec = ImageSpec("Digits", tmp_path / "none")
     clients = load_all(spec, tmp_path, CLIENTS)
@@ -321,16 +307,20 @@ def test_own_images_are_kept_and_read_back(tmp_path):
 # What kind of task
 
 
-def test_more_clients_than_images(mnist, tmp_path):
+def test_images_that_do_not_suffice_or_cannot_be_pooled_are_refused(mnist, tmp_path):
     with refuses("too-few-images", "121", "min-client-size", "120"):
         ImageDataset(spec_of(mnist[0], min_client_size=1), tmp_path).client(0, 121)
-
-
-def test_nothing_is_left_for_a_test(tmp_path):
+    cache = tmp_path / "cache"
     write_classes(tmp_path / "own", {"a": 2, "b": 1})
     with refuses("no-test-images"):
-        ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache").test()
+        ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path), cache).test()
     (tmp_path / "parts/train/a").mkdir(parents=True)
     write_classes(tmp_path / "parts/test", {"a": 2})
     with refuses("untrained-classes"):
-        ImageDataset(ImageSpec(str(tmp_path / "parts"), tmp_path), tmp_path / "cache").client(0, 1)
+        ImageDataset(ImageSpec(str(tmp_path / "parts"), tmp_path), cache).client(0, 1)
+    for part in ("train", "test"):
+        write_classes(tmp_path / "node" / part, {"a": 5, "b": 3})
+    pooled = ImageDataset(ImageSpec("mnist", tmp_path, pooled=True), cache)
+    with refuses("pooled", "images.pooled", "false"):
+        pooled.own(tmp_path / "node")
+    assert len(pooled.own(tmp_path / "node" / "train").labels) == 8

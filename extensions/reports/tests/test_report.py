@@ -139,16 +139,6 @@ def test_what_other_machines_say_stays_text(copies):
     assert page.rows["start"] == ["node ?", HOSTILE]
 
 
-def test_nonsense_of_a_client_costs_its_own_figures_alone(copies):
-    def spoil(content: dict[str, Any]) -> None:
-        content["clients"][0]["statistics"]["forman"] = "steep"
-
-    change_json(copies["graphs"] / "clients.json", spoil)
-    rows = report(copies["graphs"]).rows
-    assert "–" in rows["0"]
-    assert "–" not in rows["1"]
-
-
 def test_a_run_that_never_began(tmp_path):
     config = parse({"run-name": "never", "results-dir": str(tmp_path)})
     directory = RunDirectory.open(config)
@@ -158,11 +148,18 @@ def test_a_run_that_never_began(tmp_path):
     assert "svg" not in page.tags
 
 
-def test_private_statistics_leave_no_picture_of_them(copies):
+def test_nonsense_and_silence_of_a_client_cost_its_own_figures_alone(copies):
+    def spoil(content: dict[str, Any]) -> None:
+        content["clients"][0]["statistics"]["forman"] = "steep"
+
     def hide(content: dict[str, Any]) -> None:
         for client in content["clients"]:
             client["statistics"] = {}
 
+    change_json(copies["graphs"] / "clients.json", spoil)
+    rows = report(copies["graphs"]).rows
+    assert "–" in rows["0"]
+    assert "–" not in rows["1"]
     change_json(copies["graphs"] / "clients.json", hide)
     assert not any("Class" in title for title in titles(report(copies["graphs"])))
 

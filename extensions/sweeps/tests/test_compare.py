@@ -551,14 +551,8 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
 
     monkeypatch.setattr(task, "make", failing)
     words = [
-        "dataset=trees",
-        "methods=local,fedavg,fedper",
-        "budget=2",
-        "tuning-seeds=1",
-        "seeds=2",
-        "learning-rate=0.01",
-        "model=gcn",
-        "schedule=constant",
+        *("dataset=trees", "methods=local,fedavg,fedper", "budget=2", "tuning-seeds=1", "seeds=2"),
+        *("learning-rate=0.01", "model=gcn", "schedule=constant"),
     ]
     assert main(["compare", *words, *SMALL]) == 1
     out = capsys.readouterr().out

@@ -102,14 +102,8 @@ def test_equal_configurations_are_one_run(written):
     twice = written("[settings]\nseed = [0, 1, 0]\n[[runs]]\n[[runs]]\nnum-rounds = 100\n")
     assert pairs(twice, "seed") == [(0,), (1,)]
     alike = [
-        'method = "flatland"',
-        'dataset = "auto"',
-        'dataset = "trees"',
-        'dataset = "Trees"',
-        "num-supernodes = 10",
-        "alpha = 0.5",
-        "min-replies = 1\nseed = 0",
-        'sinks = ""',
+        *('method = "flatland"', 'dataset = "auto"', 'dataset = "trees"', 'dataset = "Trees"'),
+        *("num-supernodes = 10", "alpha = 0.5", "min-replies = 1\nseed = 0", 'sinks = ""'),
     ]
     assert len({written(f"[settings]\n{lines}\n").runs[0].name for lines in alike}) == 1
     different = [

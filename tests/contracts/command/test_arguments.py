@@ -165,14 +165,19 @@ def test_check_shows_what_this_machine_and_the_data_decide(capsys, monkeypatch, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["test-data=/no/where.csv", "method=hull"], "test-data"),
-        (["method=hull", "num-supernodes=1"], "num-supernodes = 1"),
-        (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "hull.cap"),
-        (["dataset=MUTAG,BZR", "num-supernodes=3"], "a multiple of 2"),
+        ("test-data=/no/where.csv method=hull", "test-data"),
+        ("method=hull num-supernodes=1", "num-supernodes = 1"),
+        ("method=hull hull.num-classes=5000 hull.cap=10000", "hull.cap"),
+        ("dataset=MUTAG,BZR num-supernodes=3", "a multiple of 2"),
+        ("method=hyperfed secure-sum=true", "only the sum"),
+        *(
+            (f"method=fedavg dataset={data} partition={name}", f'partition = "{name}"')
+            for data, name in (("digits", "louvain"), ("uniform", "metis"), ("trees", "iid"))
+        ),
     ],
 )
 def test_check_names_what_is_wrong(capsys, arguments, message):
-    assert main(["check", *arguments]) == 2
+    assert main(["check", *arguments.split()]) == 2
     output = capsys.readouterr().err
     assert output.startswith("error: ")
     assert message in output

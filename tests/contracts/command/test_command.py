@@ -131,15 +131,8 @@ def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "words",
     [
-        "",
-        "run --cpus 0",
-        "run --num-supernodes 0",
-        "predict",
-        "cluster",
-        "cluster nothing",
-        "cluster supernode north",
-        "simulate --nothing",
-        "check seed=-1",
+        *("", "run --cpus 0", "run --num-supernodes 0", "predict", "cluster", "cluster nothing"),
+        *("cluster supernode north", "simulate --nothing", "check seed=-1"),
     ],
 )
 def test_wrong_usage_ends_with_2(words):

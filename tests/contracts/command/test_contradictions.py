@@ -102,16 +102,3 @@ def test_a_folder_that_cannot_be_written(capsys, tmp_path, monkeypatch, command)
     assert f"{tmp_path} is no folder" in refused(
         capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}"
     )
-
-
-@pytest.mark.parametrize(
-    ("dataset", "partition"), [("digits", "louvain"), ("uniform", "metis"), ("trees", "iid")]
-)
-def test_a_partition_of_other_data(capsys, tmp_path, dataset, partition):
-    said = refused(capsys, tmp_path, "check", *RUN, f"dataset={dataset}", f"partition={partition}")
-    assert f'partition = "{partition}": allowed for data sets of ' in said
-
-
-def test_secure_sums_of_a_server_that_uses_single_replies(capsys, tmp_path):
-    said = refused(capsys, tmp_path, "check", "method=hyperfed", "secure-sum=true")
-    assert "allowed is an aggregation that needs only the sum" in said

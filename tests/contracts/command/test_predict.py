@@ -260,56 +260,33 @@ def test_personal_state_that_is_not_here_is_asked_for(runs, node, capsys, tmp_pa
         capsys, gone, "trees", "--client", 1
     )
     assert main(["predict", str(gone), "trees", "--client", "0"]) == 0
-
-
-def test_a_neighbours_state_is_refused(runs, capsys, tmp_path):
-    swapped = shutil.copytree(runs["flatland"].path, tmp_path / "swapped")
-    folder = swapped / "checkpoint" / "clients"
-    shutil.rmtree(folder / "00001")
-    shutil.copytree(folder / "00002", folder / "00001")
-    assert "is of partition 2; needed is 1" in refused(capsys, swapped, "trees", "--client", 1)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({}, "has 8 features per node, the model of this run takes 300"),
-        (
-            {"x": torch.zeros(60, 300), "class_names": ["left", "right"]},
-            "classes ['left', 'right'] are not among",
-        ),
-    ],
-)
-def test_data_that_do_not_fit_are_named(runs, capsys, tmp_path, changes, message):
-    write_user_graph(tmp_path / "own.pt", **changes)
-    assert message in refused(capsys, runs["fedavg"].path, tmp_path / "own.pt")
-
-
-def test_an_absent_file_is_named(runs, capsys, tmp_path):
-    absent = tmp_path / "own.pt"
-    message = f'DATA is "{absent}"; there is no such file or folder'
-    assert message in refused(capsys, runs["fedavg"].path, absent, status=2)
+    folder = gone / "checkpoint" / "clients"
+    shutil.copytree(folder / "00002", folder / "00001")  # a neighbour's
+    assert "is of partition 2; needed is 1" in refused(capsys, gone, "trees", "--client", 1)
 
 
 def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
-    own, shared = graph_runs["fedavg"].path, graph_runs["shared"].path
+    own, shared, nodes = graph_runs["fedavg"].path, graph_runs["shared"].path, runs["fedavg"].path
     torch.save(user_graphs(), tmp_path / "narrow.pt")
     write_user_graph(tmp_path / "nodes.pt")
+    write_user_graph(tmp_path / "named.pt", x=torch.zeros(60, 300), class_names=["left", "right"])
     torch.save(new_graphs(["left", "right"])[1], tmp_path / "classes.pt")
-    said = refused(capsys, own, tmp_path / "narrow.pt", "--client", 1)
-    assert "has 3 features per node, the model of this run takes 6" in said
-    said = refused(capsys, own, tmp_path / "nodes.pt", "--client", 1)
-    assert "is for the classification of nodes, the run's data of graphs" in said
-    said = refused(capsys, runs["fedavg"].path, tmp_path / "narrow.pt")
-    assert "is for the classification of graphs, the run's data of nodes" in said
-    for arguments in (
-        [own, tmp_path / "classes.pt", "--client", 1],
-        [shared, tmp_path / "classes.pt"],
+    other_classes = "classes ['left', 'right']"
+    for path, name, words in (
+        (own, "narrow", "3 features per node, the model of this run takes 6"),
+        (own, "nodes", "of nodes, the run's data of graphs"),
+        (own, "classes", other_classes),
+        (shared, "classes", other_classes),
+        (nodes, "narrow", "of graphs, the run's data of nodes"),
+        (nodes, "nodes", "8 features per node, the model of this run takes 300"),
+        (nodes, "named", other_classes),
     ):
-        assert "classes ['left', 'right'] are not among" in refused(capsys, *arguments)
-    assert 'DATA is "MUTAG"; allowed is "MUTAG,BZR"' in refused(
-        capsys, own, "MUTAG", "--client", 0, status=2
-    )
+        client = ["--client", 1] if path == own else []
+        assert words in refused(capsys, path, tmp_path / f"{name}.pt", *client)
+    said = refused(capsys, own, "MUTAG", "--client", 0, status=2)
+    assert 'DATA is "MUTAG"; allowed is "MUTAG,BZR"' in said
+    absent = tmp_path / "own.pt"
+    assert f'DATA is "{absent}"' in refused(capsys, nodes, absent, status=2)
 
 
 def spoil_arrays(path: Path) -> None:

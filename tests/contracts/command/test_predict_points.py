@@ -177,19 +177,17 @@ def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("0.1,nan\n0.1,0.2\n", "line 1: column 2"),
-        ("x,y\n0.1,secret\n", "line 2: column 2"),
-        ("0.1\n", "there are 1 columns"),
-    ],
-)
-def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path, content, words):
-    (tmp_path / "a.csv").write_text(content)
-    said = refused(capsys, uniform.path, tmp_path / "a.csv")
-    assert words in said
-    assert "secret" not in said
+def test_files_that_are_no_points_are_named(uniform, capsys, tmp_path):
+    contents = {
+        "0.1,nan\n0.1,0.2\n": "line 1: column 2",
+        "x,y\n0.1,secret\n": "line 2: column 2",
+        "0.1\n": "1 columns",
+    }
+    for content, words in contents.items():
+        (tmp_path / "a.csv").write_text(content)
+        said = refused(capsys, uniform.path, tmp_path / "a.csv")
+        assert words in said
+        assert "secret" not in said
 
 
 def spoil(path: Path, change) -> None:
@@ -217,25 +215,16 @@ def test_a_model_that_is_none_is_named(uniform, capsys, tmp_path, change):
     )
 
 
-@pytest.mark.parametrize(
-    ("out", "allowed"),
-    [
-        ("a.txt", ".tsv or .json"),
-        ("nowhere/a.csv", "there is no folder"),
-        ("", "allowed are files that end in"),
-    ],
-)
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(
-    named, files, capsys, tmp_path, out, allowed
+    named, files, capsys, tmp_path
 ):
-    words = (named.path, files / "test.csv", "--out", tmp_path / out)
-    assert allowed in refused(capsys, *words, status=2)
-    assert not any(tmp_path.iterdir())
-
-
-def test_the_data_are_not_overwritten(named, files, capsys):
     path = files / "test.csv"
     before = path.read_bytes()
+    refusals = {"a.txt": ".tsv or .json", "nowhere/a.csv": "no folder", "": "files that end in"}
+    for out, allowed in refusals.items():
+        words = (named.path, path, "--out", tmp_path / out)
+        assert allowed in refused(capsys, *words, status=2)
+        assert not any(tmp_path.iterdir())
     assert "a file that is read" in refused(capsys, named.path, path, "--out", path, status=2)
     assert path.read_bytes() == before
 

@@ -69,40 +69,25 @@ def test_a_class_has_one_name_in_every_format(tmp_path, kind, labels, names):
     assert named(stored(tmp_path, kind, labels)) == names
 
 
-@pytest.mark.parametrize("text", sorted(MISSING))
-def test_what_is_missing(text):
-    assert class_name(text) == class_name(f" {text} ") == ""
-
-
-@pytest.mark.parametrize("label", [0.5, float("inf"), 1j, ("a",), pandas.Timestamp("2026-01-01")])
-def test_what_is_no_label(label):
-    with pytest.raises(ValueError, match="number"):
-        class_name(label)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("T cell", "t-cells"),
-        ("CD8+ T", "cd8+t"),
-        ("Stra\u00dfe", "STRASSE"),
-        ("B_cell", "B cell"),
-        ("H\u2082", "h2"),
-    ],
-)
-def test_names_that_may_be_one_class(one, other):
-    assert alike(one) == alike(other)
-
-
 # Lists of names
 
 
 NAMES = ["CD8-positive, alpha-beta T cell", 'the "other"', "B cell", "7"]
 
 
-@pytest.mark.parametrize("given", [NAMES, tuple(NAMES), np.array(NAMES)])
-def test_python_gives_a_list(given):
-    assert names_in(python_value(given, "")) == NAMES
+def test_names_of_classes():
+    for text in MISSING:
+        assert class_name(text) == class_name(f" {text} ") == ""
+    for label in (0.5, float("inf"), 1j, ("a",), pandas.Timestamp("2026-01-01")):
+        with pytest.raises(ValueError, match="number"):
+            class_name(label)
+    pairs = {"T cell": "t-cells", "CD8+ T": "cd8+t", "Stra\u00dfe": "STRASSE", "H\u2082": "h2"}
+    for one, other in {**pairs, "B_cell": "B cell"}.items():  # they may be one class
+        assert alike(one) == alike(other)
+    for names in (NAMES, tuple(NAMES), np.array(NAMES)):
+        assert names_in(python_value(names, "")) == NAMES
+    with refuses("missing-labels", "1", "2"):
+        check_data("data", (np.zeros((2, 4, 4), np.uint8), ["a", "NA"]))
 
 
 def test_classes_to_keep_have_commas(tmp_path):
@@ -115,11 +100,6 @@ def test_classes_to_keep_have_commas(tmp_path):
         curvfed.simulate(
             "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys
         )
-
-
-def test_whole_images_need_a_label_each():
-    with refuses("missing-labels", "1", "2"):
-        check_data("data", (np.zeros((2, 4, 4), np.uint8), ["a", "NA"]))
 
 
 def test_a_column_of_names_is_not_of_classes(tmp_path):

@@ -10,11 +10,12 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 
 TRAIN, VAL, TEST = torch.arange(60) % 3 == 0, torch.arange(60) % 3 == 1, torch.arange(60) % 3 == 2
-INDICES = {
-    "train": TRAIN.nonzero()[:, 0],
-    "valid": VAL.nonzero()[:, 0],
-    "test": TEST.nonzero()[:, 0],
-}
+INDICES = {"train": TRAIN.nonzero()[:, 0], "valid": VAL.nonzero()[:, 0]}
+INDICES["test"] = TEST.nonzero()[:, 0]
+
+
+def masks(train=TRAIN, val=VAL, test=TEST):
+    return {"train_mask": train, "val_mask": val, "test_mask": test}
 
 
 def own(tmp_path, **fields):
@@ -23,17 +24,9 @@ def own(tmp_path, **fields):
 
 
 SPELLINGS = {
-    "masks": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST},
-    "masks of floats": {
-        "train_mask": TRAIN.float(),
-        "val_mask": VAL.long(),
-        "test_mask": TEST.unsqueeze(1),
-    },
-    "masks that are lists": {
-        "train_mask": TRAIN.tolist(),
-        "val_mask": VAL.tolist(),
-        "test_mask": TEST.tolist(),
-    },
+    "masks": masks(),
+    "masks of floats": masks(TRAIN.float(), VAL.long(), TEST.unsqueeze(1)),
+    "masks that are lists": masks(TRAIN.tolist(), VAL.tolist(), TEST.tolist()),
     "masks with node numbers": {f"{name}_mask": numbers for name, numbers in INDICES.items()},
     "as in OGB": {f"{name}_idx": numbers for name, numbers in INDICES.items()},
     "arrays": {
@@ -41,13 +34,8 @@ SPELLINGS = {
     },
     "as in pygcn": {f"idx_{name}": numbers.tolist() for name, numbers in INDICES.items()},
     "a dict": {"split_idx": INDICES},
-    "a dict of masks": {"split": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST}},
-    "masks beside another": {
-        "train_mask": TRAIN,
-        "val_mask": VAL,
-        "test_mask": TEST,
-        "train_idx": torch.tensor([1]),
-    },
+    "a dict of masks": {"split": masks()},
+    "masks beside another": masks() | {"train_idx": torch.tensor([1])},
 }
 
 

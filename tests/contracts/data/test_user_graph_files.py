@@ -28,6 +28,10 @@ def changed(name, place, value):
 UNFIT = {
     "x absent": ({"x": None}, ("features",)),
     "x NaN": (changed("x", (3, 1), float("nan")), ("not-finite", "1", "60")),
+    "sparse x infinite": (
+        changed("x", (3, 1), float("inf")),
+        ("not-finite", "1", "60"),
+    ),
     "x too large for float32": (
         {"x": torch.full((NODES, 2), 1e300, dtype=torch.float64)},
         ("not-finite", "60"),
@@ -61,27 +65,23 @@ UNFIT = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("case", UNFIT)
 def test_unfit_user_graph(tmp_path, case):
     changes, facts = UNFIT[case]
     path = tmp_path / "own.pt"
-    torch.save(
-        {name: value for name, value in (user_fields() | changes).items() if value is not None},
-        path,
-    )
-    for load in (
-        lambda: GraphDataset(GraphSpec("", tmp_path)).own(path),
-        lambda: GraphDataset(GraphSpec(str(path), tmp_path), tmp_path / "cache").client(0, 2),
-    ):
+    own = GraphDataset(GraphSpec("", tmp_path))
+    shared = GraphDataset(GraphSpec(str(path), tmp_path), tmp_path / "cache")
+    for load in (lambda: own.own(path), lambda: shared.client(0, 2)):
+        with refuses("no-file", path):
+            load()
+    fields = user_fields() | changes
+    if case.startswith("sparse"):
+        fields["x"] = fields["x"].to_sparse_csr()
+    torch.save({name: value for name, value in fields.items() if value is not None}, path)
+    for load in (lambda: own.own(path), lambda: shared.client(0, 2)):
         with refuses(*facts, path):
             load()
-
-
-def test_absent_user_graph(tmp_path):
-    with refuses("no-file", tmp_path / "own.pt"):
-        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
-    with refuses("no-file", tmp_path / "own.pt"):
-        GraphDataset(GraphSpec("own.pt", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
@@ -153,13 +153,3 @@ def test_sparse_features_are_never_made_dense_as_a_whole(tmp_path):
     assert graph.features.layout == torch.sparse_csr
     sizes = torch.zeros(nodes).index_add(0, x.indices()[0], x.values().square()).sqrt()
     torch.testing.assert_close(graph.features.values(), x.values() / sizes[x.indices()[0]])
-
-
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_sparse_features_that_are_not_finite(tmp_path, value):
-    x = user_fields()["x"].clone()
-    x[3, 1] = value
-    torch.save(user_fields() | {"x": x.to_sparse_csr()}, tmp_path / "own.pt")
-    with refuses("not-finite", "1", "60"):
-        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")

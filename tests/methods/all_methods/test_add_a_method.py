@@ -19,16 +19,8 @@ from curvfed.tasks.graphs.model_spec import MODELS, ModelSpec
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
 ROOMS = (
-    "curvfed",
-    "server_app",
-    "client_app",
-    "strategies",
-    "tasks",
-    "geometry",
-    "deployments",
-    "extensions",
-    "docs",
-    "presets",
+    *("curvfed", "server_app", "client_app", "strategies", "tasks", "geometry", "deployments"),
+    *("extensions", "docs", "presets"),
 )
 SMALL = ("num-supernodes=2", "num-rounds=2", "embedding-dim=8")
 GENERATED = {

@@ -41,15 +41,8 @@ SMALL = {
     "batch_size": 32,
 }
 ACCURATE = (
-    "fedavg",
-    "spherefed",
-    "hyperfed",
-    "hyperfed-averaged",
-    "fednova",
-    "fedopt",
-    "ccvr",
-    "hyperfed-geodesic",
-    "hyperfed-shared",
+    *("fedavg", "spherefed", "hyperfed", "hyperfed-averaged", "fednova", "fedopt", "ccvr"),
+    *("hyperfed-geodesic", "hyperfed-shared"),
 )
 MISSING_CLASSES = (
     *("hyperfed", "spherefed", "ccvr", "fednova", "fedrep", "afl", "fedala", "feddbe", "fedetf"),

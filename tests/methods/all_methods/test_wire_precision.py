@@ -15,20 +15,10 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.wire.codec import Precision, decode_arrays, encode_arrays
 
 METHODS = [
-    ("fedavg", "nodes"),
-    ("fedavg", "images"),
-    ("flatland", "nodes"),
-    ("flatland-shared", "nodes"),
-    ("scaffold", "images"),
-    ("feddyn", "images"),
-    ("fedper", "nodes"),
-    ("hyperfed", "images"),
-    ("spherefed", "images"),
-    ("apple", "images"),
-    ("fedmtl", "images"),
-    ("fed-pub", "nodes"),
+    *((name, "nodes") for name in ("fedavg", "flatland", "flatland-shared", "fedper", "fed-pub")),
+    *((name, "images") for name in ("fedavg", "scaffold", "feddyn", "hyperfed", "spherefed")),
+    *((name, "images") for name in ("apple", "fedmtl", "fedopt")),
     ("gcfl", "nodes"),
-    ("fedopt", "images"),
 ]
 NARROW = ["bfloat16", "float16"]
 SHARE = {"bfloat16": 2.0**-8, "float16": 2.0**-11}

@@ -155,22 +155,18 @@ def test_a_description_that_makes_no_sense_refuses_that_node(tmp_path):
     assert found.summary["num_clients"] == 2
 
 
-def worker_lost(request, handle):
-    return Message(
-        Error(0, "<class 'ray.exceptions.ActorDiedError'>:<'The actor died'>"), reply_to=request
-    )
+def test_a_simulation_without_one_of_its_workers_ends_and_no_node_can_end_a_run_so(
+    tmp_path, monkeypatch
+):
+    def worker_lost(request, handle):
+        text = "<class 'ray.exceptions.ActorDiedError'>:<'The actor died'>"
+        return Message(Error(0, text), reply_to=request)
 
-
-def test_a_simulation_without_one_of_its_workers_ends(tmp_path):
-    with pytest.raises(
-        FederationError, match=r"a Ray worker has died \(ActorDiedError\).*--cpus.*resume=true"
-    ):
-        run(tmp_path, num_rounds=3, intercept=Fault(1, worker_lost, round=2))
+    fault = Fault(1, worker_lost, round=2)
+    with pytest.raises(FederationError, match=r"\(ActorDiedError\).*--cpus.*resume=true"):
+        run(tmp_path, num_rounds=3, intercept=fault)
     summary = json.loads(next(tmp_path.rglob("summary.json")).read_text())
     assert (summary["status"], summary["rounds"]) == ("failed", 1)
-
-
-def test_no_node_can_end_a_run_by_such_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("curvfed.strategies.wire.exchange.has_supernodes", lambda grid: True)
-    found = run(tmp_path, num_rounds=3, intercept=Fault(1, worker_lost, round=2))
+    found = run(tmp_path, "nodes", num_rounds=3, intercept=Fault(1, worker_lost, round=2))
     assert found.summary["metrics"]["replies_dropped"] == 1

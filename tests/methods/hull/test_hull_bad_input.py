@@ -181,9 +181,11 @@ def test_a_cap_below_a_hull_thins_it_and_says_so(tmp_path, caplog):
     assert thinned.summary["global_accuracy"] > 0.8
 
 
-def test_more_hulls_in_a_bin_than_h_are_noticed(tmp_path):
+def test_more_hulls_in_a_bin_than_h_and_another_number_of_classes_are_noticed(tmp_path):
     with refuses("no-sum", "hull.h = 2", error=RoundError):
         hull_run(tmp_path, clients=5, hull__code="bose-chowla", hull__h=2, **ONE_BIN)
+    with refuses("num-classes", "hull.num-classes = 5", 2, error=ConfigError):
+        hull_run(tmp_path, "classes", hull__num_classes=5)
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["at first", "whatever is asked"])
@@ -297,11 +299,6 @@ def test_a_wrong_key_ends_it_with_words(case, signed, tmp_path):
     with pytest.raises((FederationError, ConfigError), match=text) as caught:
         hull_run(tmp_path, nodes=signed, min_replies=3)
     assert str(tmp_path) not in str(caught.value)
-
-
-def test_a_simulation_with_another_number_of_classes(tmp_path):
-    with refuses("num-classes", "hull.num-classes = 5", 2, error=ConfigError):
-        hull_run(tmp_path, hull__num_classes=5)
 
 
 def test_points_beyond_the_public_radius_are_moved_onto_it(tmp_path, caplog):

@@ -42,28 +42,23 @@ def test_the_decoded_hulls_are_those_of_the_clients(epsilon, tmp_path):
 
 
 def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
+    """Also with other labels, and with a process for each message."""
     one, two = Recorder(), Recorder()
     first = hull_run(tmp_path / "one", intercept=one)
-    again = hull_run(tmp_path / "two", intercept=two)
-    assert figures(first) == figures(again)
+    assert figures(first) == figures(hull_run(tmp_path / "two", intercept=two))
     for phase in ("keys", "agree", "hulls"):
         for reply, other in zip(one.replies(phase), two.replies(phase), strict=True):
-            assert not any(
-                reply[record][name] == other[record][name]
-                for record, names in (
-                    ("parts", reply.get("parts", {})),
-                    ("arrays", reply.get("arrays", {})),
-                )
-                for name in names
-                if name not in ("partitions", *Basis.model_fields)
-            )
+            for record in ("parts", "arrays"):
+                secret = set(reply.get(record, {})) - {"partitions", *Basis.model_fields}
+                assert not any(reply[record][name] == other[record][name] for name in secret)
 
+    def fresh(request, handle):
+        curvfed.client_app.clients_in_memory._clients.clear()
+        return handle(request)
 
-def test_switched_labels_change_nothing(tmp_path):
-    plain, switched = (
-        hull_run(tmp_path, str(flag), hull__switch_labels=flag, seed=2) for flag in (False, True)
-    )
-    assert figures(plain) == figures(switched)
+    assert figures(hull_run(tmp_path / "three", intercept=fresh)) == figures(first)
+    switched = hull_run(tmp_path / "four", hull__switch_labels=True)
+    assert figures(switched) == figures(first)
 
 
 def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
@@ -108,16 +103,6 @@ def test_an_absent_node_leaves_the_others_their_parts(absent, tmp_path):
         ]
     )
     assert set(map(tuple, stored["true_points"].tolist())) == set(map(tuple, corners.tolist()))
-
-
-def test_every_message_may_come_to_another_process(tmp_path):
-    def fresh(request, handle):
-        curvfed.client_app.clients_in_memory._clients.clear()
-        return handle(request)
-
-    assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(
-        hull_run(tmp_path / "two")
-    )
 
 
 def test_what_a_run_leaves(tmp_path):
@@ -249,29 +234,24 @@ class Crash:
         return handle(request)
 
 
-@pytest.mark.parametrize("is_finished", [False, True])
-def test_a_run_that_has_the_hulls_asks_for_no_secret_again(is_finished, tmp_path):
+@pytest.mark.parametrize("phase", ["agree", "hulls", "evaluate", None])
+def test_a_run_that_has_the_hulls_asks_for_no_secret_again_and_without_them_starts_anew(
+    phase, tmp_path
+):
+    """It has them if it is over, or came to its evaluation."""
     whole = hull_run(tmp_path / "whole")
-    if is_finished:
+    if phase is None:
         hull_run(tmp_path)
     else:
         with pytest.raises(KeyboardInterrupt):
-            hull_run(tmp_path, intercept=Crash("evaluate"))
+            hull_run(tmp_path, intercept=Crash(phase))
         assert Run(tmp_path / "run").summary["error"] == "interrupted"
     counted = Crash()
     resumed = hull_run(tmp_path, resume=True, intercept=counted)
-    assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
+    has_hulls = phase in ("evaluate", None)
+    expected_messages = dict.fromkeys(PHASES, 0 if has_hulls else 3)
+    assert counted.asked == expected_messages | {"describe": 3, "evaluate": 3}
     assert figures(resumed) == figures(whole)
-
-
-@pytest.mark.parametrize("phase", ["agree", "hulls"])
-def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        hull_run(tmp_path, intercept=Crash(phase))
-    counted = Crash()
-    resumed = hull_run(tmp_path, resume=True, intercept=counted)
-    assert set(counted.asked.values()) == {3}
-    assert figures(resumed) == figures(hull_run(tmp_path / "whole"))
 
 
 def test_a_run_with_the_hulls_of_an_earlier_version_asks_nobody_again(tmp_path):
