@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from app_runs import CLIENTS, EVERY, QUICK, SMALL
+from app_runs import CLIENTS, EVERY, QUICK, SMALL, dotted_keys
 from equal_runs import figures
 
 from curvfed.deployments.processes import is_alive, wait_until
@@ -73,7 +73,7 @@ def test_simulated(pairs: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("method", "task"), EVERY)
 def test_every_method(method: str, task: str, tmp_path: Path) -> None:
     settings = SMALL | QUICK[task] | {"method": method, "num-rounds": 6}
-    keys = {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+    keys = dotted_keys(settings)
     words = [f"{key}={str(value).lower()}" for key, value in keys.items()]
     words.append(f"num-supernodes={CLIENTS}")
     # Files are not compared: a resumed client that stores less often than every round may end

@@ -62,7 +62,7 @@ def run(
 ) -> "Run":
     """Run on `trees` in `folder`; keys are written with _ for -, and __ for the dot. With `workers`
     the clients are in that number of processes, each with one of `gpus` if there are some."""
-    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
+    keys = dotted_keys(settings)
     configuration = SMALL | {"results-dir": str(folder), "run-name": name} | keys
     workers = settings.get("workers")
     if isinstance(workers, int):
@@ -120,6 +120,17 @@ def rows(path: Path) -> list[dict[str, str]]:
 def untimed(row: dict[str, str]) -> dict[str, str]:
     """A row without its times."""
     return {key: value for key, value in row.items() if key not in MEASURED}
+
+
+def dotted_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys of the run config, of names with _ for -, and __ for the dot."""
+    return {name.replace("__", ".").replace("_", "-"): value for name, value in settings.items()}
+
+
+def parameters_in(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters among what a client keeps, by their own names."""
+    start = "parameter/"
+    return {name[len(start) :]: arrays[name] for name in arrays if name.startswith(start)}
 
 
 def newest(folder: Path) -> dict[str, NDArray[Any]]:

@@ -39,9 +39,7 @@ def hull_run(folder: Path, name: str = "run", **settings: Any) -> Run:
 
 def parts_of(clients: int, **settings: Any) -> list[Points]:
     """Training points and labels of the clients of `hull_run` with these settings."""
-    keys = {
-        key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()
-    }
+    keys = app_runs.dotted_keys(QUICK | settings)
     config = resolve_defaults(parse(defaults() | keys), "points")
     dataset = PointDataset.of_run(config)
     data = [dataset.client(partition, clients) for partition in range(clients)]

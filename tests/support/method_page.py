@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
-from app_runs import Recorder, Run, all_bytes, array_names, partition_of
+from app_runs import Recorder, Run, all_bytes, array_names, parameters_in, partition_of
 
 from curvfed.strategies.wire.codec import decode_arrays
 
@@ -53,11 +53,7 @@ def assert_matched(names: Collection[str], patterns: Iterable[str]) -> None:
 def check_parameters(method: str, found: Run, recorder: Recorder) -> None:
     """A client is sent, sends and keeps what the method's line says, and no more."""
     page = documented_methods()[method]
-    kept = {
-        name.removeprefix("parameter/")
-        for name in found.personal(0)
-        if name.startswith("parameter/")
-    }
+    kept = parameters_in(found.personal(0)).keys()
     assert_matched(kept, page.keeps)
     for content in recorder.replies("train"):
         assert_matched(set(array_names(content)), page.sends)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from app_runs import dotted_keys
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -81,7 +82,7 @@ def learner(
 ) -> Learner:
     """The learner of a method on these examples, which `seed` draws, from the start that every seed
     has in common; `head` replaces the linear one."""
-    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
+    keys = dotted_keys(settings)
     config = resolve_defaults(
         parse({"method": method, "dataset": "digits", "weight-decay": 0.0, "momentum": 0.0} | keys),
         "images",

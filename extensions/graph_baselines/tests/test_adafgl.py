@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, newest, partition_of, run
+from app_runs import Recorder, dotted_keys, newest, parameters_in, partition_of, run
 from errors import refuses
 from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
@@ -168,7 +168,7 @@ def network(confidence=0.6, dtype=torch.float64, spec=SPEC):
 
 def learner(data, dtype=torch.float64, **settings):
     """The learner of AdaFGL on a small graph."""
-    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
+    keys = dotted_keys(settings)
     config = resolve_defaults(
         parse({"method": "adafgl", "dataset": "trees", "adafgl.width": 5} | keys), "nodes"
     )
@@ -401,7 +401,7 @@ def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):
     assert sorted(partition_of(reply) for reply in recorder.replies("fine-tune")) == [0, 1, 2]
     assert not any(reply.get("arrays") for reply in recorder.replies("fine-tune"))
     tuned = newest(adafgl.path / "checkpoint" / "clients" / "00000" / "tuned")
-    network = {name.removeprefix("parameter/"): array for name, array in tuned.items()}
+    network = parameters_in(tuned)
     assert all(
         np.array_equal(network[f"extractor.{name}"], array) for name, array in adafgl.model.items()
     )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, array_names, partition_of, run
+from app_runs import Recorder, array_names, parameters_in, partition_of, run
 from graph_fixtures import write_tu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -280,11 +280,9 @@ def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):
     starts = {f"client/{p}/{name}" for p in range(3) for name in SHARED}
     assert result.model.keys() == SHARED | starts
     for p in range(3):
-        personal = result.personal(p)
-        assert {
-            name.removeprefix("parameter/") for name in personal if name.startswith("parameter/")
-        } == MASKS
-        assert all(np.abs(personal[f"parameter/{name}"] - 1).max() > 0 for name in MASKS)
+        personal = parameters_in(result.personal(p))
+        assert personal.keys() == MASKS
+        assert all(np.abs(array - 1).max() > 0 for array in personal.values())
 
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])
@@ -303,11 +301,7 @@ def test_networks_for_graphs_have_masks_too(sets, tmp_path):
     )
     assert result.summary["status"] == "completed"
     sent = set().union(*map(array_names, recorder.replies("train")))
-    personal = {
-        name.removeprefix("parameter/")
-        for name in result.personal(0)
-        if name.startswith("parameter/")
-    }
+    personal = parameters_in(result.personal(0)).keys()
     ends = {
         name
         for name in sent | personal

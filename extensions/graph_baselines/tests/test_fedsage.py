@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, array_names, partition_of, real_nodes, run
+from app_runs import (
+    Recorder,
+    array_names,
+    dotted_keys,
+    parameters_in,
+    partition_of,
+    real_nodes,
+    run,
+)
 from errors import refuses
 from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, local_of, state
@@ -68,9 +76,7 @@ def inputs_of(dtype=torch.float64):
 
 
 def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
-    keys = {
-        key.replace("__", ".").replace("_", "-"): value for key, value in (SMALL | settings).items()
-    }
+    keys = dotted_keys(SMALL | settings)
     config = resolve_defaults(
         parse({"method": "fedsage+", "dataset": "trees", "dropout": 0.0} | keys), "nodes"
     )
@@ -581,9 +587,7 @@ def test_a_run_trains_generators_first_and_then_the_classifier_alone(tmp_path):
     assert {
         name.split("/")[1] for arrays in sent for name in arrays if name.startswith(PACKAGE)
     } == {"0", "1", "2"}
-    personal = {
-        name.removeprefix("parameter/"): array for name, array in result.personal(0).items()
-    }
+    personal = parameters_in(result.personal(0))
     assert personal[f"{KEPT}rounds"] == 2
     assert set(result.model) == {name for name in sent[0] if "/" not in name} | {"rounds-left"}
 

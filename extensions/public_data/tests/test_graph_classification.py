@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from app_runs import Recorder, Run, array_names, real_nodes, run, untimed
+from app_runs import Recorder, Run, array_names, parameters_in, real_nodes, run, untimed
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 from method_page import check_parameters
 from tiers import only
@@ -45,16 +45,6 @@ def sets(tmp_path_factory):
     return root
 
 
-def parameters(found: Run, partition: int) -> dict[str, np.ndarray]:
-    """What a simulated client keeps of its model."""
-    kept = found.personal(partition)
-    return {
-        name.removeprefix("parameter/"): kept[name]
-        for name in kept
-        if name.startswith("parameter/")
-    }
-
-
 def measured(found: Run) -> list[dict[str, str]]:
     return [untimed(row) for row in found.clients]
 
@@ -89,11 +79,11 @@ def test_where_data_sets_differ_only_layers_are_shared(method, sets, tmp_path):
     assert on_the_wire(recorder) == [layers] * 12
     assert found.model.keys() == layers
     assert all(math.isfinite(float(row["loss"])) for row in found.clients)
-    all_names = one.model.keys() | parameters(one, 0).keys()
+    all_names = one.model.keys() | parameters_in(one.personal(0)).keys()
     for about, (space, (features, classes)) in zip(
         found.described["clients"], SPACES.items(), strict=True
     ):
-        kept = parameters(found, about["partition"])
+        kept = parameters_in(found.personal(about["partition"]))
         assert kept.keys() == all_names - layers
         assert (about["space"], about["class_names"]) == (space, classes)
         assert kept["input.weight"].shape == (8, features)

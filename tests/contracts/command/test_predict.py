@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from absent_extensions import skip_without
-from app_runs import Run, run
+from app_runs import Run, parameters_in, run
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
 from predictions import ask, refused
 from safetensors import safe_open
@@ -153,12 +153,7 @@ def graph_runs(module_home, tmp_path_factory):
 
 def parameters_of(found: Run, client: int) -> dict[str, np.ndarray]:
     """The whole model of a client, put together from what was averaged and what stayed."""
-    kept = found.personal(client)
-    own = {
-        name.removeprefix("parameter/"): kept[name]
-        for name in kept
-        if name.startswith("parameter/")
-    }
+    own = parameters_in(found.personal(client))
     return {name: array.astype(np.float64) for name, array in (found.model | own).items()}
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from absent_extensions import skip_without
-from app_runs import Run, newest, run
+from app_runs import Run, newest, parameters_in, run
 from image_fixtures import write_classes, write_idx
 from PIL import Image
 from predictions import ask, refused
@@ -77,12 +77,7 @@ def shared(found: Run, calibrated: bool = True) -> dict[str, np.ndarray]:
 
 
 def kept(found: Run, client: int, part: str = ".") -> dict[str, np.ndarray]:
-    arrays = newest(found.path / "checkpoint" / "clients" / f"{client:05d}" / part)
-    return {
-        name.removeprefix("parameter/"): arrays[name]
-        for name in arrays
-        if name.startswith("parameter/")
-    }
+    return parameters_in(newest(found.path / "checkpoint" / "clients" / f"{client:05d}" / part))
 
 
 def logits_of(found: Run, arrays, pixels, mean=MEAN, std=STD) -> torch.Tensor:

@@ -6,7 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_of, real_nodes, run
+from app_runs import (
+    Fault,
+    Recorder,
+    array_names,
+    forged,
+    parameters_in,
+    partition_of,
+    phase_of,
+    real_nodes,
+    run,
+)
 from errors import refuses
 from image_fixtures import write_classes
 from method_page import documented_methods
@@ -94,7 +104,7 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     assert [row["phase"] for row in found.rounds].count("fine-tune") == bool(tunes)
     if tunes:
         (file,) = (found.path / "checkpoint" / "clients" / "00000" / "tuned").glob("*.safetensors")
-        assert {name.removeprefix("parameter/") for name in load_file(file)} == set(names)
+        assert parameters_in(load_file(file)).keys() == set(names)
 
 
 def test_shared_prototypes_move_along_geodesics(tmp_path):
@@ -167,9 +177,7 @@ def test_what_fine_tuning_changes(fine_tune, tmp_path):
         (file,) = (found.path / "checkpoint" / "clients" / f"{partition:05d}" / "tuned").glob(
             "*.safetensors"
         )
-        personal = {
-            name.removeprefix("parameter/"): array for name, array in load_file(file).items()
-        }
+        personal = parameters_in(load_file(file))
         changed |= {
             name.split(".")[0]
             for name, array in personal.items()

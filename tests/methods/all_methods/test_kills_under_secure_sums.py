@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_runs import CLIENTS, EVERY, QUICK, Handle, Recorder, Run, array_names, newest, run
+from app_runs import (
+    CLIENTS,
+    EVERY,
+    QUICK,
+    Handle,
+    Recorder,
+    Run,
+    array_names,
+    dotted_keys,
+    newest,
+    run,
+)
 from equal_runs import figures, same_arrays
 from flwr.app import Message, RecordDict
 from policies import sharing_nodes
@@ -39,12 +50,8 @@ def settings_of(method: str, task: str) -> dict[str, Any]:
 
 def can_be_masked(method: str, task: str) -> bool:
     """Whether the configuration of the masked run is allowed."""
-    keys = {
-        key.replace("__", ".").replace("_", "-"): value
-        for key, value in settings_of(method, task).items()
-    }
     try:
-        parse(keys)
+        parse(dotted_keys(settings_of(method, task)))
     except ConfigError as error:
         if not error.key.startswith("config.secure-sum-with"):
             raise

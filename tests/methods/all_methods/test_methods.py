@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from app_runs import CLIENTS, Recorder, array_names, partition_of, phase_of, run
+from app_runs import CLIENTS, Recorder, array_names, parameters_in, partition_of, phase_of, run
 from equal_runs import same_arrays
 from graph_fixtures import user_fields
 from tiers import only
@@ -42,15 +42,6 @@ PERSONAL = (
     *("flatland", "flatland-constant", "flatland-euclidean", "local", "local-lorentz"),
     *("fedper", "fedavg-bias"),
 )
-
-
-def parameters(arrays):
-    """The parameters among what a client keeps."""
-    return {
-        name.removeprefix("parameter/"): array
-        for name, array in arrays.items()
-        if name.startswith("parameter/")
-    }
 
 
 @pytest.mark.parametrize("method", ["local", "adafgl"])
@@ -152,7 +143,7 @@ def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp
     config = parse({"embedding-dim": 8})
     for reply in recorder.replies("train")[3:]:
         partition = partition_of(reply)
-        told = parameters(found.personal(partition)) | decode_arrays(reply["arrays"])
+        told = parameters_in(found.personal(partition)) | decode_arrays(reply["arrays"])
         model = model_spec(
             config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))
         ).build(seed=99)
@@ -181,7 +172,7 @@ def test_one_client_alone_is_local_training(tmp_path):
         alone = run(
             tmp_path, f"l{local_state}", method="local", optimizer_state=local_state, **settings
         )
-        assert same_arrays(shared.model, parameters(alone.personal(0)))
+        assert same_arrays(shared.model, parameters_in(alone.personal(0)))
         assert shared.summary["personal_accuracy_mean"] == alone.summary["personal_accuracy_mean"]
         assert [row["loss"] for row in shared.rounds] == [row["loss"] for row in alone.rounds]
 
@@ -202,7 +193,7 @@ def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
 @pytest.mark.parametrize("method", only(PERSONAL, {"flatland", "fedper"}.__contains__))
 def test_personal_parameters_are_trained_and_differ_from_the_neighbours(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=3)
-    kept = [parameters(found.personal(partition)) for partition in range(3)]
+    kept = [parameters_in(found.personal(partition)) for partition in range(3)]
     for name in kept[0]:
         values = {arrays[name].tobytes() for arrays in kept}
         assert len(values) == 3, name

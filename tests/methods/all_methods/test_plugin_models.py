@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from app_runs import QUICK, Recorder, array_names, run
+from app_runs import QUICK, Recorder, array_names, parameters_in, run
 from graph_fixtures import write_tu
 from test_resume import interrupted
 from tiers import only
@@ -100,8 +100,7 @@ def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
         f"{layer}.{name}" for layer in ("first", "second", "head") for name in ("weight", "bias")
     } | KEPT
     assert set(whole.model) == shared - stays
-    kept = {name for name in whole.personal(0) if name.startswith("parameter/")}
-    assert kept == {f"parameter/{name}" for name in stays}
+    assert parameters_in(whole.personal(0)).keys() == stays
     first = [
         abs(float(row["curvature"]) + 1)
         for row in whole.clients
@@ -128,9 +127,7 @@ def test_whole_graphs(tmp_path):
         set(found.model)
         == {"layer.bias", "layer.lin.weight", "norm.module.weight", "norm.module.bias"} | running
     )
-    assert {name for name in found.personal(1) if name.startswith("parameter/")} == {
-        f"parameter/{one}" for one in HEAD
-    }
+    assert parameters_in(found.personal(1)).keys() == HEAD
     assert np.abs(found.model["norm.module.running_mean"]).max() > 0
 
 

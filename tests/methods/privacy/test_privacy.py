@@ -18,6 +18,7 @@ from app_runs import (
     all_numbers,
     forged,
     newest,
+    parameters_in,
     partition_of,
     phase_of,
     real_nodes,
@@ -153,12 +154,7 @@ class Watch(Recorder):
                     and not _is_first_step(array.item())
                 ):
                     scalars.add(float(array.item()))
-        kept = {
-            name.removeprefix("parameter/")
-            for arrays in self.kept
-            for name in arrays
-            if name.startswith("parameter/")
-        }
+        kept = set().union(*map(parameters_in, self.kept))
         assert_matched(kept, keeps)
         assert tensors
         for content in [message for pair in self.pairs for message in pair]:
