@@ -10,6 +10,7 @@ import pytest
 import torch
 from mpmath import mpf
 from scipy.spatial.distance import pdist, squareform
+from tiers import only
 
 from curvfed.extensions.curvature.distortion import (
     LONGEST,
@@ -105,7 +106,7 @@ def spherical(curvature: float, dim: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dim", [2, 5])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", only([0, 1], (0).__eq__))
 @pytest.mark.parametrize("curvature", [-5.0, -0.2, 0.3, 4.0])
 def test_the_curvature_of_points_is_recovered(curvature, dim, seed):
     make = hyperbolic if curvature < 0 else spherical

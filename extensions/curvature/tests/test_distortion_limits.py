@@ -1,6 +1,7 @@
 """Laws of the distortion of distances: one solver for all curvatures, without a step at 0, and
 never worse than an embedding in closed form."""
 
+import functools
 import math
 
 import networkx as nx
@@ -10,7 +11,7 @@ import torch
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 
-from curvfed.extensions.curvature.distortion import curvature_range, distortion, fit
+from curvfed.extensions.curvature.distortion import Fit, curvature_range, distortion, fit
 from curvfed.geometry import poincare
 from curvfed.geometry.hydra import hydra
 
@@ -27,6 +28,11 @@ every_graph = pytest.mark.parametrize("name", GRAPHS)
 
 def paths(name: str) -> np.ndarray:
     return np.asarray(nx.floyd_warshall_numpy(GRAPHS[name]))
+
+
+@functools.cache
+def search(name: str, dim: int) -> Fit:
+    return fit(paths(name), dim)
 
 
 @every_graph
@@ -49,7 +55,7 @@ def test_distortion_goes_to_that_of_flat_space_with_the_curvature(name):
 
 @every_graph
 def test_the_curve_of_a_search_has_no_step_at_0(name):
-    curve = fit(paths(name), 2).curve
+    curve = search(name, 2).curve
     near = [error for curvature, error in curve.items() if abs(curvature) <= 1.1 * 2**-10]
     assert len(near) >= 3
     assert max(near) - min(near) <= 0.01
@@ -65,7 +71,7 @@ def test_no_distortion_exceeds_that_of_a_closed_form(name, dim):
     values, vectors = eigh(-centring @ squares @ centring / 2)
     scaled = pdist(vectors[:, -dim:] * np.sqrt(np.maximum(values[-dim:], 0)))
     scaled *= scaled @ pairs / (scaled @ scaled)
-    best = fit(distances, dim)
+    best = search(name, dim)
     classical = np.linalg.norm(scaled - pairs) / length
     assert max(distortion(distances, dim, 0.0), best.flat) <= (1 + 1e-9) * classical
     low, _ = curvature_range(distances)
@@ -81,7 +87,7 @@ def test_no_distortion_exceeds_that_of_a_closed_form(name, dim):
 @every_graph
 def test_a_search_finds_what_a_single_descent_finds(name):
     distances = paths(name)
-    best = fit(distances, 3)
+    best = search(name, 3)
     for curvature in (best.curvature, 0.0):
         alone = distortion(distances, 3, curvature)
         assert best.curve[curvature] == pytest.approx(alone, abs=0.001)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from app_runs import run as run_app
 from equal_runs import figures
 from image_fixtures import write_classes
+from tiers import only
 from torch import nn
 from torchvision.models import get_model
 from weights import SIZE, write_weights
@@ -120,15 +121,18 @@ def test_images_of_several_sizes_and_colours(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "keys"),
-    [
-        ("fedavg", {}),
-        ("spherefed", {}),
-        ("hyperfed", {"num_rounds": 20}),
-        ("local", {}),
-        ("fedavg", {"calibration": "ffc"}),
-        ("afl", {"num_rounds": 0, "embedding_dim": 0}),
-        ("ccvr", {}),
-    ],
+    only(
+        [
+            ("fedavg", {}),
+            ("spherefed", {}),
+            ("hyperfed", {"num_rounds": 20}),
+            ("local", {}),
+            ("fedavg", {"calibration": "ffc"}),
+            ("afl", {"num_rounds": 0, "embedding_dim": 0}),
+            ("ccvr", {}),
+        ],
+        lambda case: case[0] in ("local", "afl") or "calibration" in case[1],
+    ),
 )
 def test_methods_learn_from_features(name, tmp_path, method, keys):
     run = curvfed.simulate(method, **settings(name, tmp_path) | keys)
@@ -204,6 +208,7 @@ def test_predictions_of_files_are_those_of_the_data_set(name, tmp_path):
     assert (run.path / "report.html").exists()
 
 
+@pytest.mark.long  # torch compiles the network
 def test_an_export_takes_images(name, tmp_path):
     run = curvfed.simulate("fedavg", **settings(name, tmp_path))
     pytest.importorskip("curvfed.extensions.exports")

@@ -234,24 +234,22 @@ class Crash:
         return handle(request)
 
 
-@pytest.mark.parametrize("phase", ["agree", "hulls", "evaluate", None])
-def test_a_run_that_has_the_hulls_asks_for_no_secret_again_and_without_them_starts_anew(
-    phase, tmp_path
-):
+def test_a_run_that_has_the_hulls_asks_for_no_secret_again_and_without_them_starts_anew(tmp_path):
     """It has them if it is over, or came to its evaluation."""
-    whole = hull_run(tmp_path / "whole")
-    if phase is None:
-        hull_run(tmp_path)
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            hull_run(tmp_path, intercept=Crash(phase))
-        assert Run(tmp_path / "run").summary["error"] == "interrupted"
-    counted = Crash()
-    resumed = hull_run(tmp_path, resume=True, intercept=counted)
-    has_hulls = phase in ("evaluate", None)
-    expected_messages = dict.fromkeys(PHASES, 0 if has_hulls else 3)
-    assert counted.asked == expected_messages | {"describe": 3, "evaluate": 3}
-    assert figures(resumed) == figures(whole)
+    whole = figures(hull_run(tmp_path / "whole"))
+    for phase in ("agree", "hulls", "evaluate", "over"):
+        folder = tmp_path / phase
+        if phase == "over":
+            hull_run(folder)
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                hull_run(folder, intercept=Crash(phase))
+            assert Run(folder / "run").summary["error"] == "interrupted"
+        counted = Crash()
+        resumed = hull_run(folder, resume=True, intercept=counted)
+        messages = dict.fromkeys(PHASES, 3 if phase in ("agree", "hulls") else 0)
+        assert counted.asked == messages | {"describe": 3, "evaluate": 3}
+        assert figures(resumed) == whole
 
 
 def test_a_run_with_the_hulls_of_an_earlier_version_asks_nobody_again(tmp_path):
