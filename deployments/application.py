@@ -22,14 +22,14 @@ from curvfed.tasks.plugins import absent_hint
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def help_text(command: Callable[..., Any]) -> str:
-    """The docstring with each paragraph and each list item on one line.
+def help_text(source: str) -> str:
+    """The text with each paragraph and each list item on one line.
 
-    Typer breaks help at each line end of the docstring. Examples, which begin with `curvfed`, stay
-    as they are.
+    Typer breaks help at each line end of its source. Examples, which begin with `curvfed`, stay as
+    they are.
     """
     lines: list[str] = []
-    for line in inspect.cleandoc(command.__doc__ or "").splitlines():
+    for line in inspect.cleandoc(source).splitlines():
         text = line.strip()
         begins = not text or text.startswith(("- ", "curvfed "))
         if begins or not lines or not lines[-1] or lines[-1].startswith("curvfed "):
@@ -40,13 +40,18 @@ def help_text(command: Callable[..., Any]) -> str:
 
 
 class Application(typer.Typer):
-    """A Typer application; the help of its commands is `help_text`."""
+    """A Typer application; its help and that of its commands are `help_text`."""
+
+    def __init__(self, **options: Any) -> None:
+        if "help" in options:
+            options["help"] = help_text(options["help"])
+        super().__init__(**options)
 
     def command(self, *words: Any, **options: Any) -> Callable[[Function], Function]:
         """Register a function as a command."""
 
         def register(function: Function) -> Function:
-            options.setdefault("help", help_text(function))
+            options.setdefault("help", help_text(function.__doc__ or ""))
             return typer.Typer.command(self, *words, **options)(function)
 
         return register

@@ -38,9 +38,14 @@ class Cores:
         return max(1, int(min(self.affine, self.quota)))
 
     @property
+    def idle(self) -> int:
+        """Usable cores at which no other program works; 0 if there is none."""
+        return max(0, min(self.usable, self.machine - round(self.load)))
+
+    @property
     def free(self) -> int:
-        """Usable cores beside the other programs; at least 1."""
-        return max(1, min(self.usable, self.machine - round(self.load)))
+        """Cores for the processes of a command: the idle ones, and at least 1."""
+        return max(1, self.idle)
 
     def __str__(self) -> str:
         words = []
@@ -49,8 +54,8 @@ class Cores:
         if self.quota < math.inf:
             words.append(f"quota {self.quota:g}")
         words.append(f"load {self.load:.1f}")
-        verb = "is" if self.free == 1 else "are"
-        return f"{self.free} of {self.machine} cores {verb} free ({', '.join(words)})"
+        verb = "is" if self.idle == 1 else "are"
+        return f"{self.idle} of {self.machine} cores {verb} free ({', '.join(words)})"
 
 
 def read_cores(groups: Path = GROUPS, own_groups: Path = OWN_GROUPS, load: Path = LOAD) -> Cores:

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -117,12 +117,12 @@ def look_at_data(
         number = request.num_supernodes
         is_single = len(places) == 1 and config.dataset != OWN
         num_loaded = min(clients, number) if is_single else 1
-        held: list[Data] = []
+        held: dict[int, Data] = {}
         for client, place in enumerate(places * num_loaded):
             if place.exists or downloads:
                 data = load_data(config, Node(partition=client, num_partitions=number))
-                lines += _describe_client(data, client, number)
-                held.append(data)
+                lines.append(f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}")
+                held[client] = data
                 if first is None:
                     first = data
                     words = "classes" if KINDS[data.task].has_classes else "names"
@@ -132,9 +132,10 @@ def look_at_data(
                     lines += [f"{NOTE}{note}" for note in _notes_on_method(request, data)]
         kinds = [one.text_of(first.task) if first else one.text for one in decisions]
         lines[below_places:below_places] = kinds
+        lines += _notes_on_data(held)
         has_scores = config.row.has_network and not config.guard.is_private
         if clients > 1 and len(held) == number and has_scores:
-            lines += _scored(held)
+            lines += _scored([*held.values()])
         if 1 < num_loaded < number and first:
             lines.append(f"… {number - num_loaded} more")
     if first:
@@ -179,7 +180,20 @@ def _notes_on_method(request: Request, data: Data) -> list[str]:
     return dataset_class(data.task).unused(request.resolved, data, model)
 
 
-def _describe_client(data: Data, client: int, number: int) -> list[str]:
+def _notes_on_data(held: Mapping[int, Data]) -> list[str]:
+    """The possible faults of the clients' data, each once, with the clients that have it."""
+    clients: dict[str, list[str]] = {}
+    for client, data in held.items():
+        for note in _faults(data):
+            clients.setdefault(note, []).append(str(client))
+    return [
+        f"{NOTE}{'client' if len(names) == 1 else 'clients'} {', '.join(names)}: {note}"
+        for note, names in clients.items()
+    ]
+
+
+def _faults(data: Data) -> list[str]:
+    """Possible faults of a client's data, in words."""
     notes = [*getattr(data, "notes", ())]
     kind = KINDS[data.task]
     if kind.has_classes and len(data.class_names) == 1 and len(data.labels):
@@ -190,8 +204,7 @@ def _describe_client(data: Data, client: int, number: int) -> list[str]:
     num_blank = getattr(data, "num_blank", 0)
     if num_blank:
         notes.append(f"{num_blank} images have one value throughout, such as black")
-    description = f"client {client} of {number}: {describe_parts(data)}{_trivial(data)}"
-    return [description, *(f"{NOTE}client {client}: {note}" for note in notes)]
+    return notes
 
 
 def _check_model_of(request: Request, data: Data | None) -> None:

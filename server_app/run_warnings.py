@@ -6,8 +6,9 @@ the report have all.
 Here are the warnings of keys, rounds and scores; those of the data are in `data_warnings`, those of
 single clients in `client_history`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any
 
 from curvfed.server_app import client_history
 from curvfed.server_app.answer import personal_figures, trivial_scores
@@ -152,16 +153,23 @@ def _few_tests(config: RunConfig, federation: Federation, state: State) -> str:
 
 
 def _below_trivial(config: RunConfig, federation: Federation, state: State) -> str:
-    """The clients' mean score in the best round, or else the score of the global model, if it is
-    below that of the trivial answer."""
+    """The clients' mean score in the round of best validation, or else that of the last round or of
+    the global model, if it is below that of the trivial answer."""
     metric = federation.metric
     name = TRIVIAL_OF.get(metric, "")
     trivial = trivial_scores(federation.descriptions).get(name, GUESSES.get(metric))
     latest = personal_figures(state.latest, federation.descriptions, state.cohort)
     best = state.best or latest
-    score = best.get("metrics", {}).get(metric, best.get(PERSONAL_ACCURACY))
+    score = _mean_score(best, metric)
     scored = "the clients' mean score"
+    rounds = ""
+    if state.best and state.best["round"] != state.round:
+        rounds = (
+            f" in round {state.best['round']}, that of best validation (in round {state.round},"
+            f" the last: {_percent(_mean_score(latest, metric))})"
+        )
     if score is None:
+        rounds = ""
         name = GLOBAL_TRIVIAL
         trivial = state.scored.get("figures", {}).get(name)
         score = next(iter(state.scored.get("last", [])[-1:]), None)
@@ -171,10 +179,20 @@ def _below_trivial(config: RunConfig, federation: Federation, state: State) -> s
     words = find(name).words if name else "a guess"
     remedy = KINDS[federation.facts.task].remedy_below_trivial(config)
     return (
-        f"{scored}, {100 * score:.1f}%, is below that of the trivial answer"
-        f" ({words}), {100 * trivial:.1f}%: the model has learned less than counting shows"
+        f"{scored}, {_percent(score)}{rounds}, is below that of the trivial answer"
+        f" ({words}), {_percent(trivial)}: the model has learned less than counting shows"
         f"{'; ' if remedy else ''}{remedy}"
     )
+
+
+def _mean_score(figures: Mapping[str, Any], metric: str) -> float | None:
+    """The clients' mean score among personal figures."""
+    score: float | None = figures["metrics"].get(metric, figures[PERSONAL_ACCURACY])
+    return score
+
+
+def _percent(score: float | None) -> str:
+    return "unknown" if score is None else f"{100 * score:.1f}%"
 
 
 Sentence = Callable[[RunConfig, Federation, State], str]

@@ -220,8 +220,9 @@ def find_path(dataset: str, data_dir: Path) -> Path:
         return path if path.exists() else stored
     places = ", nor ".join(dict.fromkeys(map(str, (path, data_dir / path))))
     raise DataError(
-        f"no {'file' if path.suffix else 'folder'} {places}; {explain_reading(dataset)}, looked up"
-        " in the working folder, then in data-dir",
+        f"no {'file' if path.suffix else 'folder'} {places}; allowed is the name of a data set"
+        " (`curvfed datasets` lists all), or the path of a file or folder, in the working folder or"
+        f" in data-dir; {explain_reading(dataset)}",
         key="no-file",
     )
 

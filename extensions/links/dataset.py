@@ -19,6 +19,7 @@ from curvfed.extensions.links.names import SPACE_MODELS, split_names, stated_nam
 from curvfed.extensions.links.owners import owners_of
 from curvfed.extensions.links.raw import RawLinks, balanced_tree, random_tree, raw_links
 from curvfed.extensions.links.readers import locate
+from curvfed.extensions.links.relations import OPERATORS
 from curvfed.extensions.links.sources import LINK_SOURCES, ORDERS
 from curvfed.extensions.links.split import Integers, LinkSpec, fewer_tests, own_parts, split_links
 from curvfed.extensions.links.wordnet import ROOTS, read_part
@@ -231,10 +232,11 @@ class LinkDataset(Dataset):
             return []
         if run.table("links").relations != "none":
             return []
+        operators = " or ".join(OPERATORS)
         return [
             f"the links have {len(relations)} relations, and the scores of method = {run.method} do"
-            " not depend on them with links.relations = none; those of links-complex and"
-            " links-rotate do"
+            f" not depend on them; they do with links.relations = {operators}, and with method ="
+            " links-complex or links-rotate"
         ]
 
 

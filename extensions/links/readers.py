@@ -80,7 +80,9 @@ def _read_tables(
             links = [[link[place] for place in order] for link in links]
         rows += links
         parts += [split] * len(links)
-        history += [f"{file.name}, {text}" for text in columns]
+        # The run's log names the file or folder that the user gave.
+        within = "" if file == path else f"{file.name}, "
+        history += [f"{within}{text}" for text in columns]
         first_rows += [] if columns else links[:1]
     raw = raw_links(str(path), rows, None if path in files else parts, history)
     return replace(raw, notes=_possible_headers(first_rows, rows))

@@ -1,5 +1,6 @@
 """A cluster of two nodes on loopback: a run, gone on with; the ledger; all down."""
 
+import numpy as np
 import psutil
 import pytest
 import torch
@@ -72,3 +73,25 @@ def test_own_graphs_at_default_settings(tmp_path):
         assert code == 0, output
         summary = nodes.summary("one")
     assert (summary["status"], summary["num_clients"], summary["absences"]) == ("completed", 2, [])
+
+
+@pytest.mark.long
+def test_hulls_of_points_in_own_files_are_summed_once(tmp_path):
+    """A masked method without rounds: its phases follow each other, each once."""
+    rng = np.random.default_rng(0)
+    configs = []
+    for number in range(3):
+        lines = ["x,y,label"]
+        for label, centre in enumerate(((0.4, 0.0), (-0.3, 0.4), (-0.2, -0.5))):
+            lines += [f"{x:.4f},{y:.4f},type {label}" for x, y in rng.normal(centre, 0.1, (40, 2))]
+        path = tmp_path / f"{number}.csv"
+        path.write_text("\n".join(lines) + "\n")
+        state = tmp_path / "state" / str(number)
+        configs.append(f'partition-id={number} data-path="{path}" state-path="{state}"')
+    with cluster(tmp_path / "files", configs) as nodes:
+        code, output = nodes.run("method=hull", "min-replies=3", "run-name=one")
+        assert code == 0, output
+        summary = nodes.summary("one")
+    assert (summary["status"], summary["num_clients"], summary["rounds"]) == ("completed", 3, 0)
+    assert summary["metrics"]["hulls_exact"] is True
+    assert summary["personal_accuracy_mean"] > 0.9

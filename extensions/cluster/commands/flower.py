@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.processes import LOOPBACK, free_ports
-from curvfed.extensions.cluster.commands import registry
+from curvfed.extensions.cluster.commands import patient_flower, registry
 from curvfed.extensions.cluster.commands.folder import (
     CONNECTS,
     LAST_PORT,
@@ -22,6 +22,9 @@ from curvfed.extensions.cluster.commands.folder import (
     open_folder,
 )
 
+PATIENT = (sys.executable, "-P", patient_flower.__file__)
+"""The words before a program of Flower; by its path it imports Flower alone."""
+
 
 def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPort = 0) -> None:
     """Run the SuperLink in the foreground; its log is on standard error."""
@@ -30,7 +33,8 @@ def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPor
     folder = open_folder(ctx)
     run_checks(server_checks(folder, bind=bind), START)
     registry.back_up_database(folder)
-    flower_superlink(folder, bind, health_port).show().become()
+    command = flower_superlink(folder, bind, health_port).show()
+    replace(command, words=[*PATIENT, *command.words]).become()
 
 
 def flower_superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
@@ -95,7 +99,7 @@ def supernode(
     guarded = [sys.executable, "-P", forked_clients.__file__]
     if cold:
         guarded.append(forked_clients.COLD)
-    replace(command, words=[*guarded, *command.words]).become()
+    replace(command, words=[*guarded, *PATIENT, *command.words]).become()
 
 
 def flower_supernode(

@@ -156,7 +156,7 @@ def test_links_in_another_encoding_are_links(tmp_path):
 def notes_of(capsys, *words):
     assert main(["check", "num-supernodes=2", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    return [line for line in lines if line.startswith("note: client 0")]
+    return [line for line in lines if line.startswith(("note: client 0", "note: clients 0"))]
 
 
 @pytest.mark.parametrize("first", ["Kind,Elternteil", "species,taxon"])
@@ -202,3 +202,21 @@ def test_unfit_links_in_memory_are_refused_as_links(item, words):
 def test_whole_numbers_of_numpy_name_entities():
     edges = [(np.int64(0), np.int64(1)), (np.int64(1), np.int64(2))]
     assert check_data("data[0]", edges).entities == ("0", "1", "2")
+
+
+def test_check_names_each_way_by_which_several_relations_count(own_home, tmp_path, capsys):
+    rows = [
+        f"{row.replace(',', ',is_a,' if number % 2 else ',part_of,')}"
+        for number, row in enumerate(PEOPLE)
+    ]
+    words = ["check", "method=links", f"dataset={table(tmp_path / 'links.csv', *rows)}"]
+    words += ["num-supernodes=2", "min-client-size=1"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "note: the links have 2 relations, and the scores of method = links do not" in out
+    assert (
+        "links.relations = translation or rotation or diagonal, and with method = links-co" in out
+    )
+    for way in ("links.relations=rotation", "method=links-rotate"):
+        assert main([*words, way]) == 0
+        assert "note: the links have 2 relations" not in capsys.readouterr().out

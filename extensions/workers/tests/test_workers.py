@@ -108,7 +108,7 @@ def test_what_cannot_be_forked_or_written_ends_the_run_and_all_workers(tmp_path,
     ("keys", "load", "expected", "reason"),
     [
         ({}, 0.0, 4, "4 clients a round"),
-        ({}, 8.0, 1, "1 of 8 cores is free (load 8.0)"),
+        ({}, 8.0, 1, "0 of 8 cores are free (load 8.0)"),
         ({"fraction-train": 0.25}, 0.0, 1, ""),
         ({"workers": 2}, 8.0, 2, "workers = 2"),
         ({"workers": 9}, 8.0, 4, "4 clients a round"),

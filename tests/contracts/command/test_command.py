@@ -50,13 +50,21 @@ def helps(command, words):
     for name in command.list_commands(context) if isinstance(command, click.Group) else ():
         yield from helps(command.get_command(context, name), [*words, name])
 
+def check_paragraphs(command):
+    # The first paragraph is the summary in a list, which shows every line end.
+    context = click.Context(command)
+    assert "\\n" not in (command.help or "").partition("\\n\\n")[0], command.name
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        check_paragraphs(command.get_command(context, name))
+
+check_paragraphs(get_command(app))
 for words in [*helps(get_command(app), []), ["--version"], ["methods"], ["datasets"], ["presets"]]:
     assert main(words) == 0, words
     assert not {"torch", "flwr"} & sys.modules.keys(), words
 """
 
 
-def test_help_and_lists_import_neither_torch_nor_flower():
+def test_help_is_in_paragraphs_and_imports_neither_torch_nor_flower():
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for name in ("simulate", "run", "check", "predict", *additions("commands")):

@@ -20,6 +20,7 @@ for words in json.loads(sys.argv[1]):
 SLIPS = [
     (["check", "dataset=nothere.pt"], "no file nothere.pt, nor "),
     (["check", "dataset=./nothere"], "no folder nothere, nor "),
+    (["check", "dataset=trees/cora"], "allowed is the name of a data set (`curvfed datasets`"),
     (["check", "num-ronds=3"], 'did you mean "num-rounds"?'),
     (
         ["simulate", "num_supernodes=4", "local_epochs=2"],

@@ -71,7 +71,7 @@ def test_check_says_what_the_contents_of_a_file_decide(own_home, tmp_path, capsy
 def notes_of(capsys, *words):
     assert main(["check", "num-supernodes=2", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    return [line for line in lines if line.startswith("note: client 0")]
+    return [line for line in lines if line.startswith(("note: client 0", "note: clients 0"))]
 
 
 def test_one_class_and_no_edges_are_noted(own_home, tmp_path, capsys):
@@ -89,4 +89,4 @@ def test_one_class_and_no_edges_are_noted(own_home, tmp_path, capsys):
     notes = notes_of(
         capsys, "method=fedavg", f"dataset={tmp_path / 'graph.pt'}", "partition=random"
     )
-    assert notes == ["note: client 0: there are no edges"]
+    assert notes == ["note: clients 0, 1: there are no edges"]

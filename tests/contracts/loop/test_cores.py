@@ -92,5 +92,7 @@ def test_other_programs(machine, affine, load, free):
 
 def test_what_decides_is_said(machine):
     assert str(machine()) == "8 of 8 cores are free (load 0.0)"
+    busy = machine(8, "19.7 0.9 0.9 21/800 4242")
+    assert (busy.free, str(busy)) == (1, "0 of 8 cores are free (load 19.7)")
     found = machine(4, "6.9 7 7 8/800 1", files={"cpu.max": "300000 100000"})
     assert str(found) == "1 of 8 cores is free (affinity 4, quota 3, load 6.9)"

@@ -1,0 +1,51 @@
+"""Flower's SuperLink or SuperNode, with more time for two things that a busy machine does slowly.
+
+* The process of a task has 30 seconds to start: after them the task goes to a further process,
+  which needs longer because both import Flower side by side, so that a run never begins.
+* SQLite waits 5 seconds for a lock of the SuperLink's database: after them a node's message fails,
+  and the run waits for a reply that does not come.
+
+    python -P extensions/cluster/commands/patient_flower.py flower-superlink ARGUMENTS …
+"""
+
+import sys
+from importlib import import_module
+from importlib.metadata import entry_points
+
+START_TIME = 300.0
+"""Seconds for the process of a task to start."""
+
+LOCK_TIME = 60.0
+"""Seconds for a lock of the database."""
+
+STATES = ("sql_corestate", "in_memory_corestate")
+"""Flower's modules that keep the tasks of a SuperLink and of a SuperNode."""
+
+
+def wait_for_starts(module: str) -> None:
+    """Lengthen the start of a task in one of `STATES`, and not the silence after which a begun task
+    counts as lost, which is `HEARTBEAT_PATIENCE` times the same interval."""
+    state = vars(import_module(f"flwr.supercore.corestate.{module}"))
+    state["HEARTBEAT_PATIENCE"] *= state["HEARTBEAT_DEFAULT_INTERVAL"] / START_TIME
+    state["HEARTBEAT_DEFAULT_INTERVAL"] = START_TIME
+
+
+def wait_for_locks() -> None:
+    """Lengthen the wait for a lock in the databases that are opened from now on."""
+    database = vars(import_module("flwr.supercore.sql_mixin"))
+    milliseconds = str(round(1000 * LOCK_TIME))
+    database["SQLITE_PRAGMAS"] = (*database["SQLITE_PRAGMAS"], ("busy_timeout", milliseconds))
+
+
+def main() -> None:
+    """Run the program that the first argument names."""
+    for module in STATES:
+        wait_for_starts(module)
+    wait_for_locks()
+    del sys.argv[0]
+    (program,) = entry_points(group="console_scripts", name=sys.argv[0])
+    program.load()()
+
+
+if __name__ == "__main__":
+    main()
