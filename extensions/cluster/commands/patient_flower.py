@@ -8,6 +8,7 @@
     python -P extensions/cluster/commands/patient_flower.py flower-superlink ARGUMENTS …
 """
 
+import contextlib
 import sys
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -39,9 +40,12 @@ def wait_for_locks() -> None:
 
 def main() -> None:
     """Run the program that the first argument names."""
+    # Without these names a further version of Flower keeps its own limits.
     for module in STATES:
-        wait_for_starts(module)
-    wait_for_locks()
+        with contextlib.suppress(ImportError, KeyError):
+            wait_for_starts(module)
+    with contextlib.suppress(ImportError, KeyError):
+        wait_for_locks()
     del sys.argv[0]
     (program,) = entry_points(group="console_scripts", name=sys.argv[0])
     program.load()()
