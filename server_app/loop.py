@@ -46,7 +46,7 @@ def run_rounds(run: Run) -> None:
             callback.after_round(Round(0, [], None, {}))
     while run.state.round < run.last_round:
         _round(run, cohort, callbacks, checkpoints)
-    run.is_scored = True
+    run.has_all_scores = True
     run.warn()
     run.clock()
     run.write_model()

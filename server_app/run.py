@@ -125,7 +125,7 @@ class Run:
         Whether it ends before its rounds, without a model.
     has_scores : bool
         Whether its model can be scored.
-    is_scored : bool
+    has_all_scores : bool
         Whether no further score can come.
     current_round : int
         The round that has begun last.
@@ -152,7 +152,7 @@ class Run:
         self.progress = Progress(self.num_rounds)
         self.model_notes: dict[str, Any] = {}
         self.is_dry = False
-        self.is_scored = False
+        self.has_all_scores = False
         self.has_scores = True
         self.current_round = 0
         self._counted = time.monotonic()
@@ -198,7 +198,7 @@ class Run:
         if self._run_warnings is None:
             return {}
         texts = self._run_warnings.so_far(self.state)
-        if self.is_scored and self.has_scores:
+        if self.has_all_scores and self.has_scores:
             texts |= self._run_warnings.at_the_end(self.state)
         return texts | self.notes
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from curvfed.server_app.answer import Answer, Question
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.callbacks.calibration import CalibrationCallback, GlobalScore
+from curvfed.server_app.callbacks.calibration import CalibrationCallback
+from curvfed.server_app.callbacks.global_score import GlobalScore
 from curvfed.server_app.checkpoints import Checkpoints
 from curvfed.server_app.client_history import note_answers, note_training
 from curvfed.server_app.cohort import Cohort

@@ -57,9 +57,12 @@ class FedNovaServer(Average):
         num_examples = np.array([update.weight for update in replies.values()], np.float64)
         examples = num_examples * active
         shares = examples / max(examples.sum(), 1)
-        lengths = gradient_weight(steps, _momentum(self.config))
+        gradient_weights = gradient_weight(steps, _momentum(self.config))
         weights = np.divide(
-            shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active
+            shares * (shares @ gradient_weights),
+            gradient_weights,
+            out=np.zeros_like(gradient_weights),
+            where=active,
         )
         self.weights = dict(zip(replies, weights.tolist(), strict=True))
         self._arrays = weighted_step(self._arrays, list(replies.values()), weights)
