@@ -98,7 +98,7 @@ docs: setup ## the site of the documentation, into build/site; a warning or a de
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
 	@echo build/site/index.html
 
-reference: setup ## regenerate the pages of methods, keys, commands, figures and files, the defaults in pyproject.toml, and README.md and docs/findings.md from docs/templates
+reference: setup ## regenerate the pages of methods, keys, commands, figures and files, the defaults in pyproject.toml, the index of methods, and README.md and docs/findings.md from docs/templates
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_methods.py
 	$(PY) docs/make_commands.py

@@ -20,6 +20,7 @@ import tomli_w
 
 from curvfed.strategies.base.keys import nested
 from curvfed.strategies.config.run_config import defaults_of
+from curvfed.strategies.methods import INDEX
 from curvfed.tasks.errors import near_names
 from curvfed.tasks.plugins import ENTRIES, extension_files, is_local
 
@@ -111,13 +112,15 @@ def bundle_digest(folder: Path) -> str:
 
 
 def modules(package: Path, home: Path) -> dict[str, bytes]:
-    """The modules of a run, and the templates of its page, by their paths in the wheel.
+    """The modules of a run, the index of methods and the templates of the run's page, by their
+    paths in the wheel.
 
     Files without the name of a module are left out: a checkout can contain data and results.
     """
     paths = {Path("curvfed", path.name): path for path in package.glob("*.py")}
     patterns = [f"{room}/**/*.py" for room in ROOMS]
-    for pattern in [*patterns, f"extensions/*/{ENTRIES}", f"{TEMPLATES}/*.md"]:
+    patterns += [f"extensions/*/{ENTRIES}", f"{TEMPLATES}/*.md", f"strategies/methods/{INDEX}"]
+    for pattern in patterns:
         for path in home.glob(pattern):
             paths[Path("curvfed", path.relative_to(home))] = path
     return {

@@ -29,7 +29,7 @@ from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.run_config import defaults, resolve_defaults
-from curvfed.strategies.methods import foreign_methods, is_built_in
+from curvfed.strategies.methods import foreign_methods, listed
 from curvfed.strategies.run_log import log, log_to_stdout, logged_from
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import OWN
@@ -59,7 +59,7 @@ def method_name(method: object) -> str:
         )
     client_name = row.client.__name__.lower() if isinstance(row.client, type) else "own"
     name = next(iter(row.keys), row.aggregation if row.server else client_name)
-    if is_built_in(name):
+    if name in listed():
         raise UsageError(
             f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table'
             " of another name",

@@ -13,7 +13,7 @@ from typing import Any
 from make_reference import TABLE, key_rows, tables_of_methods
 
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.methods import file_of, files, listed
+from curvfed.strategies.methods import files, listed
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "methods"
@@ -58,7 +58,7 @@ def text_of(file: str) -> str:
 
 def rows_of(file: str) -> dict[str, Any]:
     """The listed rows of a file."""
-    return {name: row for name, row in listed().items() if file_of(name) == file}
+    return {name: row for name, row in listed().items() if row.file == file}
 
 
 def keys_of(file: str) -> list[str]:

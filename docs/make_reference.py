@@ -1,5 +1,5 @@
 """Write what follows from the keys, the figures and the readers: `docs/configuration.md`, pages in
-`docs/reference`, and the defaults in `pyproject.toml`.
+`docs/reference`, the defaults in `pyproject.toml`, and the index of methods.
 
 make reference
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
+INDEX = ROOT / "strategies" / "methods" / "index.json"
 REFERENCE = ROOT / "docs" / "reference"
 KEYS_PAGE = REFERENCE / "keys.md"
 TABLES_PAGE = REFERENCE / "tables.md"
@@ -94,16 +95,14 @@ def key_rows(table: str) -> list[str]:
 def tables_of_methods() -> dict[str, str]:
     """The page of each table of keys that belongs to a method."""
     from curvfed.strategies.base.keys import kebab
-    from curvfed.strategies.methods import METHODS, file_of, files
+    from curvfed.strategies.methods import METHODS, listed
 
     pages: dict[str, str] = {}
-    for name in METHODS:
-        file = file_of(name)
-        if file not in files():
-            continue
+    for name, row in listed().items():
+        page = kebab(row.file)
         for table in METHODS[name].keys:
-            if table.startswith(kebab(file)) or kebab(file).startswith(table):
-                pages[table] = kebab(file)
+            if table.startswith(page) or page.startswith(table):
+                pages[table] = page
     return pages
 
 
@@ -257,6 +256,34 @@ def project() -> str:
     return text[: table.start()] + "".join(titled) + text[table.end() :]
 
 
+def index() -> str:
+    """The text of `strategies/methods/index.json`: the methods' files as they are."""
+    from curvfed.strategies.base.guard import guard_tables
+    from curvfed.strategies.base.keys import Table, default_values
+    from curvfed.strategies.methods import (
+        aggregation_rows,
+        digest,
+        files,
+        imported_description,
+        table_of,
+    )
+
+    modules: dict[str, Any] = {}
+    for file, module in files().items():
+        entry = imported_description(file)
+        sources = {module}
+        for table in entry["keys"]:
+            # keys may follow from those of another method
+            kinds = [kind for kind in table_of(table).__mro__ if issubclass(kind, Table)]
+            sources |= {kind.__module__ for kind in kinds if kind is not Table}
+        modules[module] = {"digests": {name: digest(name) for name in sorted(sources)}, **entry}
+    tables = guard_tables()
+    for row in aggregation_rows().values():
+        tables |= {name: table_of(name) for name in row.keys}
+    keys = {name: default_values(table) for name, table in tables.items()}
+    return json.dumps({"modules": modules, "keys": keys}, indent=1, ensure_ascii=False) + "\n"
+
+
 if __name__ == "__main__":
     pages = {
         PAGE: page(),
@@ -265,6 +292,6 @@ if __name__ == "__main__":
         FIGURES_PAGE: figures_page(),
         FILES_PAGE: files_page(),
     }
-    for path, content in {**pages, PROJECT: project()}.items():
+    for path, content in {**pages, PROJECT: project(), INDEX: index()}.items():
         path.write_text(content, encoding="utf-8")
         print(path)

@@ -32,7 +32,6 @@ from curvfed.strategies.methods import (
     METHODS,
     Listed,
     aggregation_rows,
-    file_of,
     files,
     foreign_methods,
     listed,
@@ -223,8 +222,8 @@ def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
         pairs = [f"{kebab(key)}={plain(value)}" for key, value in settings.items()]
         defaults.append(f"{task}: {' '.join(pairs)}")
     source = "another package"
-    if file := file_of(name):
-        text = str(import_module(files()[file]).__doc__)
+    if name in listed():
+        text = str(import_module(files()[listed()[name].file]).__doc__)
         source = " ".join(text.partition("\n\n")[0].split())
     summed = "the server sees only sums over the clients, always"
     if not row.sums_only:

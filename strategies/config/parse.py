@@ -47,7 +47,7 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import (
     METHODS,
     foreign_methods,
-    project_defaults,
+    indexed_defaults,
     table_of,
     tables,
 )
@@ -109,11 +109,8 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
 def _is_of_absent(key: str, value: Any) -> bool:
     """Whether Flower passes this default of a key of a deleted extension, which `pyproject.toml`
     still has."""
-    if key in defaults():
-        return False
-    table, _, name = key.rpartition(".")
-    passed = project_defaults().get(table)
-    return isinstance(passed, Mapping) and name in passed and _is(value, passed[name])
+    passed = indexed_defaults()
+    return key not in defaults() and key in passed and _is(value, passed[key])
 
 
 def _idle(config: RunConfig) -> tuple[str, ...]:

@@ -2,30 +2,30 @@
 and its client half.
 
 The files are in this folder, and in the folders of extensions, which are entry points of the group
-`curvfed.method-folders`. The name of a method begins with that of its file: `flatland-constant` in
-`flatland.py`, `fed-pub` in `fed_pub.py`. A process imports only the file of the method that it
-runs. Other packages add methods by entry points of the group `curvfed.methods`.
+`curvfed.method-folders`. A table of keys has the name of the file: `fed-pub` in `fed_pub.py`. A
+process imports only the file of the method that it runs; `index.json` describes the other files as
+long as they are unchanged. Other packages add methods by entry points of the group
+`curvfed.methods`.
 
 Extensions add aggregations, which any method can use: an entry point of the group
 `curvfed.aggregations` is a row with the server half and its keys. One of the group
 `curvfed.aggregation-choices` is a function from the method's row to the name of an aggregation.
 """
 
-import ast
 import importlib
 import importlib.resources
 import importlib.util
+import json
 import pkgutil
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
 
-from curvfed.strategies.base import method as constants
 from curvfed.strategies.base.guard import guard_tables
-from curvfed.strategies.base.keys import Scalar, Table, default_values, kebab
+from curvfed.strategies.base.keys import Scalar, Table, default_values, dotted, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
@@ -35,16 +35,17 @@ from curvfed.tasks.errors import DataError
 FIRST = ("flatland", "hyperfed", "spherefed", "hull")
 """The files that lists of methods begin with; the others follow by the alphabet."""
 
-ROWS = "\nMETHODS = "
-"""The beginning of the last statement in a method's file, its rows."""
+INDEX = "index.json"
+"""The file of `index`, which `make reference` writes."""
 
 
 class Listed(NamedTuple):
-    """The entry of a method in a list of methods."""
+    """The entry of a method in a list of methods; `file` is the name of its file, "" for another
+    package's method."""
 
     summary: str
     tasks: tuple[str, ...]
-    tables: tuple[str, ...] = ()
+    file: str = ""
 
 
 @cache
@@ -59,80 +60,79 @@ def files() -> dict[str, str]:
     return {name: modules[name] for name in names}
 
 
-def file_of(method: str) -> str:
-    """The file of a method: the longest file name that the method's name begins with, or ""."""
-    places = [name for name in files() if re.fullmatch(rf"{kebab(name)}([-+].*)?", method)]
-    return max(places, key=len, default="")
-
-
-def is_built_in(method: str) -> bool:
-    """Whether it is a method of curvfed."""
-    file = file_of(method)
-    return bool(file) and method in rows_of(file)
-
-
 def rows_of(file: str) -> dict[str, Method]:
     """The rows in a file, which is imported."""
     return importlib.import_module(files()[file]).METHODS
 
 
+def imported_description(file: str) -> dict[str, Any]:
+    """The summary and the tasks of each method in a file, and the defaults of the file's own keys
+    by table; the file is imported."""
+    rows = rows_of(file)
+    table = kebab(file)
+    has_keys = any(table in row.keys for row in rows.values())
+    return {
+        "methods": {name: [row.summary, list(row.tasks)] for name, row in rows.items()},
+        "keys": {table: default_values(table_of(table))} if has_keys else {},
+    }
+
+
+@cache
+def index() -> dict[str, Any]:
+    """The content of `index.json`, as the last `make reference` found it.
+
+    "modules" has for each module of `files` its `imported_description`, and the digests of the
+    modules that it follows from; "keys" has the defaults of the keys of extensions' aggregations
+    and guards, by table. Without a readable file both are empty, and every file is imported.
+    """
+    try:
+        return json.loads(importlib.resources.files(__name__).joinpath(INDEX).read_bytes())
+    except (OSError, ValueError):
+        return {"modules": {}, "keys": {}}
+
+
+def digest(module: str) -> str:
+    """The digest of a module's text."""
+    spec: Any = importlib.util.find_spec(module)
+    return sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+@cache
+def description(file: str) -> dict[str, Any]:
+    """The `imported_description` of a file, from the index if the file is unchanged: imports of all
+    files take seconds."""
+    entry = index()["modules"].get(files()[file])
+    if entry and all(digest(module) == text for module, text in entry["digests"].items()):
+        return entry
+    return imported_description(file)
+
+
 @cache
 def listed() -> dict[str, Listed]:
-    """All methods of curvfed by name, read from the text of their files: imports take seconds."""
+    """All methods of curvfed by name."""
     methods: dict[str, Listed] = {}
-    for module in files().values():
-        spec: Any = importlib.util.find_spec(module)
-        text = Path(spec.origin).read_text(encoding="utf-8")
-        rows: Any = ast.parse(text[text.rindex(ROWS) :]).body[0]
-        for name, row in zip(rows.value.keys, rows.value.values, strict=True):
-            tasks = [word.value for word in row.keywords if word.arg == "tasks"]
-            summary = ast.literal_eval(row.args[0])
-            methods[name.value] = Listed(
-                summary,
-                _tasks(*tasks) if tasks else constants.GRAPHS,
-                tuple(_tables(row.keywords)),
-            )
+    for file in files():
+        for name, (summary, tasks) in description(file)["methods"].items():
+            methods[name] = Listed(summary, tuple(tasks), file)
     return methods
 
 
-def _tables(words: Iterable[ast.keyword]) -> Iterator[str]:
-    """The names of the tables of keys in the words of a row."""
-    for word in words:
-        if word.arg == "keys" and isinstance(word.value, ast.Dict):
-            yield from (str(key.value) for key in word.value.keys if isinstance(key, ast.Constant))
-
-
-def _tasks(node: ast.expr) -> tuple[str, ...]:
-    """The value of `tasks` in a row, such as (*GRAPHS, *IMAGES)."""
-    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
-    words = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant)]
-    return (*(task for name in names for task in getattr(constants, name)), *map(str, words))
-
-
-@cache
-def project_defaults() -> dict[str, Any]:
-    """The defaults in `pyproject.toml`, nested by table; Flower passes all of them to a run."""
-    package = Path(str(importlib.resources.files("curvfed")))
-    # A wheel has the file in `curvfed/`; a checkout, and Flower's bundle, next to it.
-    inside = package / "pyproject.toml"
-    path = inside if inside.is_file() else package.parent / "pyproject.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
-
-
-@cache
 def default_tables() -> dict[str, dict[str, Scalar]]:
-    """The defaults of the methods' own keys, by table, from `pyproject.toml`: imports of all
-    methods take seconds. A new file, which `pyproject.toml` lacks, is imported."""
-    config = project_defaults()
-    tables = dict.fromkeys([*_aggregation_tables(), *map(kebab, files())])
-    of_rows = {table for entry in listed().values() for table in entry.tables}
-    values: dict[str, dict[str, Scalar]] = {}
-    for table in tables:
-        if table in config:
-            values[table] = config[table]
-        elif table in of_rows:
-            values[table] = default_values(table_of(table))
-    return values
+    """The defaults of the keys of aggregations and methods, by table."""
+    tables = {name: default_values(table_of(name)) for name in _aggregation_tables()}
+    for file in files():
+        tables |= description(file)["keys"]
+    return tables
+
+
+@cache
+def indexed_defaults() -> dict[str, Scalar]:
+    """The defaults in the index by dotted key, those of deleted extensions too: Flower passes them,
+    from the `pyproject.toml` that was written with the index."""
+    tables = dict(index()["keys"])
+    for entry in index()["modules"].values():
+        tables |= entry["keys"]
+    return dotted(tables)
 
 
 class Methods(Mapping[str, Method]):
@@ -140,12 +140,12 @@ class Methods(Mapping[str, Method]):
     is looked up."""
 
     def __getitem__(self, name: str) -> Method:
-        if is_built_in(name):
-            return rows_of(file_of(name))[name]
+        if name in listed():
+            return rows_of(listed()[name].file)[name]
         return foreign_methods()[0][name]
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and (is_built_in(name) or name in foreign_methods()[0])
+        return name in listed() or name in foreign_methods()[0]
 
     def __iter__(self) -> Iterator[str]:
         return iter((*listed(), *foreign_methods()[0]))
@@ -203,7 +203,7 @@ def readers(key: str) -> list[str]:
 @cache
 def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
     """The rows of other packages' methods by name, and the reasons for refused methods by name."""
-    plugins.leave_out("methods", filter(is_built_in, plugins.registered("methods")))
+    plugins.leave_out("methods", filter(listed().__contains__, plugins.registered("methods")))
     rows: dict[str, Method] = {}
     reasons: dict[str, str] = {}
     tables: dict[str, type[Table]] = {}

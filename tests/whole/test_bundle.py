@@ -21,6 +21,7 @@ from curvfed.deployments import package_files
 from curvfed.deployments.package_files import ROOMS, TEMPLATES, app_folder
 from curvfed.strategies.base.keys import dotted
 from curvfed.strategies.config.run_config import defaults
+from curvfed.strategies.methods import INDEX
 from curvfed.tasks.plugins import LOCAL
 
 pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's
@@ -38,6 +39,7 @@ FILES = {
         ),
         *(ROOT / "extensions").glob("*/entry_points.toml"),
         *(ROOT / TEMPLATES).iterdir(),
+        ROOT / "strategies" / "methods" / INDEX,
     ]
 }
 

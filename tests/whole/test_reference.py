@@ -79,6 +79,11 @@ def test_the_project_has_the_defaults():
     assert [*map(type, values.values())] == [*map(type, defaults().values())]
 
 
+def test_the_index_of_methods_is_current():
+    text = REFERENCE["INDEX"].read_text(encoding="utf-8")
+    assert text == REFERENCE["index"](), "write it anew: make reference"
+
+
 def test_the_picture_of_the_rooms_names_them_all():
     drawn = (ROOT / "docs" / "images" / "rooms.svg").read_text(encoding="utf-8")
     for name in (*SHIPPED, *(set(ROOMS) - {"extensions"}), "deployments"):

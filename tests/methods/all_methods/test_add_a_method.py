@@ -29,8 +29,8 @@ GENERATED = {
     "docs/methods/fedslow.md",
     "docs/reference/keys.md",
     "pyproject.toml",
+    "strategies/methods/index.json",
 }
-
 
 RUN_ALL = """
 import json, sys
@@ -39,6 +39,25 @@ for name, pairs in json.loads(sys.argv[1]).items():
     assert main(["simulate", *pairs, f"results-dir={sys.argv[2]}", f"run-name={name}"]) == 0
 """
 """The command, several times in one process."""
+
+ANSWERS = """
+import contextlib, io, json, sys
+from curvfed.deployments.commands.command import main
+answers = []
+for words in json.loads(sys.argv[1]):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        status = main(words)
+    answers.append([status, " ".join(text.getvalue().replace("│", " ").split())])
+print(json.dumps(answers))
+"""
+"""The statuses and the words of several commands in one process."""
+
+NEW_KEYS = {
+    "strategies/methods/fedprox.py": "    mu: Rate",
+    "extensions/baselines/methods/fedproto.py": "    weight: Rate",
+}
+"""Methods of the core and of an extension, and the beginning of a key's line in each."""
 
 
 def block(language: str) -> str:
@@ -54,23 +73,28 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Path:
-    """A copy of the project, compiled files too, with the page's file in its place, with
-    which the command runs at once, and `make reference` run."""
+def copy(tmp_path_factory) -> Path:
+    """A copy of the project, compiled files too, with the page's file in its place."""
     folder = tmp_path_factory.mktemp("copy") / "project"
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder / name)
-    before = contents(folder)
     (name,) = re.findall(r"`(strategies/methods/fedslow\.py)`:", PAGE)
     (folder / name).write_text(block("python"))
-    at_once = [*shlex.split(block("sh"))[2:], *SMALL, f"results-dir={tmp_path_factory.mktemp('r')}"]
-    call(folder, "-m", "curvfed", "simulate", *at_once)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(copy, tmp_path_factory) -> Path:
+    """A copy after `make reference`."""
+    folder = tmp_path_factory.mktemp("generated") / "project"
+    shutil.copytree(copy, folder)
     call(folder, str(folder / "docs" / "make_reference.py"))
     call(folder, str(folder / "docs" / "make_methods.py"))
+    before = contents(copy)
     after = contents(folder)
-    assert {path for path in after if after[path] != before.get(path)} == GENERATED | {name}
+    assert {path for path in after if after[path] != before.get(path)} == GENERATED
     return folder
 
 
@@ -79,6 +103,7 @@ def call(folder: Path, *words: str) -> str:
         "PYTHONPATH": str(folder),
         "HOME": str(folder.parent / "home"),
         "OMP_NUM_THREADS": "1",
+        "COLUMNS": "300",
     }
     done = subprocess.run(
         [sys.executable, *words], cwd=folder.parent, env=environment, capture_output=True, text=True
@@ -87,13 +112,75 @@ def call(folder: Path, *words: str) -> str:
     return done.stdout
 
 
+def answers(folder: Path, *commands: list[str]) -> list[tuple[int, str]]:
+    printed = call(folder, "-c", ANSWERS, json.dumps(commands))
+    return [(status, words) for status, words in json.loads(printed.splitlines()[-1])]
+
+
+def test_the_file_is_enough(copy, tmp_path):
+    """Before anything is generated the method runs, with its keys; it is listed, and described."""
+    page = shlex.split(block("sh"))[1:]
+    run, checked, wrong, misspelt, unread, lists, details = answers(
+        copy,
+        [*page, *SMALL, f"results-dir={tmp_path}", "run-name=page"],
+        ["check", "method=fedslow", "dataset=trees", "fedslow.mu=0.25"],
+        ["check", "method=fedslow", "dataset=trees", "fedslow.step=2"],
+        ["check", "method=fedslow", "dataset=trees", "fedslow.stap=0.2"],
+        ["check", "method=fedavg", "dataset=trees", "fedslow.step=0.2"],
+        ["methods"],
+        ["methods", "fedslow"],
+    )
+    assert [run[0], checked[0], lists[0], details[0]] == [0, 0, 0, 0]
+    assert "step = 0.3" in (tmp_path / "page" / "config.toml").read_text()
+    assert "fedslow.mu 0.25" in checked[1]
+    assert "fedslow.step 0.5" in checked[1]
+    assert wrong[0] == misspelt[0] == 2
+    assert "fedslow.step = 2: allowed is a number > 0 and <= 1" in wrong[1]
+    assert 'did you mean "fedslow.step"?' in misspelt[1]
+    assert "fedslow.step = 0.2 is a key of fedslow" in unread[1]
+    assert "fedslow fedavg whose server moves a part of the way" in lists[1]
+    assert "fedslow.step 0.5" in details[1]
+
+
+def test_a_new_key_in_a_methods_file_is_enough(copy, tmp_path):
+    """Before anything is generated; also for a method whose keys follow from another's."""
+    before = {name: (copy / name).read_text() for name in NEW_KEYS}
+    for name, line in NEW_KEYS.items():
+        key = '    warmth: Rate = Field(default=0.5, ge=0)\n    """new here"""\n'
+        (copy / name).write_text(before[name].replace(line, key + line, 1))
+    try:
+        run, heir, wrong, misspelt, unread, details = answers(
+            copy,
+            [
+                *["simulate", "method=fedprox", "dataset=trees", "fedprox.warmth=0.75", *SMALL],
+                *[f"results-dir={tmp_path}", "run-name=warm"],
+            ],
+            ["check", "method=fedtgp", "dataset=digits", "fedtgp.warmth=0.75"],
+            ["check", "method=fedprox", "dataset=trees", "fedprox.warmth=-1"],
+            ["check", "method=fedprox", "dataset=trees", "fedprox.warmht=1"],
+            ["check", "method=fedavg", "dataset=trees", "fedprox.warmth=1"],
+            ["methods", "fedproto"],
+        )
+    finally:
+        for name, text in before.items():
+            (copy / name).write_text(text)
+    assert [run[0], heir[0], details[0]] == [0, 0, 0]
+    assert "warmth = 0.75" in (tmp_path / "warm" / "config.toml").read_text()
+    assert "fedtgp.warmth 0.75" in heir[1]
+    assert wrong[0] == misspelt[0] == 2
+    assert "fedprox.warmth = -1: allowed is a number >= 0" in wrong[1]
+    assert 'did you mean "fedprox.warmth"?' in misspelt[1]
+    assert "fedprox.warmth = 1 is a key of fedprox" in unread[1]
+    assert "fedproto.warmth 0.5" in details[1]
+
+
 @pytest.mark.long
 def test_the_example_is_documented(project):
     assert "| `fedslow.step` | `0.5` |" in (project / "docs" / "methods" / "fedslow.md").read_text()
 
 
 @pytest.mark.long
-def test_the_command_runs_and_both_halves_work(project):
+def test_the_command_runs_and_both_halves_work(copy):
     """A step of 1 and mu of 0 is fedavg but for rounding; with either half at work it is not, each
     by the example's defaults."""
     words = shlex.split(block("sh"))
@@ -110,10 +197,10 @@ def test_the_command_runs_and_both_halves_work(project):
         "client": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", *SMALL],
         "fedavg": ["method=fedavg", "dataset=trees", "local-epochs=5", *SMALL],
     }
-    call(project, "-c", RUN_ALL, json.dumps(runs), str(project.parent))
+    call(copy, "-c", RUN_ALL, json.dumps(runs), str(copy.parent))
     models = {}
     for name in runs:
-        folder = project.parent / name
+        folder = copy.parent / name
         assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
         models[name] = load_file(folder / "model.safetensors")
         with (folder / "rounds.csv").open(newline="") as file:

@@ -13,7 +13,7 @@ from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import learner_class, server_class
-from curvfed.strategies.methods import METHODS, is_built_in, listed
+from curvfed.strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
 FIRST = {name: next(task for task in QUICK if task in row.tasks) for name, row in METHODS.items()}
@@ -62,14 +62,6 @@ def test_messages_are_those_of_the_page_and_a_resumed_run_has_the_same_bits(meth
             row.pop("bytes_down", None)
         table["summary"].pop("bytes_down")
     assert figures == expected
-
-
-def test_a_list_reads_the_rows_without_importing_them():
-    built_in = {name: row for name, row in METHODS.items() if is_built_in(name)}
-    assert list(listed()) == list(built_in)
-    for name, entry in listed().items():
-        assert (entry.summary, entry.tasks) == (built_in[name].summary, built_in[name].tasks)
-        assert set(entry.tables) <= set(built_in[name].keys)
 
 
 @pytest.mark.parametrize("method", IN_ROUNDS)
