@@ -16,36 +16,6 @@ from curvfed.server_app.report import charts, style
 from studies import marks
 from studies.papers.figures.spec import Names, NothingToDraw, Spec, split
 
-# In rows of as many methods as there are colours, so that methods that papers compare differ in
-# colour.
-ORDER = (
-    "flatland",
-    "fedavg",
-    "hyperfed",
-    "spherefed",
-    "local",
-    "hull",
-    "fedprox",
-    "hyperfed-averaged",
-    "fednova",
-    "flatland-constant",
-    "flatland-shared",
-    "hyperfed-fixed",
-    "local-lorentz",
-    "fedper",
-    "fedopt",
-    "ccvr",
-    "fedhgcn",
-    "hyperfed-geodesic",
-    "fed-pub",
-    "hyperfed-shared",
-    "gcfl",
-    "fedbabu",
-    "fedrep",
-    "flatland-euclidean",
-)
-"""A method's place in it sets its look, the same in all figures."""
-
 Keys = list[tuple[Any, str]]
 """Marks and their texts, for a legend."""
 
@@ -143,18 +113,18 @@ def draw_panels(
 
 
 def looks(lines: Iterable[Place]) -> dict[Place, style.Look]:
-    """Choose a look for each line: by its method, or where the method tells nothing apart by its
-    number."""
+    """Choose a look for each line: a colour by its method, or where the method tells nothing apart
+    by its number."""
     lines = list(dict.fromkeys(lines))
     methods = [dict(line).get("method") for line in lines]
     if None in methods or (len(set(methods)) == 1 and len(lines) > 1):
         return {line: style.Look.of(number) for number, line in enumerate(lines)}
     settings = [tuple(setting for setting in line if setting[0] != "method") for line in lines]
+    numbers = list(dict.fromkeys(methods))
     turns = list(dict.fromkeys(settings))
     look_by_line = {}
     for line, method, others in zip(lines, methods, settings, strict=True):
-        number = ORDER.index(method) if method in ORDER else len(ORDER)
-        look_by_line[line] = style.Look.of(number, turns.index(others))
+        look_by_line[line] = style.Look.of(numbers.index(method), turns.index(others))
     return look_by_line
 
 
