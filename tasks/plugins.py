@@ -37,6 +37,7 @@ SHIPPED = (
     "reports",
     "robust",
     "sweeps",
+    "warnings",
     "workers",
 )
 """The extensions of the whole package."""

@@ -119,7 +119,7 @@ def test_public_functions_have_an_example(name):
     own = [
         value for key, value in vars(module).items() if callable(value) and not key.startswith("_")
     ]
-    internal = {"to_klein", "from_klein", "checked_edges", "duality_gap"}
+    internal = {"to_klein", "from_klein", "checked_edges"}
     for function in own:
         if (
             getattr(function, "__module__", "") == module.__name__
