@@ -13,7 +13,7 @@ from curvfed.client_app.node import MIN_CLASS_SIZE, Node
 from curvfed.client_app.node.own_split import own_split
 from curvfed.strategies.base.statistics import in_large_classes
 from curvfed.strategies.config.build_method import encoder
-from curvfed.strategies.config.checks import check_partition
+from curvfed.strategies.config.data_checks import check_partition
 from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from curvfed.client_app.app import describe
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import Data, describe_parts, describe_size, load_data
+from curvfed.client_app.description import describe
 from curvfed.client_app.node import IN_MEMORY, Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request

@@ -24,7 +24,6 @@ _HOMES = {
     "lorentz": "",
     "min_norm_point": "min_norm",
     "normal_coordinates": "",
-    "ollivier_ricci": "curvature",
     "poincare": "",
     "prototypes": "",
 }

@@ -133,42 +133,6 @@ def frank_wolfe_point(
     return weights
 
 
-def duality_gap(
-    gram: ArrayLike, weights: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None
-) -> float:
-    """Upper bound of the difference between wᵀGw and its minimum: 2(wᵀGw − min vᵀGw) over all
-    admissible v.
-
-    Parameters
-    ----------
-    gram : array (K, K)
-    weights : array (K,)
-        Admissible weights, as `min_norm_point` returns them.
-    prior : array (K,), optional
-    radius : float, optional
-        All as in `min_norm_point`.
-
-    Returns
-    -------
-    float
-        ≥ 0 up to rounding, in the units of `gram`; 0 only at the solution.
-
-    Raises
-    ------
-    ValueError
-        As `min_norm_point`, and if there are not K weights.
-    """
-    matrix, start, lower, upper = _checked(gram, prior, radius)
-    candidate = np.asarray(weights, dtype=np.float64)
-    if candidate.shape != start.shape:
-        raise ValueError(
-            f"duality_gap: weights of shape {candidate.shape} for a Gram matrix of {start.size}"
-            " vectors"
-        )
-    gradient = matrix @ candidate
-    return float(2 * (candidate - _corner(gradient, lower, upper)) @ gradient)
-
-
 class _ActiveSet:
     """Minimises wᵀGw over Σ w = 1, lower ≤ w ≤ upper, G scaled to a largest diagonal entry of 1."""
 

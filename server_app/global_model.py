@@ -25,8 +25,8 @@ from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.run_log import log
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PrototypeHead
+from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
-from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.kinds import GLOBAL_TRIVIAL, KINDS
 from curvfed.tasks.registry import source_of

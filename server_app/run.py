@@ -15,7 +15,7 @@ from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, RunWarnings
+from curvfed.server_app.run_warnings import WARNINGS, RunWarnings
 from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
 from curvfed.strategies.base.figures import PHASE_COSTS
@@ -157,8 +157,8 @@ class Run:
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}
-        self._run_warnings: RunWarnings | None = None
-        self._warned = set(LOGGED_AT_ONCE)
+        self._run_warnings: list[RunWarnings] = []
+        self._warned: set[str] = set()
 
     @property
     def whole_model(self) -> Arrays:
@@ -184,7 +184,10 @@ class Run:
 
     def note_data(self) -> None:
         """Find the warnings of the clients' data; again when a checkpoint is loaded."""
-        self._run_warnings = RunWarnings(self.config, self.federation)
+        names = plugins.additions(WARNINGS)
+        kinds: list[type[RunWarnings]] = [plugins.addition(WARNINGS, name) for name in names]
+        self._run_warnings = [kind(self.config, self.federation) for kind in kinds]
+        self._warned.update(*(kind.logged_at_once for kind in kinds))
 
     def warn(self) -> None:
         """Log the warnings that are new."""
@@ -195,11 +198,11 @@ class Run:
 
     def warnings(self) -> dict[str, str]:
         """The warnings of the run so far: sentences by key."""
-        if self._run_warnings is None:
-            return {}
-        texts = self._run_warnings.so_far(self.state)
-        if self.has_all_scores and self.has_scores:
-            texts |= self._run_warnings.at_the_end(self.state)
+        texts: dict[str, str] = {}
+        for source in self._run_warnings:
+            texts |= source.so_far(self.state)
+            if self.has_all_scores and self.has_scores:
+                texts |= source.at_the_end(self.state)
         return texts | self.notes
 
     def place(self, header: Header) -> str:

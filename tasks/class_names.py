@@ -40,32 +40,6 @@ MISSING = frozenset(
 missing."""
 
 
-PLACEHOLDERS = frozenset(
-    (
-        "",
-        "-",
-        "missing",
-        "na",
-        "nan",
-        "nil",
-        "none",
-        "noclass",
-        "nolabel",
-        "notassigned",
-        "notavailable",
-        "null",
-        "unannotated",
-        "unassigned",
-        "undefined",
-        "undetermined",
-        "unknown",
-        "unlabeled",
-        "unlabelled",
-    )
-)
-"""Names, as returned by `alike`, that may be a class, but more often mean a missing label."""
-
-
 SHOWN = 6
 """The number of names that a text quotes from a list."""
 
@@ -121,19 +95,6 @@ def alike(name: str) -> str:
     marker."""
     words = re.findall(r"[^\W_]+|\+|-(?!\w)", unicodedata.normalize("NFKC", name).casefold())
     return "".join(word.removesuffix("s") if len(word) > 3 else word for word in words)
-
-
-def placeholders(names: Sequence[str]) -> list[str]:
-    """The names that people give to examples without a class.
-
-    Examples
-    --------
-    >>> placeholders(["T cell", "Unassigned", "?", "n.a."]), placeholders(["+", "-"])
-    (['Unassigned', '?', 'n.a.'], [])
-    """
-    return [
-        name for name in names if alike(name) in PLACEHOLDERS and not (name == "-" and "+" in names)
-    ]
 
 
 def names_in(text: str) -> list[str]:

@@ -116,8 +116,8 @@ def _why_unknown(path: Path) -> str:
     if not files:
         return f"the folder is empty, or cannot be read; allowed is {PATHS}"
     return (
-        "the folder holds no files of the TU collection, NAME_A.txt, and no image in a folder of"
-        f" its class; a folder is looked through for these in this order; allowed is {PATHS}"
+        "the folder holds no image in a folder of its class, and has no other format; allowed is"
+        f" {PATHS}"
     )
 
 
@@ -135,13 +135,6 @@ def foreign(path: Path) -> tuple[str, str] | None:
         if answer:
             return answer
     return None
-
-
-def _is_tu_folder(path: Path) -> str:
-    """The reason for a folder with a file of the TU collection, as published or as stored by
-    PyTorch Geometric."""
-    names = [file.name for file in (*path.glob("*_A.txt"), *path.glob("raw/*_A.txt"))]
-    return f"it holds {names[0]}" if names else ""
 
 
 def _is_image_folder(path: Path) -> str:
@@ -169,8 +162,6 @@ CORE = (
         partial(ends_in, endings=STORED),
         endings=STORED,
     ),
-    # A folder of graphs may also hold a picture.
-    Format("a folder in the TU collection's layout", ("graphs",), _is_tu_folder),
     Format(
         "a folder with a folder of images per class",
         ("images",),
@@ -185,7 +176,7 @@ CORE = (
         endings=ENDINGS,
     ),
 )
-"""One format, or two, for each kind of data of the core; the data set of the kind reads them."""
+"""One format for each kind of data of the core; the data set of the kind reads it."""
 
 GROUP = tuple(form for _, form in plugins.usable("formats", Format))
 """The formats of the group `curvfed.formats`."""
@@ -234,8 +225,7 @@ BY_PATH = {
 _HINTS = "".join(f", and {kind.files_hint}" for kind in ADDED.values())
 
 READ_AS = (
-    "graphs are .pt files and folders in the TU collection's layout, points"
-    f" {', '.join(POINT_ENDINGS[:-1])} or {POINT_ENDINGS[-1]} files of two coordinates and a class"
-    f"{_HINTS}"
+    f"graphs are .pt files, points {', '.join(POINT_ENDINGS[:-1])} or {POINT_ENDINGS[-1]} files of"
+    f" two coordinates and a class{_HINTS}"
 )
 """The kinds of data in files, for error texts."""

@@ -28,8 +28,10 @@ SHIPPED = (
     "flower_strategies",
     "formats",
     "graph_baselines",
+    "graph_sets",
     "image_networks",
     "links",
+    "lists",
     "model_code",
     "node_batches",
     "privacy",
@@ -37,6 +39,7 @@ SHIPPED = (
     "reports",
     "robust",
     "sweeps",
+    "warnings",
     "workers",
 )
 """The extensions of the whole package."""

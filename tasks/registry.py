@@ -21,7 +21,6 @@ from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.kinds import ADDED, KINDS
 from curvfed.tasks.public_data import PublicData, explain_reading, find_path
 from curvfed.tasks.sources import GENERATED as BUILT_IN_DATA
-from curvfed.tasks.sources import STORED
 
 _ROWS: dict[str, PublicData] = {}
 for _, _rows in plugins.usable("public-data", dict):
@@ -156,14 +155,12 @@ def graph_sets(text: str) -> tuple[str, ...] | None:
     Parameters
     ----------
     text : str
-        A data set, a group of them, or a list of both, separated by commas, in any case; or the
-        path (with a separator in it) of a folder in the layout of the TU collection.
+        A data set, a group of them, or a list of both, separated by commas, in any case.
 
     Returns
     -------
     tuple of str, or None
-        In the order of `text`; only the path if `text` is a path; None if `text` names no set of
-        graphs.
+        In the order of `text`; None if `text` is a path, or names no set of graphs.
 
     Raises
     ------
@@ -171,10 +168,8 @@ def graph_sets(text: str) -> tuple[str, ...] | None:
         If a list names a data set twice, or something else than sets of graphs; names the item and
         the nearest data set.
     """
-    if text.lower().endswith(STORED):
+    if is_own_data(text):
         return None
-    if is_path(text):
-        return (text,)
     items = [item.strip() for item in text.split(",")]
     rows = [_SETS[item.lower()] for item in items if item.lower() in _SETS]
     if not rows:

@@ -1,23 +1,16 @@
 """`curvfed check`: the configuration and the data of a run, or its errors, without training or
-downloads; `curvfed methods`, `datasets` and `presets`: lists, and details of one entry."""
+downloads."""
 
-import re
-from collections.abc import Iterable
-from importlib import import_module
-from itertools import takewhile
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from curvfed.deployments.application import Pairs, completed_values
+from curvfed.deployments.application import Pairs
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
-from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.deployments.terminal import open_console, print_data, print_rows
+from curvfed.deployments.terminal import open_console
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.base.keys import Table as KeyTable
-from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import (
@@ -28,18 +21,8 @@ from curvfed.strategies.config.run_config import (
     plain,
     resolve_defaults,
 )
-from curvfed.strategies.methods import (
-    METHODS,
-    Listed,
-    aggregation_rows,
-    files,
-    foreign_methods,
-    listed,
-)
-from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.plugins import absent_hint
-from curvfed.tasks.registry import catalogue, source_of
+from curvfed.tasks.registry import source_of
 
 if TYPE_CHECKING:
     from curvfed.client_app.data import Data
@@ -178,128 +161,6 @@ def _toml(value: Value) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     return plain(value)
-
-
-def methods(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[METHOD]", autocompletion=lambda: completed_values("method")),
-    ] = None,
-) -> None:
-    """List the methods, with a summary and the tasks of each, or show METHOD in detail: its source,
-    its parts, and its keys with defaults and allowed values.
-
-    curvfed methods fedprox
-    """
-    if name is None:
-        plugins = foreign_methods()[0]
-        rows = listed() | {name: Listed(row.summary, row.tasks) for name, row in plugins.items()}
-        cells = [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()]
-        print_rows(("method", "what it is", "tasks"), cells)
-        return
-    if name in aggregation_rows():
-        rule = aggregation_rows()[name]
-        print_rows(
-            (name, rule.summary),
-            [("what it is", f"an aggregation of the server: aggregation={name} with a method")],
-        )
-        if keys := list(keys_of(rule)):
-            print_rows(("key", "default", "allowed", "what it is"), keys)
-        return
-    if name not in METHODS:
-        hint = did_you_mean(name, METHODS, "`curvfed methods`")
-        raise typer.BadParameter(f"{name!r} is not a method{hint}{absent_hint()}")
-    row = METHODS[name]
-    print_rows((name, row.summary), parts_of(name, row))
-    if keys := list(keys_of(row)):
-        print_rows(("key", "default", "allowed", "what it is"), keys)
-
-
-def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
-    """The parts of a method, each with its title."""
-    defaults = []
-    for task, settings in row.settings.items():
-        pairs = [f"{kebab(key)}={plain(value)}" for key, value in settings.items()]
-        defaults.append(f"{task}: {' '.join(pairs)}")
-    source = "another package"
-    if name in listed():
-        text = str(import_module(files()[listed()[name].file]).__doc__)
-        source = " ".join(text.partition("\n\n")[0].split())
-    summed = "the server sees only sums over the clients, always"
-    if not row.sums_only:
-        summed = "possible: the server needs only the sum of the updates"
-        if row.summed_clients() == "none":
-            summed = f"refused: its aggregation, {row.aggregation}, needs single updates"
-    return [
-        ("source", source),
-        ("tasks", ", ".join(row.tasks)),
-        ("models", row.space),
-        ("stays at the client", ", ".join(row.personal) or "no parameter"),
-        ("client half", _place(row.client)),
-        ("server half", _place(row.server)),
-        ("aggregation", row.aggregation),
-        ("secure-sum", summed),
-        ("own defaults", "\n".join(defaults) or "none: those of the task"),
-    ]
-
-
-def keys_of(row: Method) -> Iterable[tuple[str, str, str, str]]:
-    """The method's own keys: name, default, allowed values, meaning."""
-    for table, keys in row.keys.items():
-        for name, field in keys.model_fields.items():
-            default = "auto" if field.default is None else plain(field.default) or '""'
-            yield f"{table}.{kebab(name)}", default, allowed(field), str(field.description)
-
-
-def _place(half: type | str | None) -> str:
-    """Where a half is written."""
-    if half is None:
-        return "that of fedavg"
-    if isinstance(half, str):
-        return half
-    return f"{half.__module__}:{half.__name__}"
-
-
-def datasets() -> None:
-    """List the data sets, with the task and the origin of each."""
-    # Without long dotted names, which a narrow terminal breaks anywhere.
-    rows = [
-        (name, task, re.sub(r"\b([a-z_.]+)\.([A-Z]\w+)", r"\2 of \1", origin))
-        for name, task, origin in catalogue()
-    ]
-    print_rows(("data set", "task", "where from"), rows)
-
-
-def presets(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(package_files(PRESETS))),
-    ] = None,
-) -> None:
-    """List the shipped presets, which are sets of keys, or print PRESET.
-
-    curvfed presets quick
-    """
-    files = package_files(PRESETS)
-    if name is not None and name not in files:
-        raise typer.BadParameter(f"{name!r} is no preset; {name_hint(PRESETS, name)}")
-    if name is not None:
-        print_data(files[name].read_text(encoding="utf-8"))
-        return
-    names: dict[str, list[str]] = {}
-    for preset, path in files.items():
-        names.setdefault(_first_sentence(path), []).append(preset)
-    cells = [("\n".join(group), sentence) for sentence, group in names.items()]
-    print_rows(("preset", "what it is"), cells)
-
-
-def _first_sentence(path: Path) -> str:
-    """The first sentence of the comment at the top of a file."""
-    text = path.read_text(encoding="utf-8")
-    text = re.sub(r"^# format \d+ of curvfed\n", "", text, flags=re.MULTILINE)
-    lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
-    comment = " ".join(line.removeprefix("# ") for line in lines)
-    return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", comment)[0]
 
 
 def _few_for_nodes(config: RunConfig, number: int) -> list[str]:

@@ -12,7 +12,7 @@ import typer
 
 from curvfed.deployments.application import Application, Commands, Failure, click_command
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.check import check, datasets, methods, presets
+from curvfed.deployments.commands.check import check
 from curvfed.deployments.commands.models import predict
 from curvfed.deployments.commands.run import run, simulate
 from curvfed.deployments.errors import MachineError
@@ -93,7 +93,7 @@ def curvfed(
     check_working_folder()
 
 
-CORE = (simulate, run, check, predict, methods, datasets, presets)
+CORE = (simulate, run, check, predict)
 """The commands of the core, in the order of the list."""
 
 for command in CORE:

@@ -21,7 +21,8 @@ from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import decide
 from curvfed.tasks.images import EXTENSIONS, class_folders, images_in, is_image
-from curvfed.tasks.images.clients import ClientImages, client_images, read_inputs
+from curvfed.tasks.images.client_images import ClientImages, client_images
+from curvfed.tasks.images.clients import read_inputs
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import TEST, read_layout

@@ -268,7 +268,9 @@ def _own_graph(run: TrainedRun, node: Node, task: str, split: RecordSplit | None
 def _has_scaled(run: TrainedRun) -> bool:
     """Whether the run's graphs have attributes, which a run scales; of absent files it is
     assumed."""
-    if not kinds.KINDS[run.facts.task].has_spaces or graph_sets(run.config.dataset) is None:
+    name = run.config.dataset
+    is_folder = is_path(name) and not name.lower().endswith(STORED)
+    if not (kinds.KINDS[run.facts.task].has_spaces and (graph_sets(name) or is_folder)):
         return False
     dataset = GraphDataset.of_run(run.config)
     try:
@@ -297,7 +299,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
             )
         return run.part_of(client)
     # The columns of a public data set are its own; those of folders are counted from 0.
-    public = graph_sets(run.config.dataset) is not None and not is_path(run.config.dataset)
+    public = graph_sets(run.config.dataset) is not None
     if not data.lower().endswith(STORED) and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
         raise RequestError(

@@ -31,7 +31,7 @@ OwnData = TypeVar("OwnData", "ClientGraph", "ClientImages", "ClientPoints")
 
 if TYPE_CHECKING:
     from curvfed.tasks.graphs.data.client_graph import ClientGraph
-    from curvfed.tasks.images.clients import ClientImages
+    from curvfed.tasks.images.client_images import ClientImages
     from curvfed.tasks.points import ClientPoints
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from curvfed.extensions.curvature.distortion import fit
-from curvfed.geometry import curvature
+from curvfed.extensions.curvature.ollivier import ollivier_ricci
 from curvfed.geometry.arrays import Floats
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -128,7 +128,7 @@ def cached_number(path: Path | None, compute: Callable[[], float]) -> float:
 def _mean_ollivier(graph: ClientGraph) -> float:
     total = 0.0
     for edge_index, num_nodes in _pieces(graph):
-        total += float(curvature.ollivier_ricci(edge_index, num_nodes, IDLENESS).double().sum())
+        total += float(ollivier_ricci(edge_index, num_nodes, IDLENESS).double().sum())
     return total / max(graph.edge_index.shape[1], 1)
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,7 @@ from curvfed.extensions.public_data.rows import PLANETOID_ENDINGS
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import Source
 from curvfed.tasks.graphs.data.graph_spec import ROLES
-from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph
-from curvfed.tasks.graphs.data.tu_files import raw_files, read_tu
-from curvfed.tasks.public_data import Located, PublicData
-
-
-def find_set(source: PublicData, data_dir: Path) -> Located[RawGraphs] | None:
-    """The files of a set of the TU collection, or None if they are absent."""
-    folder = source.folder(data_dir)
-    if folder is None:
-        return None
-    return Located(raw_files(folder, source.title), partial(read_tu, folder, source.title))
+from curvfed.tasks.graphs.data.raw import RawGraph, raw_graph
 
 
 @contextlib.contextmanager

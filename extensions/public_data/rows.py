@@ -3,9 +3,9 @@ readers."""
 
 from dataclasses import replace
 
-from curvfed.tasks.graphs.data import REQUIRED, in_collection
 from curvfed.tasks.graphs.data import Source as GraphSource
-from curvfed.tasks.public_data import PublicData, files_at
+from curvfed.tasks.graphs.data import in_collection
+from curvfed.tasks.public_data import files_at
 from curvfed.tasks.sources import PointSource, Source
 
 GRAPHS = "curvfed.extensions.public_data.graph_readers"
@@ -51,76 +51,6 @@ NODES = {
     "tolokers": _heterophilous("Tolokers", "roc_auc"),
     "questions": _heterophilous("Questions", "roc_auc"),
 }
-
-ORIGIN = f"{PYG}.TUDataset"
-
-WHOLE = "of the TU collection, one or several"
-
-GROUPS = {
-    "CHEM": ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1"),
-    "BIO": ("ENZYMES", "DD", "PROTEINS"),
-    "SN": ("COLLAB", "IMDB-BINARY", "IMDB-MULTI"),
-}
-GROUPS["BIO-CHEM-SN"] = (*GROUPS["CHEM"], *GROUPS["BIO"], *GROUPS["SN"])
-"""The groups of Xie et al. (2021)."""
-
-_OTHERS = """
-BZR_MD COX2_MD DHFR_MD ER_MD FRANKENSTEIN MCF-7 MCF-7H MOLT-4 MOLT-4H Mutagenicity NCI109 NCI-H23
-NCI-H23H OVCAR-8 OVCAR-8H P388 P388H PC-3 PC-3H PTC_FM PTC_FR PTC_MM SF-295 SF-295H SN12C SN12CH
-SW-620 SW-620H UACC257 UACC257H Yeast YeastH KKI OHSU Peking_1 PROTEINS_full COIL-DEL COIL-RAG
-Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low Letter-med MSRC_9 MSRC_21 MSRC_21C DBLP_v1
-deezer_ego_nets github_stargazers REDDIT-BINARY REDDIT-MULTI-5K REDDIT-MULTI-12K reddit_threads
-twitch_egos TWITTER-Real-Graph-Partial COLORS-3 SYNTHETIC SYNTHETICnew Synthie TRIANGLES
-"""
-_TOX21_ASSAYS = (
-    "AhR",
-    "AR",
-    "AR-LBD",
-    "ARE",
-    "aromatase",
-    "ATAD5",
-    "ER",
-    "ER-LBD",
-    "HSE",
-    "MMP",
-    "p53",
-    "PPAR-gamma",
-)
-_TOX21_PARTS = ("training", "testing", "evaluation")
-
-NAMES = (
-    *GROUPS["BIO-CHEM-SN"],
-    *_OTHERS.split(),
-    *(f"Tox21_{assay}_{role}" for assay in _TOX21_ASSAYS for role in _TOX21_PARTS),
-)
-"""The data sets of the TU collection for classification, without those for regression and those of
-temporal graphs."""
-
-LISTED = (
-    f"the sets of the groups above, {', '.join(_OTHERS.split())}, and Tox21_ASSAY_PART with ASSAY "
-    f"{', '.join(_TOX21_ASSAYS)} and PART {', '.join(_TOX21_PARTS)}"
-)
-"""`NAMES`, in words."""
-
-
-def _set(name: str) -> PublicData:
-    """The raw files of a data set of the collection, which PyTorch Geometric downloads."""
-    files = [f"{name}_{file}.txt" for file in REQUIRED]
-    collection = in_collection(ORIGIN, name, "tu", name, *files, task="graphs")
-    return PublicData(**collection, find=f"{GRAPHS}:find_set", is_listed=False)
-
-
-def _group(title: str, members: tuple[str, ...], words: str) -> PublicData:
-    return PublicData(title, members=members, origin=f"{ORIGIN}: {words}", task="graphs")
-
-
-SETS = {
-    **{name: _group(name, GROUPS[name], ", ".join(GROUPS[name])) for name in ("CHEM", "BIO", "SN")},
-    "BIO-CHEM-SN": _group("BIO-CHEM-SN", GROUPS["BIO-CHEM-SN"], "the sets of BIO, CHEM and SN"),
-    WHOLE: _group(WHOLE, NAMES, LISTED),
-    **{name: _set(name) for name in NAMES},
-}
-"""The sets of graphs, and groups of them."""
 
 TORCHVISION = "torchvision"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from curvfed.extensions.reports import shapes
+from curvfed.extensions.reports.intervals import wilson
 from curvfed.geometry.arrays import Booleans, Floats, Indices
-from curvfed.server_app.directory import wilson
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import style
 from curvfed.server_app.report.page import Picture, printable

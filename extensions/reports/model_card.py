@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.server_app.directory import mean_interval
+from curvfed.extensions.reports.intervals import mean_interval
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.figure import METRIC, RUN
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find, names, words_of

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.server_app.directory import is_number, mean_interval, wilson
+from curvfed.extensions.reports.intervals import mean_interval, wilson
+from curvfed.server_app.directory import is_number
 from curvfed.server_app.directory.run_files import RunFiles, numbers
 from curvfed.server_app.report import charts
 from curvfed.server_app.report.page import Cell, Table, number, percent

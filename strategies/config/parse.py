@@ -28,14 +28,8 @@ from curvfed.strategies.base.keys import (
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import folder_of
 from curvfed.strategies.base.shared_tables import SHARED
-from curvfed.strategies.config.checks import (
-    check_data,
-    check_method,
-    check_path,
-    check_paths,
-    check_together,
-    tasks_of_dataset,
-)
+from curvfed.strategies.config.checks import check_method, check_path, check_paths, check_together
+from curvfed.strategies.config.data_checks import check_data, tasks_of_dataset
 from curvfed.strategies.config.run_config import (
     RunConfig,
     base_class,

@@ -14,7 +14,6 @@ from torch import nn
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
-from curvfed.tasks.graphs.data import is_path
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.clients import (
     own_graph,
@@ -54,14 +53,10 @@ class GraphDataset(Dataset):
         return cls(GraphSpec.of_run(run), cache)
 
     def locate_files(self, path: Path) -> Located[Raw]:
-        """Locate a user's `.pt` file, or folder in the TU collection's layout."""
-        from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
+        """Locate a user's `.pt` file."""
         from curvfed.tasks.graphs.data.user_file import read_user_file
 
-        if not path.is_dir():
-            return Located((path,), partial(read_user_file, path))
-        folder, name = find_files(path)
-        return Located(raw_files(folder, name), partial(read_tu, folder, name, is_own=True))
+        return Located((path,), partial(read_user_file, path))
 
     def sources(self) -> list[PublicData]:
         """The public graph, or all sets of graphs."""
@@ -74,8 +69,7 @@ class GraphDataset(Dataset):
         if spec.dataset.lower() == KINDS["nodes"].built_in:
             return tree(spec, partition_id, num_partitions)
         names = graph_sets(spec.dataset)
-        is_of_other_tool = is_path(spec.dataset) and bool(self.locate().title)
-        if names is not None and not is_of_other_tool:
+        if names is not None:
             return self._part_of_sets(names, partition_id, num_partitions)
         located = self.locate()
         settings = asdict(spec) | {

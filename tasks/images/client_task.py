@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from curvfed.tasks.draws import permutation, uniform, whole_numbers
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PrototypeHead, SphereHead, unit
-from curvfed.tasks.images.clients import ClientImages
+from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.task import Batch, Task, filled_up, predictions
 

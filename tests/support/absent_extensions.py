@@ -13,7 +13,7 @@ from curvfed.tasks.plugins import SHIPPED, additions, extension_files
 from curvfed.tasks.registry import SOURCES
 
 DOCS = Path(__file__).parents[2] / "docs"
-COMMANDS = {"simulate", "run", "check", "predict", "methods", "datasets", "presets"}
+COMMANDS = {"simulate", "run", "check", "predict"}
 """The commands of the core."""
 
 

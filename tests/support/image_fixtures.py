@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from curvfed.tasks.images.clients import ClientImages, ImageSpec
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 
 Pixels = NDArray[np.uint8]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node import Node
 from curvfed.client_app.personal import collect_state
 from curvfed.client_app.rounds import class_sums

@@ -5,8 +5,8 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node import Node, absolute
 from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import PredictError, TrainedRun

@@ -9,12 +9,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from curvfed.extensions.baselines.own_model import OWN, OwnModel
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.personal import OWN, OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import (
     Arrays,

@@ -4,10 +4,10 @@ the shared one."""
 from pydantic import Field
 from torch import Tensor
 
+from curvfed.extensions.baselines.own_model import OwnModel
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Local, fresh_optimizer, kept_moments
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
-from curvfed.strategies.base.personal import OwnModel
 from curvfed.strategies.base.tensors import clones
 from curvfed.strategies.base.training import Proximal, Trained, train
 

@@ -9,10 +9,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from curvfed.extensions.baselines.own_model import OwnModel
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
-from curvfed.strategies.base.personal import OwnModel
 from curvfed.strategies.base.statistics import add_prefix
 from curvfed.strategies.base.tensors import copy_tensors
 from curvfed.strategies.base.training import Trained, check_finite, training_only

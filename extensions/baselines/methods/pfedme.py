@@ -8,11 +8,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from curvfed.extensions.baselines.own_model import OwnModel
 from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.optimizer import SGD
-from curvfed.strategies.base.personal import OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import is_buffer
 from curvfed.strategies.base.tensors import copy_tensors

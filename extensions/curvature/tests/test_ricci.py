@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from graph_fixtures import graph_of
 
+from curvfed.extensions.curvature import measures
 from curvfed.extensions.curvature.measures import ollivier
-from curvfed.geometry import curvature
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
@@ -25,13 +25,13 @@ def triangle_and_pair() -> ClientGraph:
 @pytest.fixture
 def asked(monkeypatch) -> list[int]:
     """The number of edges of every graph whose curvature was worked out."""
-    sizes, work_out = [], curvature.ollivier_ricci
+    sizes, work_out = [], measures.ollivier_ricci
 
     def counting(edge_index, *rest):
         sizes.append(edge_index.shape[1] // 2)
         return work_out(edge_index, *rest)
 
-    monkeypatch.setattr(curvature, "ollivier_ricci", counting)
+    monkeypatch.setattr(measures, "ollivier_ricci", counting)
     return sizes
 
 

@@ -10,9 +10,10 @@ import torch
 from app_runs import Recorder, partition_of, run
 from curvature_starts import RADII, STILL, curvatures, edges_of, on, standardized, write_sets
 
-import curvfed.geometry.curvature
+from curvfed.extensions.curvature import measures
 from curvfed.extensions.curvature.distortion import fit
 from curvfed.extensions.curvature.measures import DIMENSIONS, sampled_distances
+from curvfed.extensions.curvature.ollivier import ollivier_ricci
 from curvfed.server_app.run import RoundError
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -25,7 +26,7 @@ def sets(tmp_path_factory):
 
 
 def ollivier(task: str, client: int) -> float:
-    return float(curvfed.geometry.curvature.ollivier_ricci(*edges_of(task, client)).double().mean())
+    return float(ollivier_ricci(*edges_of(task, client)).double().mean())
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
@@ -66,9 +67,9 @@ def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):
 
 def test_ollivier_is_worked_out_once(own_home, sets, tmp_path, monkeypatch):
     """A client is asked before the first round and starts from it, maybe in another process."""
-    calls, whole = [], curvfed.geometry.curvature.ollivier_ricci
+    calls, whole = [], ollivier_ricci
     monkeypatch.setattr(
-        curvfed.geometry.curvature,
+        measures,
         "ollivier_ricci",
         lambda *args: calls.append(args) or whole(*args),
     )

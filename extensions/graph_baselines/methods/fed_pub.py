@@ -8,12 +8,12 @@ from pydantic import Field
 from torch import nn
 
 from curvfed.extensions.graph_baselines.functional_embedding import EMBEDDING, FedPubParts, embed
+from curvfed.extensions.graph_baselines.personal_averages import PersonalAverages, cosines
 from curvfed.geometry.arrays import Floats
 from curvfed.strategies.base.aggregation import Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, Method, Network
-from curvfed.strategies.base.personal import PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm

@@ -14,6 +14,7 @@ from curvfed.extensions.graph_baselines.label_propagation import (
     propagate,
     smoothing_confidence,
 )
+from curvfed.extensions.graph_baselines.personal_averages import PersonalAverages, cosines
 from curvfed.geometry.arrays import Booleans, Floats
 from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
 from curvfed.strategies.base.figure import Figure
@@ -21,7 +22,6 @@ from curvfed.strategies.base.figures import register
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.personal import PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.client_task import NodeTask

@@ -18,8 +18,8 @@ from curvfed.extensions.reports.class_scores import (
     count_pairs,
     recalls,
     run_counts,
-    wilson,
 )
+from curvfed.extensions.reports.intervals import wilson
 from curvfed.server_app.directory.array_files import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report.run_page import write_report

@@ -11,7 +11,7 @@ from app_runs import run
 from graph_fixtures import write_user_graph
 
 import curvfed
-from curvfed.server_app.directory import mean_interval
+from curvfed.extensions.reports.intervals import mean_interval
 from curvfed.server_app.directory.run_directory import RunDirectory
 
 SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}

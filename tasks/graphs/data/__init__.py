@@ -6,9 +6,6 @@ from typing import Any
 
 from curvfed.tasks.public_data import PublicData
 
-REQUIRED = ("A", "graph_indicator", "graph_labels")
-"""The files that every set of the TU collection has."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Source(PublicData):

@@ -1,6 +1,5 @@
 """The command `curvfed`: what it takes, what it lists, what it refuses, and how it ends."""
 
-import contextlib
 import logging
 import subprocess
 import sys
@@ -18,14 +17,9 @@ from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
-from curvfed.strategies.errors import ConfigError
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.plugins import additions
-from curvfed.tasks.registry import catalogue, tasks_of
 
 ROOT = Path(__file__).parents[3]
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
@@ -58,7 +52,7 @@ def check_paragraphs(command):
         check_paragraphs(command.get_command(context, name))
 
 check_paragraphs(get_command(app))
-for words in [*helps(get_command(app), []), ["--version"], ["methods"], ["datasets"], ["presets"]]:
+for words in [*helps(get_command(app), []), ["--version"]]:
     assert main(words) == 0, words
     assert not {"torch", "flwr"} & sys.modules.keys(), words
 """
@@ -69,57 +63,6 @@ def test_help_is_in_paragraphs_and_imports_neither_torch_nor_flower():
     assert done.returncode == 0, done.stderr
     for name in ("simulate", "run", "check", "predict", *additions("commands")):
         assert f"curvfed {name}" in done.stdout
-
-
-# What there is
-
-
-def test_methods_and_data_sets_are_listed(capsys):
-    assert main(["methods"]) == 0
-    out = capsys.readouterr().out
-    for name, row in METHODS.items():
-        (line,) = (line for line in out.splitlines() if line.startswith(f"│ {name} "))
-        assert row.summary in line
-        assert ", ".join(row.tasks) in line
-    assert main(["datasets"]) == 0
-    out = capsys.readouterr().out
-    names = [(name, task) for name, task, _ in catalogue() if " " not in name]
-    assert {name for name, _ in names} >= {"trees", "digits", "uniform"}
-    for name, task in names:
-        assert f"│ {name} " in out
-        assert tasks_of(name) == (tuple(KINDS) if task == "any" else (task,))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_method_is_shown_with_its_keys(name, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "1000")
-    assert main(["methods", name]) == 0
-    out = capsys.readouterr().out
-    row = METHODS[name]
-    assert row.summary in out
-    for table, keys in row.keys.items():
-        for key, field in keys.model_fields.items():
-            assert f"{table}.{kebab(key)} " in out
-            assert str(field.description) in out
-    if not row.is_one_shot:
-        with contextlib.nullcontext() if "possible" in out else pytest.raises(ConfigError):
-            parse({"method": name, "secure-sum": True})
-
-
-def test_presets_are_listed_and_printed(capsys):
-    assert main(["presets"]) == 0
-    out = capsys.readouterr().out
-    folders = [ROOT / "presets", *ROOT.glob("extensions/*/presets")]
-    files = {}
-    for folder in folders:
-        for path in folder.rglob("*.toml"):
-            files[str(path.relative_to(folder).with_suffix(""))] = path
-    assert files == package_files(PRESETS)
-    assert all(name in out for name in files)
-    assert main(["presets", "quick"]) == 0
-    assert capsys.readouterr().out == (ROOT / "presets" / "quick.toml").read_text()
-    assert main(["presets", "qick"]) == 2
-    assert "did you mean 'quick'?" in capsys.readouterr().err
 
 
 # Words
@@ -154,13 +97,12 @@ PULLED = sorted(name for name in METHODS if name.startswith("fedp"))
     ("words", "place", "offered"),
     only(
         [
-            ("curvfed pre", 1, ["predict", "presets"]),
+            ("curvfed pred", 1, ["predict"]),
             ("curvfed simulate qu", 2, ["quick"]),
             ("curvfed run num-", 2, ["num-rounds=", "num-supernodes="]),
             ("curvfed run quick method = fedp", 5, PULLED),  # bash parts words at "="
             ("curvfed check method=fedp", 2, [f"method={name}" for name in PULLED]),
             ("curvfed check dataset=cor", 2, ["dataset=cora"]),
-            ("curvfed presets hull-o", 2, ["hull-olsson"]),
         ],
         lambda case: " = " in case[0],
     ),

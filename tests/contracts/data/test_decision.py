@@ -4,15 +4,11 @@ that are unfit are refused in words of their own kind."""
 import numpy as np
 import pytest
 import torch
-from errors import refuses
 from PIL import Image
 from torch_geometric.data import Data
 
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.formats import decide
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.dataset import GraphDataset
-from curvfed.tasks.registry import tasks_of
 
 
 def table(path, *lines):
@@ -25,15 +21,6 @@ def folder_of(path, *names):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).touch()
     return path
-
-
-def test_nodes_and_server_decide_alike_and_with_a_reason(tmp_path):
-    """A folder of graphs with a picture was graphs to the server and images to a node."""
-    path = folder_of(tmp_path / "tu", "MUTAG_A.txt", "pictures/0.png")
-    assert decide(path).text == "tu: graphs (it holds MUTAG_A.txt)"
-    assert tasks_of(f"{path}/") == decide(path).tasks == ("graphs",)
-    with refuses("no-file", "MUTAG_graph_indicator.txt"):
-        GraphDataset(GraphSpec("own", tmp_path)).own(path)
 
 
 @pytest.mark.parametrize("name", ["names.csv", "names.tsv"])

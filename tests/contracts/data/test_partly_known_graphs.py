@@ -7,7 +7,6 @@ from graph_fixtures import load_all, user_fields, user_graphs
 from torch_geometric.data import HeteroData, InMemoryDataset
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-import curvfed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
@@ -65,12 +64,6 @@ def test_classes_of_plus_and_minus_one_are_told(tmp_path, kind):
     made = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     hint = "The label -1 means an unknown class: write 0 in its place if it is a class"
     assert made.history.count(hint) == 1
-    data = [tmp_path / "own.pt"] * 2
-    run = curvfed.simulate(
-        "fedavg", data=data, results_dir=tmp_path, num_rounds=1, embedding_dim=8, quiet=True
-    )
-    (text,) = [text for text in run.summary["warnings"] if "of one class" in text]
-    assert hint in text
 
 
 def test_a_validation_part_is_drawn_by_the_seed_and_told(tmp_path, caplog):

@@ -17,8 +17,8 @@ import pytest
 import torch
 from graph_fixtures import user_fields
 
-from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node import Node
 from curvfed.client_app.personal import FixedFile, collect_state, restore_state
 from curvfed.strategies.config.run_config import RunConfig

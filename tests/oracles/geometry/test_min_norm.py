@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from scipy.sparse import csc_array, eye_array, vstack
 from tiers import only
 
-from curvfed.geometry.min_norm import duality_gap, frank_wolfe_point, min_norm_point
+from curvfed.geometry.min_norm import frank_wolfe_point, min_norm_point
 
 EPS = np.finfo(np.float64).eps
 
@@ -31,6 +30,21 @@ def bounds(
     prior = np.full(num, 1 / num) if prior is None else prior
     reach = 1.0 if radius is None else radius / num
     return np.maximum(prior - reach, 0), np.minimum(prior + reach, 1)
+
+
+def duality_gap(
+    gram: np.ndarray, weights: np.ndarray, prior: np.ndarray | None, radius: float | None
+) -> float:
+    """Upper bound of the difference between wᵀGw and its minimum: 2(wᵀGw − min vᵀGw) over all
+    admissible v, of which the least fills the entries in the order of their gradients."""
+    corner, upper = bounds(len(gram), prior, radius)
+    gradient = gram @ weights
+    left = 1 - corner.sum()
+    for entry in np.argsort(gradient):
+        step = min(left, upper[entry] - corner[entry])
+        corner[entry] += step
+        left -= step
+    return float(2 * (weights - corner) @ gradient)
 
 
 def interior_point(gram: np.ndarray, prior: np.ndarray | None, radius: float | None) -> np.ndarray:
@@ -218,32 +232,6 @@ def test_a_step_of_frank_wolfe_is_that_of_equation_11():
     np.testing.assert_allclose(weights_after, expected, rtol=0, atol=1e-12)
 
 
-@given(problem=problems(), seed=st.integers(0, 100))
-def test_the_gap_bounds_what_is_left_to_gain(problem, seed):
-    gram, prior, radius = problem
-    lower, upper = bounds(len(gram), prior, radius)
-    rng = np.random.default_rng(seed)
-    corners = [
-        linprog(
-            rng.standard_normal(len(gram)),
-            A_eq=np.ones((1, len(gram))),
-            b_eq=[1],
-            bounds=np.stack([lower, upper], axis=1),
-        ).x
-        for _ in range(2)
-    ]
-    weights = 0.3 * corners[0] + 0.7 * corners[1]
-    best = min_norm_point(gram, prior, radius)
-    gained = weights @ gram @ weights - best @ gram @ best
-    gap = duality_gap(gram, weights, prior, radius)
-    assert gap >= gained - 1e-9 * max(gram.max(), 1)
-    gradient = gram @ weights
-    minimum = linprog(
-        gradient, A_eq=np.ones((1, len(gram))), b_eq=[1], bounds=np.stack([lower, upper], axis=1)
-    ).fun
-    assert gap == pytest.approx(2 * (weights @ gradient - minimum), abs=1e-8)
-
-
 @pytest.mark.parametrize(
     ("gram", "prior", "radius", "message"),
     [
@@ -267,10 +255,3 @@ def test_the_gap_bounds_what_is_left_to_gain(problem, seed):
 def test_what_is_refused(gram, prior, radius, message):
     with pytest.raises(ValueError, match=message):
         min_norm_point(gram, prior, radius)
-    with pytest.raises(ValueError, match=message):
-        duality_gap(gram, [1.0], prior, radius)
-
-
-def test_the_gap_of_other_than_k_weights():
-    with pytest.raises(ValueError, match=r"weights of shape \(3,\) for a Gram matrix of 2 vectors"):
-        duality_gap(np.eye(2), [1, 0, 0])

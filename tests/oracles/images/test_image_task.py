@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from curvfed.tasks.images import client_task
+from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask, evaluate, objective
-from curvfed.tasks.images.clients import ClientImages
 from curvfed.tasks.images.models import ImageModelSpec, ImageNet
 from curvfed.tasks.images.nets import has_batch_norm
 

@@ -8,7 +8,11 @@ from graph_fixtures import TUGraph, write_tu
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
+from curvfed.extensions.graph_sets.tu_files import find_files, raw_files, read_tu
+from curvfed.tasks.formats import decide
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
+from curvfed.tasks.registry import tasks_of
 
 
 def dense(raw):
@@ -201,3 +205,15 @@ def test_a_folder_is_found_by_its_files(tmp_path):
     (raw / "DD_A.txt").write_text("")
     with refuses("several-data-sets", "DD", "FIRSTMM_DB"):
         find_files(raw.parent)
+
+
+def test_nodes_and_server_decide_alike_and_with_a_reason(tmp_path):
+    """A folder of graphs with a picture was graphs to the server and images to a node."""
+    path = tmp_path / "tu"
+    (path / "pictures").mkdir(parents=True)
+    (path / "MUTAG_A.txt").touch()
+    (path / "pictures/0.png").touch()
+    assert decide(path).text == "tu: graphs (it holds MUTAG_A.txt)"
+    assert tasks_of(f"{path}/") == decide(path).tasks == ("graphs",)
+    with refuses("no-file", "MUTAG_graph_indicator.txt"):
+        GraphDataset(GraphSpec("own", tmp_path)).own(path)

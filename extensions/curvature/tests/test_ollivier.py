@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiers import examples
 
-from curvfed.geometry import curvature
-from curvfed.geometry.curvature import forman_ricci, ollivier_ricci
+from curvfed.extensions.curvature import ollivier
+from curvfed.extensions.curvature.ollivier import ollivier_ricci
+from curvfed.geometry.curvature import forman_ricci
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -126,7 +127,7 @@ def test_blocks_mean_nothing(monkeypatch):
     graph = nx.barabasi_albert_graph(60, 4, seed=0)
     at_once = curvatures(graph, 0.3)
     for entries in (1, 60 * 30):
-        monkeypatch.setattr(curvature, "_ENTRIES", entries)
+        monkeypatch.setattr(ollivier, "_ENTRIES", entries)
         assert curvatures(graph, 0.3) == at_once
 
 
@@ -176,14 +177,14 @@ def test_refused_idleness(idleness):
 @pytest.mark.parametrize(("patience", "lines"), [(-1.0, 1), (1e9, 0)])
 def test_one_line_in_the_log_where_it_takes_long(patience, lines, monkeypatch):
     messages = []
-    monkeypatch.setattr(curvature, "_PATIENCE", patience)
-    monkeypatch.setattr(curvature.log, "info", lambda text, *values: messages.append(text % values))
+    monkeypatch.setattr(ollivier, "_PATIENCE", patience)
+    monkeypatch.setattr(ollivier.log, "info", lambda text, *values: messages.append(text % values))
     curvatures(nx.cycle_graph(8), 0.5)
     assert messages == ["Ollivier-Ricci curvature takes its time: 1 of 8 edges done"][:lines]
 
 
 def test_says_where_the_optimum_is_not_found(monkeypatch):
-    monkeypatch.setattr(curvature, "_PIVOTS", 1)
+    monkeypatch.setattr(ollivier, "_PIVOTS", 1)
     graph = nx.gnp_random_graph(40, 0.2, seed=0)
     with (
         pytest.warns(UserWarning, match="numItermax"),

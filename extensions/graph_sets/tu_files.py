@@ -2,18 +2,20 @@
 
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from curvfed.extensions.graph_sets.rows import REQUIRED
 from curvfed.geometry.arrays import Array, Integers
 from curvfed.tasks.errors import DataError, naming, unreadable
-from curvfed.tasks.graphs.data import REQUIRED
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes, unused
+from curvfed.tasks.public_data import Located, PublicData
 
 OPTIONAL = ("node_labels", "node_attributes")
 NOT_READ = ("edge_labels", "edge_attributes", "graph_attributes", "node_coordinates")
@@ -21,6 +23,26 @@ NOT_READ = ("edge_labels", "edge_attributes", "graph_attributes", "node_coordina
 
 MAX_CODES = 100_000
 """No set of the collection has more columns of one-hot node labels; a wider range is a mistake."""
+
+
+def locate(path: Path) -> Located[RawGraphs]:
+    """The files of a user's set, in `path` or `path/raw`, and their reader.
+
+    Raises
+    ------
+    DataError
+        If a file is absent.
+    """
+    folder, name = find_files(path)
+    return Located(raw_files(folder, name), partial(read_tu, folder, name, is_own=True))
+
+
+def find_set(source: PublicData, data_dir: Path) -> Located[RawGraphs] | None:
+    """The files of a set of the TU collection, or None if they are absent."""
+    folder = source.folder(data_dir)
+    if folder is None:
+        return None
+    return Located(raw_files(folder, source.title), partial(read_tu, folder, source.title))
 
 
 def raw_files(folder: Path, name: str) -> tuple[Path, ...]:

@@ -10,12 +10,12 @@ import torch
 from app_runs import QUICK, forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
 
+from curvfed.extensions.warnings.run_warnings import Sentences
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_training
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.report.run_page import write_report
-from curvfed.server_app.run_warnings import RunWarnings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply
 
@@ -159,7 +159,7 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
         answer = Answer(reply.header, {0: reply}, {}, {}, {}, {})
         note_training(state, [0], answer, described(num_test))
-    found = RunWarnings(parse({"method": "fedavg"}), described(num_test)).so_far(state)
+    found = Sentences(parse({"method": "fedavg"}), described(num_test)).so_far(state)
     assert bool(found) == told
 
 

@@ -17,11 +17,11 @@ from graph_fixtures import (
 )
 from torch_geometric.data import Data, InMemoryDataset
 
-from curvfed.extensions.public_data.rows import GROUPS
+from curvfed.extensions.graph_sets.rows import GROUPS
+from curvfed.extensions.graph_sets.tu_files import read_tu
 from curvfed.tasks.graphs.data.clients import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE
-from curvfed.tasks.graphs.data.tu_files import read_tu
 from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.registry import graph_sets
@@ -61,8 +61,8 @@ def truth_of(client, graphs):
         ("chem", ("MUTAG", "BZR", "COX2", "DHFR", "PTC_MR", "AIDS", "NCI1")),
         ("CHEM,enzymes", (*GROUPS["CHEM"], "ENZYMES")),
         ("bio-chem-sn", (*GROUPS["CHEM"], *GROUPS["BIO"], "COLLAB", "IMDB-BINARY", "IMDB-MULTI")),
-        ("/data/toxins", ("/data/toxins",)),
-        ("./a,b", ("./a,b",)),
+        ("/data/toxins", None),
+        ("./a,b", None),
     ],
 )
 def test_sets_by_name(text, names):

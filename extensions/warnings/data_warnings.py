@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.class_names import alike, placeholders, row_of
+from curvfed.tasks.class_names import alike, row_of
 from curvfed.tasks.examples import FAR_FEATURES
 from curvfed.tasks.kinds import KINDS
 
@@ -20,6 +20,32 @@ OVERWEIGHT = 0.9
 
 MOST_NAMED = 5
 """Largest number of clients or classes that a sentence names."""
+
+
+PLACEHOLDERS = frozenset(
+    (
+        "",
+        "-",
+        "missing",
+        "na",
+        "nan",
+        "nil",
+        "none",
+        "noclass",
+        "nolabel",
+        "notassigned",
+        "notavailable",
+        "null",
+        "unannotated",
+        "unassigned",
+        "undefined",
+        "undetermined",
+        "unknown",
+        "unlabeled",
+        "unlabelled",
+    )
+)
+"""Names, as returned by `alike`, that may be a class, but more often mean a missing label."""
 
 
 def data_warnings(config: RunConfig, federation: Federation) -> dict[str, str]:
@@ -135,6 +161,19 @@ def _unlabelled(config: RunConfig, federation: Federation) -> str:
         f"these are trained and scored as classes: {row_of(names[:MOST_NAMED])}. Leave the label"
         " empty where none is known; points.classes names the classes to keep"
     )
+
+
+def placeholders(names: Sequence[str]) -> list[str]:
+    """The names that people give to examples without a class.
+
+    Examples
+    --------
+    >>> placeholders(["T cell", "Unassigned", "?", "n.a."]), placeholders(["+", "-"])
+    (['Unassigned', '?', 'n.a.'], [])
+    """
+    return [
+        name for name in names if alike(name) in PLACEHOLDERS and not (name == "-" and "+" in names)
+    ]
 
 
 def _crowded(config: RunConfig, federation: Federation) -> str:

@@ -1,0 +1,1 @@
+"""Lists of the methods, the data sets and the presets."""

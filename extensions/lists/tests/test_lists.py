@@ -1,0 +1,87 @@
+"""The lists of methods, data sets and presets, and what they show of one entry."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_runs import completed
+
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.package_files import PRESETS, package_files
+from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.errors import ConfigError
+from curvfed.strategies.methods import METHODS
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import catalogue, tasks_of
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+
+
+@pytest.mark.parametrize("name", ["methods", "datasets", "presets"])
+def test_a_list_imports_neither_torch_nor_flower(name):
+    program = (
+        "import sys; from curvfed.deployments.commands.command import main;"
+        f" assert main([{name!r}]) == 0; assert not {{'torch', 'flwr'}} & sys.modules.keys()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_shell_completes_presets():
+    assert completed("curvfed presets hull-o", 2) == ["hull-olsson"]
+
+
+def test_methods_and_data_sets_are_listed(capsys):
+    assert main(["methods"]) == 0
+    out = capsys.readouterr().out
+    for name, row in METHODS.items():
+        (line,) = (line for line in out.splitlines() if line.startswith(f"│ {name} "))
+        assert row.summary in line
+        assert ", ".join(row.tasks) in line
+    assert main(["datasets"]) == 0
+    out = capsys.readouterr().out
+    names = [(name, task) for name, task, _ in catalogue() if " " not in name]
+    assert {name for name, _ in names} >= {"trees", "digits", "uniform"}
+    for name, task in names:
+        assert f"│ {name} " in out
+        assert tasks_of(name) == (tuple(KINDS) if task == "any" else (task,))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_is_shown_with_its_keys(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert main(["methods", name]) == 0
+    out = capsys.readouterr().out
+    row = METHODS[name]
+    assert row.summary in out
+    for table, keys in row.keys.items():
+        for key, field in keys.model_fields.items():
+            assert f"{table}.{kebab(key)} " in out
+            assert str(field.description) in out
+    if not row.is_one_shot:
+        with contextlib.nullcontext() if "possible" in out else pytest.raises(ConfigError):
+            parse({"method": name, "secure-sum": True})
+
+
+def test_presets_are_listed_and_printed(capsys):
+    assert main(["presets"]) == 0
+    out = capsys.readouterr().out
+    folders = [ROOT / "presets", *ROOT.glob("extensions/*/presets")]
+    files = {}
+    for folder in folders:
+        for path in folder.rglob("*.toml"):
+            files[str(path.relative_to(folder).with_suffix(""))] = path
+    assert files == package_files(PRESETS)
+    assert all(name in out for name in files)
+    assert main(["presets", "quick"]) == 0
+    assert capsys.readouterr().out == (ROOT / "presets" / "quick.toml").read_text()
+    assert main(["presets", "qick"]) == 2
+    assert "did you mean 'quick'?" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Sentences that say why the figures of a run may mislead."""
