@@ -16,16 +16,12 @@ MAX_SEARCHED = 2000
 four times that for twice the number."""
 
 
-@dataclass(frozen=True)
-class HeadSpec:
-    """The settings of a head.
+@dataclass(frozen=True, kw_only=True)
+class HeadSettings:
+    """What of a head does not depend on its features and classes.
 
     Attributes
     ----------
-    kind : str
-        A key of `HEADS`.
-    num_classes, dim : int
-        C and d, both ≥ 1.
     fixed : bool
         Whether the server sends the weights, which are then never trained.
     start : str
@@ -47,6 +43,28 @@ class HeadSpec:
         Whether trained prototypes move along geodesics.
     learns_scale : bool
         Whether τ is a parameter that is trained while the weights are fixed.
+    """
+
+    fixed: bool = False
+    start: str = "default"
+    normalize: bool = True
+    scale: float = 1.0
+    curvature: float = -1.0
+    slope: float = 0.9
+    geodesic: bool = False
+    learns_scale: bool = False
+
+
+@dataclass(frozen=True)
+class HeadSpec(HeadSettings):
+    """The settings of a head, with those of `HeadSettings`.
+
+    Attributes
+    ----------
+    kind : str
+        A key of `HEADS`.
+    num_classes, dim : int
+        C and d, both ≥ 1.
 
     Raises
     ------
@@ -58,14 +76,6 @@ class HeadSpec:
     kind: str
     num_classes: int
     dim: int
-    fixed: bool = False
-    start: str = "default"
-    normalize: bool = True
-    scale: float = 1.0
-    curvature: float = -1.0
-    slope: float = 0.9
-    geodesic: bool = False
-    learns_scale: bool = False
 
     def __post_init__(self) -> None:
         if self.start != "default" and self.dim == 1 and self.num_classes > 2:

@@ -1,7 +1,7 @@
 """The image models, a body and a head, with their seeded initialisation."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from curvfed.tasks import plugins
 from curvfed.tasks.draws import seeded
-from curvfed.tasks.heads import HeadSpec, head_start, make_head
+from curvfed.tasks.heads import HeadSettings, HeadSpec, head_start, make_head
 from curvfed.tasks.images.nets import NETS
 
 
 @dataclass(frozen=True)
-class ImageModelSpec:
-    """The settings of an image model.
+class ImageModelSpec(HeadSettings):
+    """The settings of an image model, with those of its head, a `HeadSettings`.
 
     Attributes
     ----------
@@ -29,8 +29,8 @@ class ImageModelSpec:
     embedding_dim : int
         Width of a linear layer between net and head; 0: without this layer.
     num_classes : int
-    head, fixed, start, normalize, scale, curvature, slope, geodesic, learns_scale
-        As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
+    head : str
+        The kind of the head, a key of `curvfed.tasks.heads.HEADS`.
     """
 
     kind: str
@@ -39,14 +39,6 @@ class ImageModelSpec:
     embedding_dim: int
     num_classes: int
     head: str = "linear"
-    fixed: bool = False
-    start: str = "default"
-    normalize: bool = True
-    scale: float = 1.0
-    curvature: float = -1.0
-    slope: float = 0.9
-    geodesic: bool = False
-    learns_scale: bool = False
 
     min_parameters: ClassVar[int] = 0
 
@@ -132,19 +124,8 @@ def head_spec(spec: ImageModelSpec) -> HeadSpec:
 
 
 def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
-    return HeadSpec(
-        kind=spec.head,
-        num_classes=spec.num_classes,
-        dim=spec.embedding_dim or width,
-        fixed=spec.fixed,
-        start=spec.start,
-        normalize=spec.normalize,
-        scale=spec.scale,
-        curvature=spec.curvature,
-        slope=spec.slope,
-        geodesic=spec.geodesic,
-        learns_scale=spec.learns_scale,
-    )
+    settings = {field.name: getattr(spec, field.name) for field in fields(HeadSettings)}
+    return HeadSpec(spec.head, spec.num_classes, spec.embedding_dim or width, **settings)
 
 
 @lru_cache
