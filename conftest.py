@@ -1,5 +1,6 @@
 """Fixtures for all tests."""
 
+import gc
 import logging
 import os
 import signal
@@ -46,6 +47,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Imports and collection leave no garbage; to search all that they make for some, again and again,
+# would take a third of their time, and of each test some more.
+gc.disable()
+
 # Tests look into clients of runs in this process: beside another thread a run forks no workers.
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 
@@ -53,6 +58,19 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 def pytest_configure(config: pytest.Config) -> None:
     """The quick tier draws fewer examples than a run of chosen files, or of the longer tier."""
     settings.load_profile("quick" if config.option.markexpr == QUICK else "whole")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """From here on garbage is searched for in what the tests themselves make."""
+    yield
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """At the end all is searched: libraries report what is left over."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(tryfirst=True)
