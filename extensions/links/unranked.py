@@ -24,8 +24,8 @@ def unfit_tests(statistics: Iterable[Mapping[str, Any]], share: float = 0.0) -> 
     texts = []
     if unranked > share * number:
         texts.append(
-            f"of {number:,} test links {number - unranked:,} are scored; {unranked:,} are not, for"
-            " want of training links of an entity at their client"
+            f"{number - unranked:,} of {number:,} test links are scored, the others not, for want"
+            " of training links of an entity at their client"
         )
     if reverse:
         texts.append(

@@ -237,9 +237,11 @@ class ServerFolder:
         for node in (NodeFolder(path), self.node(name)):
             if node.path.is_dir():
                 return node
-        names = ", ".join(node.name for node in self.nodes()) or "none"
+        names = [node.name for node in self.nodes()]
+        hint = f"; a node on this machine is called by its name, {path.name}"
         raise ClusterError(
-            f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}",
+            f"there is no folder {path}, and no node {name!r} in {self.path}; there:"
+            f" {', '.join(names) or 'none'}{hint if path.name in names else ''}",
             key="no-node",
         )
 

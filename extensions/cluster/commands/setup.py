@@ -91,6 +91,7 @@ def init(
             " others cannot read"
         )
     if names:
+        print(f"  a node on this machine needs no copy: its commands take its name, {names[0]}")
         print(INSTALL)
 
 

@@ -342,6 +342,16 @@ def test_a_supernode_starts_before_its_superlink(site, capsys):
     assert f"flower-supernode --superlink {address}" in printed
 
 
+@pytest.mark.parametrize("path", ["~/north", "~/east"])
+def test_a_node_on_the_servers_machine_is_called_by_its_name(site, path, capsys):
+    """The pages name the folder that was copied to a node's machine."""
+    command = ("--folder", site.path, "supernode", path, "--node-config", "partition-id=0")
+    assert exit_status(*command) == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert "there: north, south" in error
+    assert ("is called by its name, north" in error) == (path == "~/north")
+
+
 def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site, tmp_path):
     """The services try again after 1, and not after 2."""
     share = "partition-id=0 num-partitions=1"

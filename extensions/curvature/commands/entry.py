@@ -150,7 +150,8 @@ def _print_expectation(request: Request, expectation: Any) -> None:
     for note in getattr(first_data, "notes", []):
         console.print(f"note: {note}", soft_wrap=True)
     console.print(expected.sentence(), soft_wrap=True)
-    console.print(expected.advice)
+    console.print("This measures it on these links:")
+    console.print(expected.command, soft_wrap=True)
 
 
 def _print(table: "PageTable", console: Console) -> None:

@@ -22,10 +22,7 @@ MEASURED = Path(__file__).with_name("gain_on_hierarchies.json")
 """A line through measured gains. `python -m studies.hierarchies` writes it."""
 
 
-MEASURE = (
-    "curvfed compare dataset={dataset} methods=links,links-inner,links-squared{closure} measures it"
-    " on these links"
-)
+MEASURE = "curvfed compare dataset={dataset} methods=links,links-inner,links-squared{closure}"
 
 
 @dataclass(frozen=True)
@@ -85,8 +82,8 @@ class Expectation:
     ----------
     table : Table
         A row per relation.
-    advice : str
-        How the gain is measured.
+    command : str
+        The command that measures the gain.
     """
 
     def __init__(self, shapes: Sequence[Hierarchy], dataset: str) -> None:
@@ -94,7 +91,7 @@ class Expectation:
         # Without the links to all ancestors, nothing tells a held-out link.
         is_direct = all(shape.direct == shape.links for shape in shapes)
         closure = " links.closure=true" if is_direct else ""
-        self.advice = MEASURE.format(dataset=shlex.quote(dataset), closure=closure)
+        self.command = MEASURE.format(dataset=shlex.quote(dataset), closure=closure)
         self._shapes = shapes
 
     def sentence(self, measured: float | None = None) -> str:
@@ -180,13 +177,13 @@ def sentence(shapes: Sequence[Hierarchy], measured: float | None = None) -> str:
     if measured is not None:
         is_within = expected[1] <= measured <= expected[2]
         place = "within" if is_within else "outside"
-        comment += f" Measured here: {_points(measured)}, {place} this interval."
+        comment += f" The gain measured here, {_points(measured)}, lies {place} that range."
     return (
-        f"{share:.0f}% of the entities have several direct parents{relation}. Expected gain of"
-        f" curvature −1 over the best flat score: {mean} points of mean reciprocal rank among a"
-        f" client's own entities ({LEVEL:.0%} interval {low} to {high}), as on {gain.hierarchies}"
-        " hierarchies that people made, in 10 dimensions with 10 clients"
-        f" (docs/findings.md#hierarchies).{comment}"
+        f"{share:.0f}% of the entities have several direct parents{relation}. Such a share lets"
+        f" expect that curvature −1 scores {mean} points of mean reciprocal rank more than the best"
+        f" flat score among a client's own entities; {LEVEL:.0%} of such hierarchies are expected"
+        f" between {low} and {high}, by a line through {gain.hierarchies} that people made, in 10"
+        f" dimensions with 10 clients (docs/findings.md#hierarchies).{comment}"
     )
 
 

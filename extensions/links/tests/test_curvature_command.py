@@ -32,11 +32,13 @@ def test_the_expected_gain_of_a_hierarchy_is_printed(tmp_path, capsys):
     ]
     write_links(tmp_path / "animals.tsv", [*links, ("mammal", "animal"), ("cat", "animal")])
     assert main(["curvature", "animals.tsv"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
+    out = capsys.readouterr().out
+    printed = " ".join(out.split())
     assert "│ links │ 5 │ 7 │ 6 │ 40.0% │" in printed
     expected = f"{measured_gain().expected(40.0)[0]:+.1f}".replace("-", "−")
-    assert "40% of the entities have several direct parents. Expected gain" in printed
-    assert f"the best flat score: {expected} points" in printed
+    assert "40% of the entities have several direct parents. Such a share lets expect" in printed
+    assert f"curvature −1 scores {expected} points" in printed
+    assert "\ncurvfed compare dataset=animals.tsv methods=links,links-inner,links-squared\n" in out
 
 
 def test_columns_in_another_order_are_noted(tmp_path, capsys):
@@ -52,4 +54,4 @@ def test_links_in_a_cycle_have_no_expectation(tmp_path, capsys):
     assert main(["curvature", "ring.tsv"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert "3 of 4 entities are above themselves" in printed
-    assert "Expected gain" not in printed
+    assert "lets expect" not in printed

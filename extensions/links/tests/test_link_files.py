@@ -353,7 +353,9 @@ def test_links_that_are_left_out_are_counted(tmp_path):
     links = LinkDataset(LinkSpec("own", tmp_path)).own(folder)
     assert links.statistics()["num_test_unranked"] == 1
     assert links.statistics()["num_test_reversed"] == 1
-    assert any(note.startswith("of 2 test links 1 are scored; 1 are not") for note in links.notes)
+    assert any(
+        note.startswith("1 of 2 test links are scored, the others not") for note in links.notes
+    )
     assert any(
         "1 of 2 test links are training links in the other direction" in note
         for note in links.notes

@@ -191,7 +191,8 @@ def compare(
       Keys that you set are not tuned; a key with several values, KEY=A|B, is tuned for
       every method;
     - tuning-seeds=2: number of seeds for choosing a configuration by validation;
-    - seeds=5: number of other seeds for comparing the methods;
+    - seeds=5: number of other seeds for comparing the methods; differences have
+      intervals from 3 on;
     - score=personal, the clients' scores after local training; global, the score of the
       global model on the server's test data; or reconstruction, the mean average
       precision of all links; auto: personal, and global for points.
@@ -204,9 +205,10 @@ def compare(
     """
     # These imports take seconds, and help shows at once.
     with collector_off():
+        from curvfed.extensions.sweeps.commands.compare.plan import check_plan, first_lines
         from curvfed.extensions.sweeps.commands.compare.request import read_comparison
         from curvfed.extensions.sweeps.commands.compare.results import result, write_results
-        from curvfed.extensions.sweeps.commands.compare.tuning import Tuning, check_plan
+        from curvfed.extensions.sweeps.commands.compare.tuning import Tuning
         from curvfed.extensions.sweeps.commands.sweep import file_digest
         from curvfed.extensions.sweeps.commands.sweep.progress import Progress
         from curvfed.extensions.sweeps.commands.sweep.runner import Runner, executor_of, locked
@@ -224,6 +226,8 @@ def compare(
 
     contents = cache(file_digest)
     tunings = {name: Tuning(comparison, name, contents) for name in comparison.entrants}
+    for line in first_lines(comparison, [tuning.tuning_runs for tuning in tunings.values()]):
+        console.print(line)
     streams = {name: tuning.stream() for name, tuning in tunings.items()}
     with (
         executor_of(resources, console) as executor,

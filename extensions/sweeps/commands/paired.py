@@ -12,6 +12,10 @@ from curvfed.geometry.arrays import Floats
 LEVEL = 0.95
 """Joint probability of the intervals."""
 
+MIN_PAIRS = 3
+"""Minimum number of pairs for an interval: with one degree of freedom it reaches 13 standard errors
+to either side, and 76 if six intervals are to hold together."""
+
 
 class Difference(NamedTuple):
     """A mean difference.
@@ -21,9 +25,10 @@ class Difference(NamedTuple):
     mean : float
         NaN without a pair.
     low, high : float
-        The interval's ends; NaN below two pairs.
+        The interval's ends; NaN below `MIN_PAIRS`, unless all differences are equal.
     p : float
-        Of the two-sided test that the mean is 0, for this difference alone; NaN below two pairs.
+        Of the two-sided test that the mean is 0, for this difference alone; NaN without an
+        interval.
     pairs : int
     """
 
@@ -70,6 +75,8 @@ def paired_difference(
     if np.ptp(differences) == 0:
         mean = float(differences[0])
         return Difference(mean, mean, mean, float(mean == 0), pairs)
+    if pairs < MIN_PAIRS:
+        return Difference(mean, np.nan, np.nan, np.nan, pairs)
     error = differences.std(ddof=1) / np.sqrt(pairs)
     quantile = t.ppf(1 - (1 - LEVEL) / number / 2, pairs - 1)
     half = float(quantile * error)

@@ -1,5 +1,6 @@
 """What a comparison tries, how it chooses, what it says, and that the same command goes on."""
 
+import contextlib
 import csv
 import json
 from collections import deque
@@ -18,8 +19,9 @@ from tiers import only
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.resources import Resources
 from curvfed.extensions.sweeps.commands.compare import results
+from curvfed.extensions.sweeps.commands.compare.plan import first_lines
 from curvfed.extensions.sweeps.commands.compare.request import Comparison, read_comparison
-from curvfed.extensions.sweeps.commands.compare.tuning import Choice, Tuning
+from curvfed.extensions.sweeps.commands.compare.tuning import FARTHEST, Choice, Size, Tuning
 from curvfed.extensions.sweeps.commands.sweep import runner, task
 from curvfed.extensions.sweeps.commands.sweep.child import Task
 from curvfed.strategies.config.parse import parse
@@ -156,7 +158,11 @@ def test_no_seed_is_both_chosen_by_and_compared_on():
 REFUSED = {
     "unknown method": (
         ["dataset=trees", "methods=fedavg,flatlnd"],
-        "'flatlnd' is not a method; did you mean 'flatland'?",
+        "(`curvfed methods` lists the methods); did you mean 'flatland'?",
+    ),
+    "methods between other marks": (
+        ["dataset=trees", "methods=fedavg/flatland"],
+        "allowed are names of methods and rivals with commas between, auto, or all",
     ),
     "one method": (["dataset=trees", "methods=fedavg"], "allowed are two or more"),
     "method of images": (["dataset=trees", "methods=fedavg,spherefed"], "spherefed"),
@@ -297,6 +303,48 @@ def test_a_step_without_new_configurations_is_not_named_and_runs_are_expected():
     assert batches == [("tuning of rates", 2 * (5 + 2) + 5), ("comparison", 5)]
 
 
+@pytest.mark.parametrize("words", [(), ("budget=1",), ("learning-rate=0.01",), ("seeds=2",)])
+def test_the_number_of_runs_is_at_most_the_promised_one_whatever_the_scores(words):
+    rng = np.random.default_rng(0)
+    comparison = read("dataset=trees", "methods=fedavg,local", *words)
+    for _ in range(20):
+        tuning = Tuning(comparison, "fedavg")
+        stream = tuning.stream()
+        batch = next(stream)
+        numbers = []
+        with contextlib.suppress(StopIteration):
+            while True:
+                numbers.append(len(batch.runs))
+                scores = rng.uniform(size=len(batch.runs))
+                batch = stream.send([fake(validation=score, test=0.5) for score in scores])
+        expected, most = tuning.tuning_runs
+        assert 0 < expected <= most
+        assert sum(numbers[:-1]) <= most
+        assert numbers[-1] == comparison.numbers["seeds"]
+
+
+def test_the_bound_on_the_runs_is_all_rates_and_decays_twice_and_the_budget():
+    words = ("dataset=trees", "methods=fedavg,local", "schedule=constant", "model=gcn")
+    rates = 2 * FARTHEST + 1
+    decays = 7  # .01 to 10 in steps of √10, beside the default
+    of_rates = Tuning(read(*words, "weight-decay=0"), "fedavg").tuning_runs
+    assert of_rates == (2 * (5 + 2), 2 * (rates + rates - 1))
+    whole = Tuning(read(*words, "dropout=0.1|0.2|0.3", "budget=1"), "fedavg").tuning_runs
+    assert whole == (2 * (5 + 3 + 1 + 2 + 2), 2 * (rates + decays + 1 + decays + rates - 1))
+
+
+def test_too_few_seeds_for_intervals_are_noted_before_the_runs():
+    sizes = [Size(39, 181), Size(10, 10)]
+    few = first_lines(read("dataset=trees", "methods=fedavg,local", "seeds=2"), sizes)
+    assert few[0] == "trees: fedavg, local"
+    assert few[1].startswith("about 53 runs, at most 195: 4 compare these 2 on 2 seeds")
+    assert few[2].startswith("note: seeds = 2 gives no intervals")
+    enough = first_lines(read("dataset=trees", "methods=fedavg,local", "seeds=3"), [Size(5, 5)] * 2)
+    assert enough[1].startswith("16 runs: 6 compare these 2 on 3 seeds")
+    assert "depends on scores" not in enough[1]
+    assert len(enough) == 2
+
+
 def test_validation_chooses_whatever_the_test_scores_are():
     scores = {
         1e-5: fake(validation=0.5, test=0.9),
@@ -366,10 +414,66 @@ def test_both_questions_are_answered_with_intervals_for_all_of_them():
         mean = np.mean(scores["curved"] - scores[reference])
         assert [row[key] for key in keys] == pytest.approx([mean, *interval])
     said = results.answers(rows, "mine")
-    assert said[0].startswith("Is it the curvature? curved cannot be told apart from itself at cur")
-    assert said[1].startswith("Should I use it? curved is above the best rival rival (")
-    assert said[2] == "Below the trivial line, accuracy of the majority class (55.0%): rival."
-    assert len(said) == 4
+    assert said[0].startswith("Is it the curvature? Not known: curved scores ")
+    assert "itself at curvature 0, the mean over 6 seeds" in said[0]
+    assert said[1].startswith("Should I use it? Yes: curved scores ")
+    assert "than the best rival, rival, the mean over 6 seeds; the 95% interval, " in said[1]
+    assert said[2].startswith("How to read it: all methods ran with the same 6 seeds")
+    assert said[3] == "Below the trivial line, accuracy of the majority class (55.0%): rival."
+    assert len(said) == 5
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "answer", "conclusion"),
+    [
+        (0.05, 0.01, "Yes: ", "lies above 0."),
+        (-0.05, 0.01, "No: ", "lies below 0."),
+        (0.001, 0.003, "It makes hardly a difference: ", "reaches at most 2 points from it."),
+        (0.001, 0.05, "Not known: ", "More seeds narrow the interval."),
+    ],
+)
+def test_each_of_the_four_conclusions_has_its_words(mean, spread, answer, conclusion):
+    at_zero = np.array([0.5, 0.51, 0.52, 0.53, 0.54])
+    gains = mean + spread * np.array([1, -1, 0.5, -0.5, 0.0])
+    rows = rows_of(
+        {"curved": at_zero + gains, "curved at 0": at_zero},
+        curved={"at_zero": "curved at 0", "is_rival": False},
+        **{"curved at 0": {"is_rival": False}},
+    )
+    curved = next(row for row in rows if row["method"] == "curved")
+    said = results.answers(rows, "mine")[0]
+    assert said.startswith(f"Is it the curvature? {answer}curved scores ")
+    assert said.endswith(conclusion)
+    low, high = (100 * curved[key] for key in results.CURVATURE[1:])
+    assert f"{low:.1f} to {high:.1f}".replace("-", "−") in said
+    assert f"{abs(100 * mean):.1f} points {'less' if mean < 0 else 'more'} than itself" in said
+
+
+def test_two_seeds_give_differences_without_intervals():
+    scores = {"curved": [0.5, 0.7], "curved at 0": [0.4, 0.65], "rival": [0.3, 0.8]}
+    rows = rows_of(
+        scores,
+        curved={"at_zero": "curved at 0", "is_rival": False},
+        **{"curved at 0": {"is_rival": False}},
+    )
+    curved = next(row for row in rows if row["method"] == "curved")
+    assert [curved[key] for key in results.CURVATURE] == [pytest.approx(0.075), None, None]
+    assert results.points(curved, results.CURVATURE) == "7.5"
+    curvature, use, reading, best = results.answers(rows, "mine")
+    for said in (curvature, use):
+        assert "? Not known: " in said
+        assert said.endswith("the mean over 2 seeds, which are too few for an interval.")
+    assert "From 3 seeds on" in reading
+    assert best.startswith("Which is best? curved (60.0%) has the highest mean of these 3 methods")
+    assert best.endswith("but 2 seeds are too few to show that it is the best.")
+
+
+def test_no_interval_reaches_beyond_what_scores_allow():
+    rows = rows_of({f"m{number}": [0.1 * number, 0.9, 0.05] for number in range(6)})
+    rows = rows_of({row["method"]: [*row["scores"]] for row in rows} | {"far": [0.9, 0.0, 0.9]})
+    for row in rows[1:]:
+        assert -1 <= row["low"] <= row["difference"] <= row["high"] <= 1
+    assert any(row["low"] == -1 for row in rows[1:])
 
 
 def test_no_interval_is_wrong_more_often_than_promised():
@@ -390,8 +494,9 @@ def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
     expected = [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
     assert [(row["low"], row["high"]) for row in rows[1:]] == expected
-    (said,) = results.answers(rows, "data")
-    assert said.startswith("There is no difference that these data can show between one (60.0%)")
+    _, said = results.answers(rows, "data")
+    assert said.startswith("Which is best? one (60.0%) has the highest mean of these 3 methods on")
+    assert "but 3 seeds do not show it to be better than same: the 95% intervals hold 0" in said
     assert said.endswith("less scored less.")
 
 
@@ -399,25 +504,28 @@ def test_a_difference_that_is_the_same_in_every_run_has_no_interval_in_words():
     scores = {"one": [0.5, 0.6, 0.7], "one at 0": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]}
     level = {"is_rival": False}
     rows = rows_of(scores, one=level | {"at_zero": "one at 0"}, **{"one at 0": level})
-    curvature, use, _ = results.answers(rows, "data")
-    assert curvature.endswith("has the same score as itself at curvature 0 in every run.")
-    assert "less (10.0 in every run)" in use
-    assert results._points(rows[0], results.CURVATURE) == "same in every run"
-    (best,) = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")
+    curvature, use, *_ = results.answers(rows, "data")
+    assert curvature.endswith("one scores the same as itself at curvature 0 on each of 3 seeds.")
+    assert "Yes: one scores 10.0 points more than the best rival, less, on each of 3 seeds." in use
+    assert results.points(rows[0], results.CURVATURE) == "same in every run"
+    assert results.points(rows[0], results.USE) == "10.0 in every run"
+    _, best = results.answers(rows_of({name: scores[name] for name in ("one", "less")}), "data")
     assert "there is no interval" in best
 
 
 def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
     clear = {"one": 0.9 + noise, "two": 0.8 + noise[::-1] / 10, "three": 0.5 + noise}
-    (said,) = results.answers(rows_of(clear), "mine")
-    assert said.startswith("one (90.0%) is the best of these 3 methods on mine, 10.0 points above")
-    low, high = (
-        float(word) for word in said.removesuffix(").").rpartition("interval ")[2].split(" to ")
+    _, said = results.answers(rows_of(clear), "mine")
+    assert said.startswith(
+        "Which is best? one (90.0%) is the best of these 3 methods on mine: 10.0 points more than"
+        " two, the next, over 5 seeds (95% interval "
     )
+    span = said.removesuffix(", above 0).").rpartition("interval ")[2]
+    low, high = map(float, span.split(" to "))
     assert 0 < low < 10 < high < 20
     level = clear | {"two": 0.9 + noise[::-1]}
-    (said,) = results.answers(
+    _, said = results.answers(
         rows_of(level, one={"bytes": 5}, two={"bytes": 3, "seconds": 2}), "mine"
     )
     assert "(cheapest in bytes: two; in seconds: one); three scored less." in said
@@ -565,7 +673,10 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     chosen = {row["method"]: row["configuration"] for row in stored["methods"]}
     assert chosen["local"] == {"weight-decay": 1e-5}
     assert chosen["fedper"] == {}
-    assert "no difference" in stored["answers"][-1] or "best of these 2" in stored["answers"][-1]
+    assert stored["answers"][-1].startswith("Which is best? ")
+    assert "note: seeds = 2 gives no intervals" in out
+    for row in stored["methods"][1:2]:
+        assert row["low"] == row["high"]  # None, unless the runs are equal
 
 
 def write_links(path: Path) -> None:

@@ -11,7 +11,7 @@ from scipy.stats import ttest_rel
 
 from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
 
-SCORES = arrays(float, st.tuples(st.just(2), st.integers(2, 8)), elements=st.floats(0, 100))
+SCORES = arrays(float, st.tuples(st.just(2), st.integers(3, 8)), elements=st.floats(0, 100))
 
 
 @given(SCORES, st.integers(1, 30))
@@ -44,15 +44,14 @@ def test_a_pair_without_a_value_is_left_out_as_by_scipy():
         ([], [], (math.nan, math.nan, math.nan, math.nan, 0)),
         ([math.nan], [0.5], (math.nan, math.nan, math.nan, math.nan, 0)),
         ([0.75], [0.5], (0.25, math.nan, math.nan, math.nan, 1)),
+        ([0.75, 1.0], [0.5, 0.5], (0.375, math.nan, math.nan, math.nan, 2)),
         ([0.3, 0.6, 0.7], [0.3, 0.6, 0.7], (0.0, 0.0, 0.0, 1.0, 3)),
         # 0.1 + 0.2 is not 0.3, by rounding alone
         ([0.1 + 0.2, 0.3], [0.3, 0.3], (0.0, 0.0, 0.0, 1.0, 2)),
         ([0.3, 0.4, 0.5], [0.2, 0.3, 0.4], (0.1, 0.1, 0.1, 0.0, 3)),
     ],
 )
-def test_without_spread_or_with_fewer_than_two_pairs_nothing_is_guessed(
-    scores, references, expected
-):
+def test_without_spread_or_with_too_few_pairs_nothing_is_guessed(scores, references, expected):
     assert tuple(paired_difference(scores, references)) == pytest.approx(
         expected, nan_ok=True, abs=0
     )

@@ -367,3 +367,11 @@ def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().err
+
+
+def test_the_page_of_a_run_is_named_to_those_who_ask_for_its_report(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    assert "shipped are " in capsys.readouterr().err
+    (tmp_path / "summary.json").write_text("{}")
+    assert main(["report", str(tmp_path)]) == 2
+    assert f"curvfed.load('{tmp_path}').report() writes" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,17 @@ def test_cells_have_the_difference_with_its_interval(values):
     numbers = {name: float(row[name]) for name in ("mean", "std", "difference", "low", "high")}
     text = "{mean:.1f} ± {std:.1f} (+{difference:.1f}, {low:.1f} to {high:.1f})"
     assert cells_of(table)["flatland", "10"][0] == text.format(**numbers).replace("-", "−")
+    assert "with its 95% interval" in as_text(table).legend
+
+
+def test_cells_of_two_seeds_have_the_difference_alone(values):
+    two = {place: value for place, value in values.items() if place[2] in SEEDS[:2]}
+    table = make_table(runs_of(two), "fedavg")
+    row = rows_of(table)["flatland", 10]
+    assert (row["low"], row["high"], row["p"], row["pairs"]) == ("", "", "", "2")
+    (text,) = re.findall(r"\((.*?)\)", cells_of(table)["flatland", "10"][0])
+    assert text == f"+{float(row['difference']):.1f}"
+    assert "interval" not in as_text(table).legend
 
 
 def test_a_key_in_which_only_others_vary_pairs_them_all():

@@ -47,6 +47,12 @@ UNTUNED = ("method", "dataset", "data-dir", "seed", "learning-rate", *OWN_KEYS)
 VALIDATION_SHARE = 0.1
 """Validation share of a client's images if no sizes are set; the default of a run is none."""
 
+METHOD = (
+    "method; allowed are names of methods and rivals with commas between, auto, or all"
+    " (`curvfed methods` lists the methods)"
+)
+"""The meaning of a name in `methods`, and the form of the key."""
+
 AT_ZERO = " at 0"
 """End of the name of an entrant that is another at curvature 0."""
 
@@ -172,7 +178,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     requested = [] if methods in (AUTO, "all") else list(dict.fromkeys(methods.split(",")))
     rivals = {name: keys for of_task in RIVALS.values() for name, keys in of_task.items()}
     for name in requested:
-        _check_name(name, [*METHODS, *rivals], "method", "methods")
+        _check_name(name, [*METHODS, *rivals], METHOD, "methods")
     data_dir = settings.pop("data-dir", None)
     if data is None and data_dir:
         data = Path(str(data_dir)).expanduser()

@@ -4,7 +4,6 @@ and to the best method; the answers, a table and a figure."""
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +11,23 @@ from rich.console import Console
 from rich.table import Table as PrintedTable
 
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, TRIVIAL
+from curvfed.extensions.sweeps.commands.compare.answers import (
+    CURVATURE,
+    DIFFERENCE,
+    USE,
+    Row,
+    answers,
+    best_rival,
+    points,
+    trivial_words,
+)
 from curvfed.extensions.sweeps.commands.compare.request import Comparison
 from curvfed.extensions.sweeps.commands.compare.tuning import Choice, compared_figure
 from curvfed.extensions.sweeps.commands.pages import legends
 from curvfed.extensions.sweeps.commands.pages.selection import Run
 from curvfed.extensions.sweeps.commands.pages.sweep_page import run_notes
 from curvfed.extensions.sweeps.commands.pages.texts import markdown_page
-from curvfed.extensions.sweeps.commands.paired import LEVEL, paired_difference
+from curvfed.extensions.sweeps.commands.paired import LEVEL, MIN_PAIRS, paired_difference
 from curvfed.server_app.directory import frame_csv
 from curvfed.server_app.report import charts, style
 from curvfed.server_app.report.page import (
@@ -27,15 +36,11 @@ from curvfed.server_app.report.page import (
     Picture,
     Table,
     html_page,
-    number,
 )
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, VALIDATION, find, words_of
-from curvfed.strategies.base.score_words import FEW_TESTS, examples_text, few_examples
+from curvfed.strategies.base.score_words import examples_text
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.stored_files import write_atomically
-
-Row = dict[str, Any]
-"""A row of the results, for one method."""
 
 PRINTED = 200
 """Width of the printed table, in characters, without a terminal."""
@@ -44,31 +49,26 @@ WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
     " {tried} by {chooser} on {tuning} other seeds, which also choose the best rival: learning"
-    " rates, decays, and at most {budget} other configurations (budget). Differences"
-    " have intervals of the paired t-test over the seeds, Bonferroni-corrected: with {level:.0%}"
-    " those to the best method hold together, and with {level:.0%} the others."
+    " rates, decays, and at most {budget} other configurations (budget). {intervals}"
     " Start: score of the model before the first round. Worst tenth: mean {measure} of the tenth of"
     " the clients with the lowest. Times and bytes are medians."
 )
+INTERVALS = (
+    "Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected, within"
+    " the 100 points that scores allow: with {level:.0%} those to the best method hold together,"
+    " and with {level:.0%} the others."
+)
+NO_INTERVALS = "Differences have intervals from {fewest} seeds on."
 GLOBAL_LEGEND = (
     " Global: {measure} of the global model on the server's test {examples} after the last round,"
     " if there is one."
 )
-DIFFERENCE = ("difference", "low", "high")
-CURVATURE = ("curvature", "curvature_low", "curvature_high")
-USE = ("use", "use_low", "use_high")
-"""Keys of a row's differences to the best method, to itself at curvature 0 or its control, and to
-the best rival."""
-
 COLUMNS = {
     DIFFERENCE: "difference to the best",
     CURVATURE: "to itself at curvature 0, or its control",
     USE: "to the best rival",
 }
 """The headers of the columns of differences."""
-
-SAME = 1e-9
-"""Differences of scores below this are rounding."""
 
 START = "score_before"
 """The column of `rounds.csv` whose first value is the score of the model before training."""
@@ -170,98 +170,12 @@ def add_differences(rows: Sequence[Row]) -> None:
 
 
 def _add_difference(row: Row, names: Sequence[str], reference: Row, number: float) -> None:
-    """Add the difference to another row, with its interval, by these names."""
+    """Add the difference to another row, with its interval or None, by these names."""
     difference = paired_difference(row["scores"], reference["scores"], number)
-    row |= zip(names, (difference.mean, difference.low, difference.high), strict=True)
-
-
-def best_rival(rows: Sequence[Row]) -> Row | None:
-    """The rival with the best score on the tuning seeds."""
-    rivals = [row for row in rows if row["is_rival"]]
-    return max(rivals, key=lambda row: row[VALIDATION], default=None)
-
-
-def answers(rows: Sequence[Row], data: str) -> list[str]:
-    """What curvature adds, what a curved method adds to the best rival, which methods are below
-    the trivial answer, and the best method or the methods without a significant difference; the
-    first row is the best."""
-    if len(rows) < 2:
-        scored = f"only {rows[0]['method']} has scores" if rows else "no method has scores"
-        return [f"Nothing can be compared on {data}: {scored}."]
-    rival = best_rival(rows)
-    sentences = []
-    for row in rows:
-        if "curvature" in row:
-            reference = (
-                "itself at curvature 0" if row["at_zero"] else f"its control {row['control']}"
-            )
-            sentences.append(f"Is it the curvature? {_relation(row, CURVATURE, reference)}")
-        if "use" in row and rival is not None:
-            reference = f"the best rival {rival['method']}"
-            sentences.append(f"Should I use it? {_relation(row, USE, reference)}")
-    below = [row for row in rows if row["trivial"] is not None and row["mean"] < row["trivial"]]
-    if below:
-        names = _listed([row["method"] for row in below])
-        trivial = 100 * rows[0]["trivial"]
-        level = f"{_trivial_words(rows)} ({trivial:.1f}%)"
-        sentences.append(f"Below the trivial line, {level}: {names}.")
-    counts = [count for row in rows if (count := row.get("examples")) is not None]
-    number = min(counts, default=None)
-    if number is not None and number < FEW_TESTS:
-        sentences.append(f"The scores show little: {few_examples('score of a run', number)}.")
-    return [*sentences, _about_the_best(rows, data)]
-
-
-def _relation(row: Row, keys: Sequence[str], reference: str) -> str:
-    mean, low, high = (row[key] for key in keys)
-    if _is_constant(low, high) and abs(mean) < SAME:
-        return f"{row['method']} has the same score as {reference} in every run."
-    relation = "cannot be told apart from"
-    if not low <= 0 <= high:
-        relation = "is above" if mean > 0 else "is below"
-    return f"{row['method']} {relation} {reference} ({_points(row, keys)})."
-
-
-def _is_constant(low: float, high: float) -> bool:
-    """Whether a difference is the same in every run: its interval tells nothing."""
-    return high - low < SAME
-
-
-def _trivial_words(rows: Sequence[Row]) -> str:
-    """The answer for which no model is needed, in words."""
-    name = TRIVIAL[rows[0]["figure"]]
-    if isinstance(name, float):
-        return "chance"
-    return find(name.rpartition(".")[2]).words
-
-
-def _about_the_best(rows: Sequence[Row], data: str) -> str:
-    first, second = rows[:2]
-    best = f"{first['method']} ({100 * first['mean']:.1f}%)"
-    tied = [first, *(row for row in rows[1:] if row["low"] <= 0 <= row["high"])]
-    if len(tied) == 1:
-        mean, low, high = (-100 * second[key] for key in ("difference", "high", "low"))
-        interval = f"{LEVEL:.0%} interval {low:.1f} to {high:.1f}"
-        if _is_constant(low, high):
-            interval = "in every run, so that there is no interval"
-        return (
-            f"{best} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above"
-            f" {second['method']}, the next ({interval})."
-        )
-    tied_names = _listed([row["method"] for row in tied[1:]])
-    worse = [row["method"] for row in rows if row not in tied]
-    end = f"; {_listed(worse)} scored less." if worse else "."
-    return (
-        f"There is no difference that these data can show between {best}, the best by its mean, and"
-        f" {tied_names} on {data} (cheapest in bytes: {_cheapest(tied, 'bytes')}; in seconds:"
-        f" {_cheapest(tied, 'seconds')}){end}"
-    )
-
-
-def _cheapest(rows: Sequence[Row], cost: str) -> str:
-    """The methods with the lowest cost."""
-    lowest = min(row[cost] for row in rows)
-    return _listed([row["method"] for row in rows if row[cost] == lowest])
+    ends = (difference.low, difference.high)
+    # Scores are between 0 and 1, and so their means differ by at most 1, whatever the seeds.
+    bounded = [None if np.isnan(end) else min(max(end, -1.0), 1.0) for end in ends]
+    row |= zip(names, (difference.mean, *bounded), strict=True)
 
 
 def write_results(
@@ -337,6 +251,7 @@ def _table(
     minimum = min(tried)
     maximum = max(tried)
     has_validation = KINDS[comparison.task].has_validation
+    intervals = NO_INTERVALS if comparison.numbers["seeds"] < MIN_PAIRS else INTERVALS
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
@@ -344,7 +259,7 @@ def _table(
         tried=f"{minimum}" if minimum == maximum else f"{minimum} to {maximum}",
         chooser="validation" if has_validation and comparison.score in CHOSEN_BY else "this score",
         when="at the round of best validation" if is_personal else "after the last round",
-        level=LEVEL,
+        intervals=intervals.format(level=LEVEL, fewest=MIN_PAIRS),
         measure=measure,
     )
     columns = [find(figure).label]
@@ -369,7 +284,7 @@ def _table(
     if scored and scored[0]["trivial"] is not None:
         trivial = f"{100 * scored[0]['trivial']:.1f}"
         cells = [Cell(trivial), *[Cell("–")] * (len(columns) - 1)]
-        lines.append(([_trivial_words(scored), ""], cells))
+        lines.append(([trivial_words(scored), ""], cells))
     return Table(
         "",
         ["method", "configuration"],
@@ -410,7 +325,7 @@ def _line(
     names = [row["method"], " ".join(configuration)]
     if row["error"]:
         return names, [Cell("failed", hint=row["error"]), *[Cell("–")] * (num_columns - 1)]
-    texts = [_points(row, keys) for keys in differences]
+    texts = [points(row, keys) for keys in differences]
     texts += ["–" if row[name] is None else f"{100 * row[name]:.1f}" for name in shares]
     if has_global:
         is_scored = "global_mean" in row
@@ -424,30 +339,12 @@ def _spread(mean: float, std: float) -> str:
     return f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 
-def _points(row: Row, keys: Sequence[str]) -> str:
-    """A difference with its interval, in percentage points, or in words where it is the same in
-    every run; "" if the row has none."""
-    if keys[0] not in row:
-        return ""
-    mean, low, high = (row[key] for key in keys)
-    if _is_constant(low, high):
-        is_none = abs(mean) < SAME
-        if is_none:
-            return "same in every run"
-        return f"{number(100 * mean, 1)} in every run"
-    return "{} ({} to {})".format(*(number(100 * value, 1) for value in (mean, low, high)))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
 def _differences(rows: Sequence[Row], stem: Path) -> Picture:
     """The picture of the differences to the best method, the first row, in percentage points."""
     best = rows[0]["method"]
     names = [row["method"] for row in rows[1:]]
-    intervals = [[100 * row[key] for key in DIFFERENCE] for row in rows[1:]]
-    means, low, high = np.array(intervals).T
+    intervals = np.array([[row[key] for key in DIFFERENCE] for row in rows[1:]], float)
+    means, low, high = 100 * intervals.T  # NaN without an interval, of which no bar is drawn
     bars = {"fmt": "o", "color": style.MEAN, "capsize": 4}
     with style.applied():
         figure, (axes,) = style.panels(1)

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from curvfed.deployments.arguments import UsageError
 from curvfed.extensions.sweeps.commands.compare import CHOSEN_BY, DECAYS
 from curvfed.extensions.sweeps.commands.compare.request import COMMAND, Comparison, Entrant
 from curvfed.extensions.sweeps.commands.pages import SCORES
@@ -22,7 +21,6 @@ from curvfed.extensions.sweeps.commands.sweep.runner import Batch, Stream
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.run_log import log
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.stored_files import write_atomically
 
 DROPPED = "replies_dropped"
 
@@ -38,36 +36,40 @@ FARTHEST = 8
 FIRST_DECAYS: tuple[int, ...] = (0, 1, 3, 5)
 """The first decays: the default, and steps of √10 from the smallest of `DECAYS`, which is 1."""
 
+REPEATED = 2
+"""The expected number of new configurations when a number is swept again."""
+
 Configuration = dict[str, Any]
 
 
-def check_plan(path: Path, text: str) -> None:
-    """Write the plan, or compare it with the existing one.
+class Step(NamedTuple):
+    """A step of the choice.
 
-    Raises
-    ------
-    UsageError
-        If the existing plan differs; names the first key that differs.
+    Attributes
+    ----------
+    stream : callable
+        Begins it.
+    expected, most : int
+        The expected and the maximum number of its new configurations.
     """
-    if not path.exists():
-        write_atomically(path, text.encode())
-    try:
-        existing = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{path} cannot be read ({error}); name another folder by --results",
-            key="unreadable",
-        ) from None
-    plan = json.loads(text)
-    for key in {**existing, **plan}:
-        old = existing.get(key)
-        if old != plan.get(key):
-            raise UsageError(
-                f"{path.parent} holds a comparison with {key} ="
-                f" {json.dumps(existing.get(key, 'auto'))}, not"
-                f" {json.dumps(plan.get(key, 'auto'))}; name another folder by --results",
-                key="other-comparison",
-            )
+
+    stream: Callable[[], Stream[None]]
+    expected: int
+    most: int
+
+
+class Size(NamedTuple):
+    """Numbers of runs.
+
+    Attributes
+    ----------
+    expected : int
+    most : int
+        The maximum.
+    """
+
+    expected: int
+    most: int
 
 
 @dataclass(frozen=True)
@@ -172,10 +174,10 @@ class Tuning:
         """
         seeds, fresh_seeds = self._comparison.seeds
         steps = self._steps()
-        for number, (step, _) in enumerate(steps):
-            expected = sum(size for _, size in steps[number + 1 :])
+        for place, step in enumerate(steps):
+            expected = sum(later.expected for later in steps[place + 1 :])
             self._later = len(seeds) * expected + len(fresh_seeds)
-            yield from step()
+            yield from step.stream()
         choice = self._best()
         if choice.error:
             return choice, []
@@ -188,27 +190,41 @@ class Tuning:
         """All runs that were made for the choice."""
         return list(itertools.chain(*self._trials.values()))
 
-    def _steps(self) -> list[tuple[Callable[[], Stream[None]], int]]:
-        """The steps of the choice, each with its expected number of new configurations."""
-        axes = self._entrant.axes
+    @property
+    def tuning_runs(self) -> Size:
+        """The number of runs for the choice; fewer with equal runs of another method."""
+        seeds, _ = self._comparison.seeds
+        steps = self._steps()
+        expected = sum(step.expected for step in steps)
+        return Size(len(seeds) * expected, len(seeds) * sum(step.most for step in steps))
+
+    def _steps(self) -> list[Step]:
+        """The steps of the choice."""
         budget = self._comparison.numbers["budget"]
-        repeats = 2
-        num_decays = len(FIRST_DECAYS) if self._is_tuned(DECAY) else 1
-        num_rates = len(FIRST_RATES) if self._is_tuned(RATE) else 1
         sweep = self._sweep
-        steps: list[tuple[Callable[[], Stream[None]], int]] = [
-            (partial(sweep, "tuning of rates", RATE), num_rates),
-            (partial(sweep, "tuning of decays", DECAY), num_decays - 1),
+        steps = [
+            Step(partial(sweep, "tuning of rates", RATE), *self._sizes(RATE, is_first=True)),
+            Step(partial(sweep, "tuning of decays", DECAY), *self._sizes(DECAY)),
         ]
-        for key, values in axes.items():
+        for key, values in self._entrant.axes.items():
             number = min(len(values) - 1, budget)
             budget -= number
-            steps.append((partial(self._try_axis, key), number))
+            steps.append(Step(partial(self._try_axis, key), number, number))
         # The best decay depends much on the other keys, such as a bias; the best rate less.
-        steps.append((partial(sweep, "tuning of decays again", DECAY), repeats * (num_decays > 1)))
+        again = partial(sweep, "tuning of decays again", DECAY)
+        steps.append(Step(again, *self._sizes(DECAY, is_repeat=True)))
         again = partial(sweep, "tuning of rates again", RATE, is_repeat=True)
-        steps.append((again, repeats * (num_rates > 1)))
+        steps.append(Step(again, *self._sizes(RATE, is_repeat=True)))
         return steps
+
+    def _sizes(self, key: str, is_first: bool = False, is_repeat: bool = False) -> Size:
+        """The numbers of new configurations in a sweep of a number; the first sweep also tries the
+        configuration from which all others differ."""
+        ladder = self._ladder(key, is_repeat=False)
+        if ladder is None:
+            return Size(is_first, is_first)
+        further = REPEATED if is_repeat else len(ladder.first) - 1
+        return Size(is_first + further, is_first + len(ladder.values) - 1)
 
     def _is_tuned(self, key: str) -> bool:
         """Whether the key is neither set by the user nor unread by the method."""

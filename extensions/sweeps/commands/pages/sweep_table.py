@@ -44,6 +44,7 @@ CSV_COLUMNS = (
 
 LEGEND = {
     "best": "Bold: the best of a column, on the same data.",
+    "compared": "In brackets: the difference to {against} over the seeds.",
     "tested": "In brackets: the difference to {against} over the seeds, with its {level:.0%}"
     " interval of the paired t-test, not corrected for the number of differences.",
     "unrun": "Empty: not run.",
@@ -184,9 +185,12 @@ def differs_in_count(frame: pd.DataFrame) -> bool:
 def _legend(table: SweepTable) -> str:
     frame = table.cells
     empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
+    scores = frame[[find(figure).better != "less" for figure in frame[FIGURE]]]
+    has_intervals = scores["low"].notna().any()
     has_use = {
         "best": frame["best"].any(),
-        "tested": (frame["pairs"] > 1).any(),
+        "compared": (scores["pairs"] > 1).any() and not has_intervals,
+        "tested": has_intervals,
         "unrun": (empty["lacking"] == 0).any(),
         "lacking": (empty["lacking"] > 0).any(),
     }
@@ -210,13 +214,17 @@ def seeds_sentence(frame: pd.DataFrame) -> list[str]:
 
 
 def difference_text(cell: Mapping[str, Any]) -> str:
-    """A paired difference of scores with its interval, in brackets; empty below two pairs."""
+    """A paired difference of scores in brackets, with its interval if there is one; empty below
+    two pairs."""
     kind = find(cell[FIGURE])
-    if pd.isna(cell["low"]) or kind.better == "less":
+    if pd.isna(cell["pairs"]) or cell["pairs"] < 2 or kind.better == "less":
         return ""
-    mean, low, high = (kind.number(cell[name]) for name in ("difference", "low", "high"))
     sign = "+" if cell["difference"] > 0 else ""
-    return f" ({sign}{mean}, {low} to {high})"
+    mean = f"{sign}{kind.number(cell['difference'])}"
+    if pd.isna(cell["low"]):
+        return f" ({mean})"
+    low, high = (kind.number(cell[name]) for name in ("low", "high"))
+    return f" ({mean}, {low} to {high})"
 
 
 def as_cell(cell: Mapping[str, Any], mark: str, is_uneven: bool) -> Cell:

@@ -310,9 +310,12 @@ def find(name: str) -> Path:
     try:
         return package_files(SHIPPED)[name]
     except KeyError:
+        hint = name_hint(SHIPPED, name)
+        if (Path(name) / "summary.json").is_file():
+            page = Path(name) / "report.html"
+            hint = f"of a run, in Python curvfed.load({name!r}).report() writes {page}"
         raise UsageError(
-            f"{name!r} is neither a shipped sweep nor the path of a .toml file;"
-            f" {name_hint(SHIPPED, name)}",
+            f"{name!r} is neither a shipped sweep nor the path of a .toml file; {hint}",
             key="sweep",
         ) from None
 
