@@ -25,8 +25,8 @@ from PIL import Image
 from scipy import stats
 
 from benchmarks.tables import table_lines, write_csv
-from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node import Node
 from curvfed.client_app.rounds import class_sums
 from curvfed.extensions.privacy.accountant import whole_epsilon

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from curvfed.client_app.app import describe
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node import Node
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.tensors import load_arrays
@@ -14,7 +14,7 @@ from curvfed.strategies.config.build_method import build_model, fixed_head, mode
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.images.clients import ClientImages
+from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.dataset import ImageDataset
 
 Labelled = tuple[Tensor, Tensor]

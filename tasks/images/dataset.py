@@ -12,9 +12,9 @@ from torch import nn
 from curvfed.tasks.dataset import Dataset, Place
 from curvfed.tasks.errors import DataError, ModelError
 from curvfed.tasks.images import encoder
+from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask, objective
 from curvfed.tasks.images.clients import (
-    ClientImages,
     ImageSpec,
     global_test,
     own_images,
