@@ -75,10 +75,10 @@ class Hyperboloid:
         time = (squared(space) + 1).sqrt()
         return space / (time + 1), (time + 1) / 2
 
-    def distance(self, apart: Tensor, stretches: Tensor) -> Tensor:
-        """Distances by |x − y|² of points of the unit ball and the products of their 1/(1 − |x|²),
-        since sinh²(√|c|·dist/2) = |x − y|²/((1 − |x|²)(1 − |y|²))."""
-        return asinh_root(apart * stretches) * (2 / self.scale)
+    def distance(self, quotient: Tensor) -> Tensor:
+        """Distances by |x − y|²/((1 − |x|²)(1 − |y|²)) of points of the unit ball, which is
+        sinh²(√|c|·dist/2)."""
+        return asinh_root(quotient) * (2 / self.scale)
 
     def gradient(self, rows: Tensor, gradient: Tensor) -> Tensor:
         """The Riemannian gradient in the frames, from that by the coordinates."""

@@ -1,6 +1,7 @@
 """The task of links: the right tail of a head among negatives, and ranks of held-out tails."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -14,8 +15,10 @@ from curvfed.extensions.links.ranking import (
     KnownLinks,
     Queries,
     Scorer,
+    figures_of,
     link_scores,
     make_queries,
+    scored_links,
 )
 from curvfed.tasks.draws import permutation, whole_numbers
 from curvfed.tasks.task import PARTS, SCORED, Batch, Task
@@ -134,7 +137,6 @@ class LinkTask(Task):
         self._batch_size = batch_size or max(self.num_examples, 1)
         self._negatives = negatives
         self._seed = seed
-        self._queries: dict[str, Queries | None] = {}
 
     @property
     def num_steps(self) -> int:
@@ -158,8 +160,7 @@ class LinkTask(Task):
         tails = torch.cat([tails[:, None], negatives], dim=1)
         scores = model(heads, relations, tails, self.entities)
         assert self._trained is not None, "a client without training links does not train"
-        left_out = self._trained.holds(heads[:, None], relations[:, None], negatives)
-        left_out |= negatives == heads[:, None]
+        left_out = self._trained.leave_out(heads, relations, negatives)
         scores = scores.masked_fill(F.pad(left_out, (1, 0)), -torch.inf)
         return F.cross_entropy(scores, torch.zeros_like(heads))
 
@@ -174,12 +175,18 @@ class LinkTask(Task):
             "link_auc" of the test links. Parts without links lack scores.
         """
         assert isinstance(model, Embedding)
+        numbers, queries = self._held_out
+        if queries is None:
+            return {}
+        # Both parts at once: for few links the calls take longer than the work.
+        ranks, shares = (values.split(numbers) for values in queries.ranks(model))
         figures: dict[str, float] = {}
-        for split, name in SCORED.items():
-            scores = self._scores_of(model, split)
-            if scores:
-                figures[name] = scores["mrr"]
-            if split == "test" and scores:
+        for part, (split, name) in enumerate(SCORED.items()):
+            if not numbers[part]:
+                continue
+            scores = figures_of(ranks[part], shares[part])
+            figures[name] = scores["mrr"]
+            if split == "test":
                 figures["accuracy"] = scores["hits_1"]
                 figures |= {key: scores[key] for key in ("hits_10", "link_auc")}
         return figures
@@ -192,12 +199,11 @@ class LinkTask(Task):
     @property
     def num_tested(self) -> int:
         """The number of test links that are scored."""
-        queries = self._queries_of("test")
-        return 0 if queries is None else len(queries) // self._known.directions
+        return 0 if self._tests is None else len(self._tests) // self._known.directions
 
     def whole_scores(self, model: Scorer) -> dict[str, float]:
         """Scores of the test links, and "reconstruction_map" of all links."""
-        figures = self._scores_of(model, "test")
+        figures = link_scores(model, self._tests)
         triples = self._known.directed(torch.cat(list(self.triples.values())))
         number = len(self.counts["entities"])
         heads = torch.unique(triples[:, 0])
@@ -206,14 +212,21 @@ class LinkTask(Task):
             triples = triples[torch.isin(triples[:, 0], heads[::step])]
         return {**figures, "reconstruction_map": average_precision(model, triples, number)}
 
-    def _scores_of(self, model: Scorer, split: str) -> dict[str, float]:
-        return link_scores(model, self._queries_of(split))
+    @cached_property
+    def _tests(self) -> Queries | None:
+        """The test links that are scored."""
+        return make_queries(self.triples["test"], self.entities, self._known, self._seed)
 
-    def _queries_of(self, split: str) -> Queries | None:
-        if split not in self._queries:
-            triples = self.triples[split]
-            self._queries[split] = make_queries(triples, self.entities, self._known, self._seed)
-        return self._queries[split]
+    @cached_property
+    def _held_out(self) -> tuple[list[int], Queries | None]:
+        """The numbers of queries of the parts in `SCORED`, and all of them, in this order."""
+        parts = []
+        for split in SCORED:
+            links = scored_links(self.triples[split], self.entities, self._seed)
+            parts.append(self._known.directed(links))
+        triples = torch.cat(parts)
+        queries = Queries(triples, self.entities, self._known) if len(triples) else None
+        return [len(part) for part in parts], queries
 
     def logits(self, model: nn.Module) -> Tensor:
         """Scores (n, N) of all entities as the tail of each link."""

@@ -9,7 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.extensions.links.relations import OPERATORS, Place, Translation, placed
+from curvfed.extensions.links.relations import (
+    OPERATORS,
+    Place,
+    Translation,
+    placed,
+    quotients,
+)
+from curvfed.extensions.links.rows import apart, chosen_rows
 from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import root
 
@@ -17,7 +24,7 @@ COORDINATES: dict[str, type[Hyperboloid]] = {"normal": Normal, "hyperboloid": Hy
 """The coordinates of rows in hyperbolic space, by the name of the model; in flat space both are
 Cartesian."""
 
-_VALUES = 2**22  # of a block of scores: 16 MB in float32
+_VALUES = 2**20  # of a block of scores: 4 MB in float32, which processors have at hand
 
 
 @dataclass(frozen=True)
@@ -121,12 +128,12 @@ class Embedding(nn.Module, ABC):
         faster where the table is large.
         """
         table = self.table(entities)
-        rows = F.embedding(tails, table)
-        return self.compare(F.embedding(heads, table).unsqueeze(1), relations, rows)
+        rows = chosen_rows(table, tails)
+        return self.compare(chosen_rows(table, heads).unsqueeze(1), relations, rows)
 
     def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """Distances (n, m) between rows of the table, (n, 1, k) and (n, m, k) or (1, m, k)."""
-        return root((rows - targets).square().sum(-1))
+        return root(apart(rows, targets))
 
     @property
     def num_columns(self) -> int:
@@ -221,33 +228,50 @@ class Rows(Embedding):
     def table(self, entities: Tensor | None = None) -> Tensor:
         """Points of the unit ball and 1/(1 − |x|²), or flat rows times the length of a unit; then
         biases."""
-        place = placed(super().table(entities), self.chart, self.unit)
-        columns = [column for column in place if column is not None]
-        if self.bias is not None:
-            columns.append(self.bias if entities is None else F.embedding(entities, self.bias))
+        place, bias = self._columns(entities)
+        columns = [column for column in (*place, bias) if column is not None]
         if len(columns) > 1:
             return torch.cat(columns, dim=-1)
         return columns[0]
 
+    def _columns(self, entities: Tensor | None) -> tuple[Place, Tensor | None]:
+        """The places and the biases of entities, or of all."""
+        place = placed(super().table(entities), self.chart, self.unit)
+        if self.bias is None or entities is None:
+            return place, self.bias
+        return place, F.embedding(entities, self.bias)
+
+    def forward(
+        self, heads: Tensor, relations: Tensor, tails: Tensor, entities: Tensor | None = None
+    ) -> Tensor:
+        """See `Embedding`."""
+        place, bias = self._columns(entities)
+        if self.operator is None and self.score != "inner":
+            scores = self._near(place.quotients(heads, tails))
+        else:
+            scores = self._scores(place.of(heads[:, None]), relations, place.of(tails))
+        if bias is None:
+            return scores
+        return scores + chosen_rows(bias, tails).squeeze(-1)
+
     def compare(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
         """See `Embedding`."""
-        place = self._place(heads)
-        target = self._place(tails)
-        if self.operator is not None:
-            place, target = self.operator(place, relations, target)
-        if self.score == "inner":
-            scores = (target.point @ place.point.mT).squeeze(-1)
-        elif self.score == "squared":
-            scores = -self._squared_distance(place, target)
-        else:
-            scores = -self._distance(place, target)
+        scores = self._scores(self._place(heads), relations, self._place(tails))
         if self.bias is None:
             return scores
         return scores + tails[..., -1]
 
+    def _scores(self, place: Place, relations: Tensor, target: Place) -> Tensor:
+        """Scores (n, m) without biases."""
+        if self.operator is not None:
+            place, target = self.operator(place, relations, target)
+        if self.score == "inner":
+            return (target.point @ place.point.mT).squeeze(-1)
+        return self._near(quotients(place, target))
+
     def distance(self, rows: Tensor, targets: Tensor) -> Tensor:
         """See `Embedding`."""
-        return self._distance(self._place(rows), self._place(targets))
+        return self._distance(quotients(self._place(rows), self._place(targets)))
 
     def _place(self, rows: Tensor) -> Place:
         """The places of rows of the table."""
@@ -256,22 +280,23 @@ class Rows(Embedding):
             return Place(rows[..., :end])
         return Place(rows[..., :end], rows[..., end : end + 1])
 
-    def _distance(self, place: Place, target: Place) -> Tensor:
-        apart = (place.point - target.point).square().sum(-1)
-        if self.chart is None or place.stretch is None or target.stretch is None:
-            return root(apart)
-        stretches = (place.stretch * target.stretch).squeeze(-1)
-        distance = self.chart.distance(apart, stretches)
+    def _near(self, quotient: Tensor) -> Tensor:
+        """Minus the distances or their squares by `quotients`; flat squares are taken without a
+        root, which has gradient 0 at equal rows."""
+        if self.score == "distance":
+            return -self._distance(quotient)
+        if self.chart is None:
+            return -quotient
+        return -self._distance(quotient).square()
+
+    def _distance(self, quotient: Tensor) -> Tensor:
+        """Distances by `quotients`."""
+        if self.chart is None:
+            return root(quotient)
+        distance = self.chart.distance(quotient)
         if self.k is None:
             return distance
         return distance * (self.k.exp() * self.chart.scale)
-
-    def _squared_distance(self, place: Place, target: Place) -> Tensor:
-        """Squares of the distances; flat ones are taken without a root, which has gradient 0 at
-        equal rows."""
-        if self.chart is None:
-            return (place.point - target.point).square().sum(-1)
-        return self._distance(place, target).square()
 
     def depths(self) -> Tensor:
         """See `Embedding`."""

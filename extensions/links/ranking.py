@@ -1,7 +1,7 @@
 """Ranks of the tails of links among candidates, and the trivial rival of every embedding: always to
 answer with the most frequent tails. With reciprocal relations heads are tails of inverse links."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ from curvfed.extensions.links.models import Embedding
 from curvfed.extensions.links.unranked import MOST_SCORED
 
 QUERIES = MOST_SCORED
+
+LOOKED_UP = 2**22
+"""The most triples of which a set of links keeps whether it holds each, in a table of 4 MB."""
 
 SCORE_STREAM = 18
 """Random stream of the seed."""
@@ -49,6 +52,7 @@ class KnownLinks:
         self.num_entities = num_entities
         self._sizes = (num_entities, self.directions * num_relations)
         self._keys = torch.unique(self._key(*self.directed(triples).T))
+        self._left_out: Tensor | None = None
 
     def directed(self, triples: Tensor) -> Tensor:
         """Links (n, 3), with inverse relations followed by their inverses, (2n, 3) (Lacroix et al.,
@@ -73,6 +77,28 @@ class KnownLinks:
         places = torch.searchsorted(self._keys, keys.contiguous()).clamp(max=len(self._keys) - 1)
         is_held: Tensor = self._keys[places] == keys
         return is_held
+
+    def leave_out(self, heads: Tensor, relations: Tensor, tails: Tensor) -> Tensor:
+        """Whether tails (n, m) are no wrong answers of heads (n,) and relations (n,): their link is
+        in the set, or they are the head.
+
+        Examples
+        --------
+        >>> known = KnownLinks(torch.tensor([[0, 0, 1]]), num_entities=3, num_relations=1)
+        >>> known.leave_out(torch.tensor([0]), torch.tensor([0]), torch.tensor([[0, 1, 2]]))
+        tensor([[ True,  True, False]])
+        """
+        num_entities, num_relations = self._sizes
+        if num_entities**2 * num_relations > LOOKED_UP:
+            is_held = self.holds(heads[:, None], relations[:, None], tails)
+            return is_held | (tails == heads[:, None])
+        if self._left_out is None:
+            table = torch.zeros((*self._sizes, num_entities), dtype=torch.bool, device=tails.device)
+            table.view(-1)[self._keys] = True
+            table.diagonal(dim1=0, dim2=2).fill_(True)
+            self._left_out = table.flatten()
+        firsts = self._key(heads, relations, torch.zeros_like(heads))
+        return self._left_out.take(firsts[:, None] + tails)
 
     def tails(self, heads: Tensor, relations: Tensor) -> tuple[Tensor, Tensor]:
         """The tails (k,) of all links from heads (n,) by relations (n,), and for each the position
@@ -147,19 +173,24 @@ class Queries:
     """
 
     def __init__(self, triples: Tensor, candidates: Tensor, right_links: KnownLinks) -> None:
-        self._heads, self._relations, tails = triples.T.contiguous()
+        questions, places = torch.unique(triples[:, :2], dim=0, return_inverse=True)
+        self._heads, self._relations = questions.T.contiguous()
+        # The links of a question lie side by side: its scores are computed once.
+        self._order = torch.argsort(places, stable=True)
+        self._questions = places[self._order]
         self._candidates = candidates
+        heads, relations, tails = triples[self._order].T.contiguous()
         links = torch.arange(len(triples), device=triples.device)
-        known_tails, known_links = right_links.tails(self._heads, self._relations)
-        not_wrong = torch.cat([known_tails, self._heads, tails])
+        known_tails, known_links = right_links.tails(heads, relations)
+        not_wrong = torch.cat([known_tails, heads, tails])
         last_column = max(len(candidates) - 1, 0)
         columns = torch.searchsorted(candidates, not_wrong).clamp(max=last_column)
         self._right = columns[len(columns) - len(links) :, None]
         rows = torch.cat([known_links, links, links])
         is_candidate = candidates[columns] == not_wrong
-        order = torch.argsort(rows[is_candidate], stable=True)
-        self._rows = rows[is_candidate][order]
-        self._columns = columns[is_candidate][order]
+        cells = torch.stack([rows[is_candidate], columns[is_candidate]], dim=1)
+        self._rows, self._columns = torch.unique(cells, dim=0).T.contiguous()
+        self._num_wrong = len(candidates) - torch.bincount(self._rows, minlength=len(links))
 
     def __len__(self) -> int:
         return len(self._right)
@@ -175,24 +206,42 @@ class Queries:
             al., 2013, with the mean of ties).
         """
         above = []
-        wrong = []
         begin = 0
-        for scores in model.blocks(self._heads, self._relations, self._candidates):
-            end = begin + len(scores)
-            ends = torch.tensor([begin, end], device=self._rows.device)
-            first, last = torch.searchsorted(self._rows, ends).tolist()
-            is_wrong = torch.ones(scores.shape, dtype=torch.bool, device=scores.device)
-            is_wrong[self._rows[first:last] - begin, self._columns[first:last]] = False
-            right = scores.gather(1, self._right[begin:end])
-            num_higher = ((scores > right) & is_wrong).sum(1).double()
-            num_equal = ((scores == right) & is_wrong).sum(1).double()
-            above.append(num_higher + num_equal / 2)
-            wrong.append(is_wrong.sum(1))
+        for of_questions in model.blocks(self._heads, self._relations, self._candidates):
+            end = begin + len(of_questions)
+            first, last = _between(self._questions, begin, end)
+            scores = of_questions[self._questions[first:last] - begin]
+            cells = slice(*_between(self._rows, first, last))
+            rows = self._rows[cells] - first
+            right = scores.gather(1, self._right[first:last])
+            not_wrong = scores[rows, self._columns[cells]]
+            of_right = right[rows, 0]
+            # Equal ones are half above: mean of those above and those above or equal.
+            twice = _count(torch.gt, scores, right) + _count(torch.ge, scores, right)
+            excess = (not_wrong > of_right).double() + (not_wrong >= of_right).double()
+            above.append(twice.index_add(0, rows, -excess) / 2)
             begin = end
         if not above:
             return torch.zeros(0), torch.zeros(0)
         num_above = torch.cat(above)
-        return 1 + num_above, 1 - num_above / torch.cat(wrong).clamp(min=1)
+        shares = 1 - num_above / self._num_wrong.clamp(min=1)
+        back = torch.argsort(self._order)
+        return (1 + num_above)[back], shares[back]
+
+
+def _between(numbers: Tensor, begin: int, end: int) -> tuple[int, int]:
+    """The first place of ascending numbers from `begin` on, and that from `end` on."""
+    bounds = torch.tensor([begin, end], device=numbers.device)
+    first, last = torch.searchsorted(numbers, bounds).tolist()
+    return first, last
+
+
+def _count(compare: Callable[..., Tensor], scores: Tensor, right: Tensor) -> Tensor:
+    """The number (n,) of scores (n, m) that compare so with those of the right tails (n, 1)."""
+    # Sums of floats are several times faster than those of truth values, and exact to 2^24.
+    hits = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
+    compare(scores, right, out=hits)
+    return hits.sum(1).double()
 
 
 def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
@@ -200,7 +249,11 @@ def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
     links; empty without links."""
     if queries is None:
         return {}
-    rank, share = queries.ranks(model)
+    return figures_of(*queries.ranks(model))
+
+
+def figures_of(rank: Tensor, share: Tensor) -> dict[str, float]:
+    """The figures of `link_scores` by those of `Queries.ranks`."""
     figures: Mapping[str, Tensor] = {
         "mrr": 1 / rank,
         "hits_1": (rank < 2).double(),
@@ -213,17 +266,30 @@ def link_scores(model: Scorer, queries: Queries | None) -> dict[str, float]:
 def make_queries(
     triples: Tensor, entities: Tensor, right_links: KnownLinks, seed: int
 ) -> Queries | None:
-    """The links of a part that are scored; None if missing.
+    """The queries of `scored_links`; None without such links.
+
+    Parameters
+    ----------
+    triples, entities, seed
+        See `scored_links`.
+    right_links : KnownLinks
+        All right links. With inverse relations the heads of the links are ranked too.
+    """
+    scored = scored_links(triples, entities, seed)
+    if not len(scored):
+        return None
+    return Queries(right_links.directed(scored), entities, right_links)
+
+
+def scored_links(triples: Tensor, entities: Tensor, seed: int) -> Tensor:
+    """The links of a part that are scored, (k, 3).
 
     Parameters
     ----------
     triples : Tensor (n, 3), int64
         Head, relation and tail of the part's links; of more than `QUERIES` the seed draws some.
-        With inverse relations their heads are ranked too.
     entities : Tensor (m,), int64
         The rows of the client's training links, ascending, among which tails are ranked.
-    right_links : KnownLinks
-        All right links.
     seed : int
     """
     # A tail that the client does not train lacks a row of its own.
@@ -232,9 +298,7 @@ def make_queries(
     if len(triples) > QUERIES:
         drawn = np.random.default_rng([seed, SCORE_STREAM]).permutation(len(triples))
         triples = triples[np.sort(drawn[:QUERIES])]
-    if not len(triples):
-        return None
-    return Queries(right_links.directed(triples), entities, right_links)
+    return triples
 
 
 def frequent_mrr(

@@ -12,6 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from curvfed.extensions.links.rows import (
+    apart,
+    apart_by_number,
+    chosen_rows,
+    quotients_by_number,
+)
 from curvfed.geometry.frames import Hyperboloid, Normal
 from curvfed.geometry.safe_math import asinhc, root, squared
 
@@ -29,6 +35,35 @@ class Place(NamedTuple):
 
     point: Tensor
     stretch: Tensor | None = None
+
+    def of(self, numbers: Tensor) -> "Place":
+        """The places (..., d) of rows (n, d) by their numbers (...)."""
+        point = chosen_rows(self.point, numbers)
+        if self.stretch is None:
+            return Place(point)
+        return Place(point, chosen_rows(self.stretch, numbers))
+
+    def quotients(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """`quotients` (n, m) of the rows by their numbers, (n,) and (n, m)."""
+        if self.stretch is None:
+            return apart_by_number(self.point, heads, tails)
+        return quotients_by_number(self.point, self.stretch, heads, tails)
+
+
+def quotients(place: Place, target: Place) -> Tensor:
+    """|x − y|²/((1 − |x|²)(1 − |y|²)) (n, m) of places (n, 1, d) and (n, m, d) or (1, m, d);
+    |x − y|² of flat points.
+
+    Examples
+    --------
+    >>> half = Place(torch.tensor([0.5]), torch.tensor([4 / 3]))
+    >>> quotients(half, Place(torch.zeros(1), torch.ones(1)))
+    tensor(0.3333)
+    """
+    square = apart(place.point, target.point)
+    if place.stretch is None or target.stretch is None:
+        return square
+    return square * (place.stretch * target.stretch).squeeze(-1)
 
 
 def add(x: Place, y: Place) -> Place:

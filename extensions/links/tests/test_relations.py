@@ -177,7 +177,7 @@ def test_without_relations_scores_are_those_of_before_to_the_bit():
         rows = torch.nn.functional.embedding(tails, table)
         apart = (head_rows[..., :4] - rows[..., :4]).square().sum(-1)
         if model.chart is not None:
-            distance = model.chart.distance(apart, head_rows[..., 4] * rows[..., 4])
+            distance = model.chart.distance(apart * (head_rows[..., 4] * rows[..., 4]))
             apart = distance.square()
         expected = -apart + rows[..., -1]
         assert torch.equal(scores, expected)

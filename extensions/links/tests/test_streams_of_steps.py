@@ -76,7 +76,7 @@ def ours(start, clients, weights, rate, steps, rounds, chart):
                 target_ball, target_stretch = chart.ball(targets)
                 ball, stretch = chart.ball(place)
                 apart = (ball - target_ball).square().sum(-1, keepdim=True)
-                distance = scale * chart.distance(apart, stretch * target_stretch)
+                distance = scale * chart.distance(apart * (stretch * target_stretch))
                 loss = (torch.from_numpy(alphas)[:, None] * distance.square()).mean()
                 loss.backward()
                 stream()
