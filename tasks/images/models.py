@@ -1,6 +1,6 @@
 """The image models, a body and a head, with their seeded initialisation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -31,6 +31,8 @@ class ImageModelSpec:
     num_classes : int
     head, fixed, start, normalize, scale, curvature, slope, geodesic, learns_scale
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
+    addition : callable or None
+        From the initialised network and the seed to the network with further parts.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class ImageModelSpec:
     slope: float = 0.9
     geodesic: bool = False
     learns_scale: bool = False
+    addition: Callable[["ImageNet", int], "ImageNet"] | None = None
 
     min_parameters: ClassVar[int] = 0
 
@@ -67,7 +70,7 @@ class ImageModelSpec:
         model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
         if not self.fixed:
             model.head.load_state_dict(head_start(head_settings, seed))
-        return model
+        return model if self.addition is None else self.addition(model, seed)
 
 
 class ImageNet(nn.Module):
