@@ -8,12 +8,16 @@ _CANDIDATES = 2**22
 
 
 def forman_ricci(
-    edge_index: Tensor, num_nodes: int, triangles: bool = True, weights: Tensor | None = None
+    edge_index: Tensor,
+    num_nodes: int,
+    triangles: bool = True,
+    weights: Tensor | None = None,
+    vertex_weights: Tensor | None = None,
 ) -> Tensor:
     """Forman–Ricci curvature of every edge: 4 − dᵢ − dⱼ, plus 3 for every triangle on the edge.
 
-    With edge weights the degrees dᵢ become √w_e Σ 1/√w_l over the edges l at i, e among them
-    (FlatLand, Appendix B.2, where nodes have weight 1); triangles count 3 as without.
+    With weights of edges e and nodes i it is wᵢ(2 − dᵢ) + wⱼ(2 − dⱼ), where dᵢ is √w_e Σ 1/√w_l
+    over the edges l at i, e among them (FlatLand, Appendix B.2); triangles count 3 as without.
 
     Parameters
     ----------
@@ -26,6 +30,8 @@ def forman_ricci(
         Forman's own.
     weights : Tensor (E,), optional
         Of the edges, > 0 and equal in both directions.
+    vertex_weights : Tensor (num_nodes,), optional
+        Of the nodes, > 0.
 
     Returns
     -------
@@ -54,15 +60,24 @@ def forman_ricci(
     source, target = checked_edges(edge_index, num_nodes)
     degree = np.bincount(source, minlength=num_nodes)
     value = 4 - degree[source] - degree[target]
-    if weights is not None:
-        roots = np.sqrt(weights.numpy(force=True).astype(np.float64))
-        if not (roots > 0).all():
-            raise ValueError("weights: allowed are numbers above 0")
-        sums = np.bincount(source, 1 / roots, minlength=num_nodes)
-        value = 4 - roots * (sums[source] + sums[target])
+    if weights is not None or vertex_weights is not None:
+        roots = np.sqrt(_positive(weights, source.size))
+        vertices = _positive(vertex_weights, num_nodes)
+        sums = vertices * np.bincount(source, 1 / roots, minlength=num_nodes)
+        twice = 2 * (vertices[source] + vertices[target])
+        value = twice - roots * (sums[source] + sums[target])
     if triangles and source.size:
         value = value + 3 * _triangles(source, target, num_nodes)
     return torch.from_numpy(value).to(edge_index.device, torch.get_default_dtype())
+
+
+def _positive(weights: Tensor | None, number: int) -> np.ndarray:
+    """The weights (number,), float64; without weights all are 1."""
+    if weights is None:
+        return np.ones(number)
+    if not (weights > 0).all():
+        raise ValueError("weights: allowed are numbers above 0")
+    return weights.numpy(force=True).astype(np.float64)
 
 
 def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.ndarray:

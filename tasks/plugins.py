@@ -32,6 +32,7 @@ SHIPPED = (
     "image_networks",
     "links",
     "lists",
+    "lorentz_images",
     "model_code",
     "node_batches",
     "privacy",

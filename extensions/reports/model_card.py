@@ -25,7 +25,7 @@ SPACES = {
     "split": FLAT,
     "lorentz": "−1/K of a hyperboloid; the parameter `k` sets K, and k = 0 is a curvature of −1",
     "disc": "that of the Poincaré disc of the points, in `config.toml` (`points.curvature`)",
-    "hyperbolic": "that of the entities' space, in `config.toml` (`links.curvature`) or learned",
+    "hyperbolic": "that of its hyperbolic space, in `config.toml` (`{key}`) or learned",
 }
 """The curvature, by the method's space."""
 
@@ -129,7 +129,7 @@ def model_card(
     """
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
-    curvature = SPACES.get(row.space, row.space)
+    curvature = SPACES.get(row.space, row.space).format(key=row.curvature_key)
     kind = KINDS[task]
     has_export = kind.has_classes and "export" in additions("commands")
     if config.network.head == "prototypes":

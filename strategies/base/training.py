@@ -185,7 +185,7 @@ def _flat_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> 
     undecayed = [
         name
         for name in parameters
-        if name == "k" or name.startswith("estimator.") or name.endswith(".mask")
+        if name in ("k", "head.k") or name.startswith("estimator.") or name.endswith(".mask")
     ]
     decoupled = config.optimizer == "adamw"
     return Adam(

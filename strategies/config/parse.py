@@ -112,7 +112,7 @@ def _idle(config: RunConfig) -> tuple[str, ...]:
     is used."""
     unread: tuple[str, ...] = ()
     if "flatland" not in config.row.keys:
-        unread = ("flatland.curvature-init", "flatland.proximal")
+        unread = ("flatland.curvature-init", "flatland.vertex-weights", "flatland.proximal")
     for name in type(config).model_fields:
         table = getattr(config, name)
         if isinstance(table, Table):

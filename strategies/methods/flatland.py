@@ -53,6 +53,10 @@ class Keys(Table):
     alone; literal: k is the mean Forman-Ricci curvature itself, as in the paper, where the
     published map is flat below -10; constant: -1; mlp: -1, changed by a small personal network on
     statistics of the graph"""
+    vertex_weights: Literal["one", "degree", "inverse-degree"] = "one"
+    """weights of the nodes in the Forman-Ricci curvature, for curvature-init forman and literal:
+    one, the only ones that the paper names, degree: the sum of the weights of a node's edges, 1
+    each if the data have none, or inverse-degree: one over that"""
     curvature_map: Literal["sigmoid", "exp", "wide"] = "sigmoid"
     """the squared radius K, for the curvature -1/K, as a function of the trained scalar k: sigmoid:
     sigmoid(k) + 0.5, as published; exp: exp(3 tanh 10k), from 1/20 to 20, which moves fast; or
@@ -72,8 +76,10 @@ class Keys(Table):
         return {"proximal": self.proximal}
 
     def idle(self) -> tuple[str, ...]:
-        """A given curvature is not learned."""
-        return () if self.curvature is None else ("curvature_init", "curvature_map")
+        """A given curvature is not learned; other initial curvatures are not Forman's."""
+        if self.curvature is not None:
+            return ("curvature_init", "vertex_weights", "curvature_map")
+        return () if self.curvature_init in ("forman", "literal") else ("vertex_weights",)
 
 
 class CurvatureClient(Learner):
@@ -105,7 +111,7 @@ class CurvatureClient(Learner):
                 f"the data are {data.task}, which have no Ricci curvature", key="not-a-graph"
             )
         kind = keys.curvature_init
-        return {"ricci": graph_curvature(data, kind, home() / "cache")}
+        return {"ricci": graph_curvature(data, kind, home() / "cache", keys.vertex_weights)}
 
     @classmethod
     def start_figures(cls, answers: Sequence[Mapping[str, float]]) -> tuple[float, ...]:

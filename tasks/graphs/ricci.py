@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from curvfed.geometry.curvature import forman_ricci
 from curvfed.tasks import plugins
-from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.client_graph import ClientGraph, positive_weights
 from curvfed.tasks.graphs.model_spec import ModelSpec, start
 
 NUM_STATISTICS = 4
@@ -172,7 +173,13 @@ class CurvedNet(nn.Module):
         return -1 / self._map.radius(k)
 
 
-def graph_curvature(graph: ClientGraph, kind: str, cache_dir: Path) -> float:
+VERTEX_WEIGHTS = {"one": 0, "degree": 1, "inverse-degree": -1}
+"""The exponents of a node's degree in its weight, by the name of the weights."""
+
+
+def graph_curvature(
+    graph: ClientGraph, kind: str, cache_dir: Path, vertex_weights: str = "one"
+) -> float:
     """The curvature of a client's graph.
 
     Parameters
@@ -183,8 +190,19 @@ def graph_curvature(graph: ClientGraph, kind: str, cache_dir: Path) -> float:
         folder; else the mean Forman-Ricci curvature over the edges, with triangles.
     cache_dir : Path
         Folder that stores what takes seconds: a real node starts a process per message.
+    vertex_weights : str
+        A key of `VERTEX_WEIGHTS`, of the Forman-Ricci curvature. The degree of a node is the sum of
+        the weights of its edges.
     """
     if kind in plugins.additions(plugins.GRAPH_CURVATURES):
         curvature: float = plugins.addition(plugins.GRAPH_CURVATURES, kind)(graph, cache_dir)
         return curvature
-    return graph.forman
+    exponent = VERTEX_WEIGHTS[vertex_weights]
+    if not exponent or not graph.edge_index.numel():
+        return graph.forman
+    weights = positive_weights(graph.edge_weights)
+    num_nodes = len(graph.features)
+    degree = graph.edge_index[0].bincount(weights, minlength=num_nodes).double()
+    vertices = degree.where(degree > 0, 1.0) ** exponent
+    values = forman_ricci(graph.edge_index, num_nodes, weights=weights, vertex_weights=vertices)
+    return float(values.double().mean())

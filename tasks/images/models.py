@@ -1,6 +1,6 @@
 """The image models, a body and a head, with their seeded initialisation."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -31,6 +31,8 @@ class ImageModelSpec(HeadSettings):
     num_classes : int
     head : str
         The kind of the head, a key of `curvfed.tasks.heads.HEADS`.
+    addition : callable or None
+        From the initialised network and the seed to the network with further parts.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class ImageModelSpec(HeadSettings):
     embedding_dim: int
     num_classes: int
     head: str = "linear"
+    addition: Callable[["ImageNet", int], "ImageNet"] | None = None
 
     min_parameters: ClassVar[int] = 0
 
@@ -59,7 +62,7 @@ class ImageModelSpec(HeadSettings):
         model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
         if not self.fixed:
             model.head.load_state_dict(head_start(head_settings, seed))
-        return model
+        return model if self.addition is None else self.addition(model, seed)
 
 
 class ImageNet(nn.Module):

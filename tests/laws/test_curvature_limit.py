@@ -71,6 +71,20 @@ def prototypes(loss: str, curvature: float) -> tuple[nn.Module, Callable[[], Ten
     return model, outputs
 
 
+IMAGES = "flatland-images" in METHODS
+"""Whether the extension with FlatLand's classifier of images is here."""
+
+
+def lorentz_classifier(curvature: float) -> tuple[nn.Module, Callable[[], Tensor]]:
+    from curvfed.extensions.lorentz_images.lorentz_head import LorentzHead  # may be deleted
+
+    torch.manual_seed(0)
+    head = LorentzHead(4, 3, "sigmoid", curvature)
+    model = shaken(nn.ModuleDict({"body": nn.Linear(5, 4), "head": head}))
+    images = values(6, 5, seed=7)
+    return model, lambda: head(model["body"](images))
+
+
 CASES = {
     "flatland.curvature": {
         "nodes": partial(graph_network, "nodes", "lorentz"),
@@ -87,6 +101,7 @@ CASES = {
         "triplet loss": partial(prototypes, "triplet"),
         "geodesic loss": partial(prototypes, "geodesic"),
     },
+    **({"flatland-images.curvature": {"classifier": lorentz_classifier}} if IMAGES else {}),
 }
 """By the key of a family's curvature, its networks."""
 

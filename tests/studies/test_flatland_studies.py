@@ -4,11 +4,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F
 from app_runs import run
 from graph_fixtures import write_tu
 
 from curvfed.extensions.curvature.commands.graphs import GraphCurvature
 from curvfed.extensions.curvature.distortion import Fit
+from curvfed.nn import LorentzLinear
+from studies import flatland_rate
 from studies.flatland_theorems import DIM, isotropic, mutual_information, pairs_of
 from studies.papers.data_counts import COUNTS, counts
 
@@ -64,3 +68,63 @@ def test_the_data_of_a_run_are_counted(tmp_path):
     assert measured["mean_edges"] == totals["edges"] / 24
     assert measured["mean_classes"] == 3
     assert 0 <= measured["mean_clustering"] <= 1
+
+
+def loss_by_torch(weights, of, curvatures):
+    """The mean of the clients' cross-entropies by FlatLand's own layer, with the penalty."""
+    losses = []
+    for client, curvature in enumerate(curvatures):
+        layer = LorentzLinear(flatland_rate.DIM, flatland_rate.CLASSES).double()
+        time, space = weights[client, :, 0], weights[client, :, 1:]
+        values = {"weight": space, "bias": torch.zeros_like(time), "time": time}
+        inputs = torch.from_numpy(of.points[client, :, 1:])
+        logits = torch.func.functional_call(layer, values, (inputs, float(curvature)))
+        loss = F.cross_entropy(logits, torch.from_numpy(of.labels[client]))
+        losses.append(loss + flatland_rate.PENALTY / 2 * weights[client].square().sum())
+    return torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("size", [0.0, 0.7])
+def test_the_convex_problem_is_that_of_flatlands_layer(size):
+    curvatures = -size * np.linspace(1, 3, 3)
+    of = flatland_rate.problem(curvatures)
+    start = np.random.default_rng(2).standard_normal((3, flatland_rate.CLASSES, 5))
+    weights = torch.from_numpy(start).requires_grad_()
+    loss = loss_by_torch(weights, of, curvatures)
+    loss.backward()
+    assert float(flatland_rate.objective(start, of)) == pytest.approx(loss.item(), rel=1e-12)
+    slopes = flatland_rate.gradients(start, of.points, of.labels) / 3
+    np.testing.assert_allclose(slopes, weights.grad.numpy(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_no_shared_or_personal_direction_leads_down_from_the_optimum(first):
+    of = flatland_rate.problem(np.array([-2.0, -1.0]))
+    best = flatland_rate.optimum(of, first)
+    assert (best[0, :, 1:] == best[1, :, 1:]).all()
+    assert (best[0, :, 0] == best[1, :, 0]).all() == (first == 0)
+    slopes = flatland_rate.gradients(best, of.points, of.labels)
+    assert np.abs(flatland_rate.averaged(slopes, first)).max() < 1e-6
+
+
+def test_gaps_fall_as_1_over_t_at_the_falling_rate_alone():
+    of = flatland_rate.problem(np.array([-2.0, -1.0, -0.7]))
+    at = np.unique(np.geomspace(1, 1000, 30).astype(np.int64))
+    falling = flatland_rate.gaps(of, 1, "falling", 20, at)
+    constant = flatland_rate.gaps(of, 1, "constant", 20, at)
+    assert (falling > 0).all()
+    assert flatland_rate.slope(at, falling) == pytest.approx(-1, abs=0.3)
+    assert abs(flatland_rate.slope(at, constant)) < 0.3
+    assert flatland_rate.gaps(of, 1, "falling", 20, at[:5]).tolist() == falling[:5].tolist()
+
+
+def test_the_slope_of_a_power_is_its_exponent():
+    at = np.arange(1, 101)
+    assert flatland_rate.slope(at, 3.0 / at**2) == pytest.approx(-2)
+
+
+def test_full_steps_keep_the_papers_bound():
+    of = flatland_rate.problem(np.array([-2.0, -0.7]))
+    squares, bound = flatland_rate.least_gradients(of, 60)
+    assert (squares <= bound / np.arange(1, 61)).all()
+    assert squares[-1] < 1e-3 * squares[0]

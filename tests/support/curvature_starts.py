@@ -54,6 +54,19 @@ def forman(task: str, client: int, triangles: bool = True) -> float:
     return float(np.mean(values))
 
 
+def forman_by_degree(task: str, client: int) -> float:
+    """The same with triangles, where every node weighs its degree."""
+    edges, num_nodes = edges_of(task, client)
+    neighbours: list[set[int]] = [set() for _ in range(num_nodes)]
+    for i, j in edges.T.tolist():
+        neighbours[i].add(j)
+    values = []
+    for i, j in edges.T.tolist():
+        of_nodes = [len(neighbours[node]) * (2 - len(neighbours[node])) for node in (i, j)]
+        values.append(sum(of_nodes) + 3 * len(neighbours[i] & neighbours[j]))
+    return float(np.mean(values))
+
+
 def on(task: str, sets) -> dict:
     """Settings of a run on nodes, or on graphs."""
     return {} if task == "nodes" else {"dataset": ",".join(SETS), "data_dir": str(sets)}

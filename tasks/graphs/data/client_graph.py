@@ -163,9 +163,7 @@ def client_graph(
     forman_plain = 0.0
     num_edges = edge_index.shape[1]
     if num_edges:
-        weights = fields.get("edge_weights")
-        if weights is not None and not bool((weights > 0).all()):
-            weights = None  # the curvature of such weights is not defined
+        weights = positive_weights(fields.get("edge_weights"))
         forman = float(forman_ricci(edge_index, len(features), weights=weights).double().mean())
         # The mean of 4 − dᵢ − dⱼ: a node with d edges is in 2d of the sums.
         degree_squares = int(edge_index[0].bincount().square().sum())
@@ -185,6 +183,12 @@ def client_graph(
         partition_digest=partition_digest,
         **fields,
     )
+
+
+def positive_weights(weights: Tensor | None) -> Tensor | None:
+    """The weights of edges in the Forman-Ricci curvature: None unless all are above 0, as it is not
+    defined for others."""
+    return weights if weights is not None and bool((weights > 0).all()) else None
 
 
 def _in_faster_layout(features: Tensor) -> Tensor:

@@ -395,8 +395,14 @@ def test_a_key_without_effect_is_named_with_its_readers(method, key, value, read
 
 
 def test_a_fixed_curvature_reads_no_key_of_a_learned_one():
-    learned = {"flatland.curvature-init": "literal", "flatland.curvature-map": "wide"}
+    learned = {
+        "flatland.curvature-init": "literal",
+        "flatland.vertex-weights": "degree",
+        "flatland.curvature-map": "wide",
+    }
     for curvature in (-2.0, 0.0):
         config = parse({"method": "flatland", "flatland.curvature": curvature, **learned})
         assert dict(config.unread) == learned
     assert not parse({"method": "flatland", **learned}).unread
+    constant = parse({"method": "flatland", **learned, "flatland.curvature-init": "constant"})
+    assert set(constant.unread) == {"flatland.vertex-weights"}

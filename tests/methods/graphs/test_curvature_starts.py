@@ -26,6 +26,7 @@ from curvature_starts import (
     curvatures,
     edges_of,
     forman,
+    forman_by_degree,
     on,
     standardized,
     write_sets,
@@ -90,6 +91,20 @@ def test_the_papers_words_start_k_at_the_graphs_curvature_itself(sets, tmp_path)
     )
     np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)
     assert found.described["facts"]["figures"] == []
+
+
+@pytest.mark.parametrize("task", ["nodes", "graphs"])
+def test_nodes_may_weigh_their_degree(task, sets, tmp_path):
+    """With degrees as weights the curvatures are others, and the run asks for these."""
+    recorder = Recorder()
+    settings = {"flatland__vertex_weights": "degree"} | STILL | on(task, sets)
+    done = run(tmp_path, intercept=recorder, **settings)
+    exact = [forman_by_degree(task, client) for client in range(3)]
+    start = done.described["facts"]["figures"]
+    np.testing.assert_allclose(start, [np.mean(exact), np.std(exact)], rtol=1e-6)
+    np.testing.assert_allclose(
+        curvatures(done), -1 / RADII["sigmoid"](standardized(exact)), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize(("curvature_map", "deviation"), [("sigmoid", 1.0), ("exp", 1 / 30)])

@@ -38,27 +38,57 @@ def test_equals_brute_force_in_any_column_order(graph, triangles, block):
     assert value.tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
 
 
-@given(graph=graphs())
-def test_with_weights_it_is_the_sum_over_the_other_edges(graph):
-    """FlatLand, Appendix B.2, with nodes of weight 1."""
+def weighted(graph, of_edges, of_nodes):
+    """Edges and nodes of a graph with drawn weights, 1 where they are not to differ."""
     num_nodes, edges, random = graph
-    weight = {frozenset(edge): random.uniform(0.1, 5) for edge in edges}
+    edge = {frozenset(pair): random.uniform(0.1, 5) if of_edges else 1.0 for pair in edges}
+    node = [random.uniform(0.1, 5) if of_nodes else 1.0 for _ in range(num_nodes)]
     edge_index = both_directions(edges)
     columns = [frozenset(column) for column in edge_index.T.tolist()]
-    weights = torch.tensor([weight[edge] for edge in columns], dtype=torch.float64)
-    value = forman_ricci(edge_index, num_nodes, triangles=False, weights=weights)
-    for curvature, edge in zip(value.tolist(), columns, strict=True):
-        edge_weight = weight[edge]
-        expected = edge_weight * sum(
-            1 / edge_weight
+    weights = torch.tensor([edge[pair] for pair in columns], dtype=torch.float64)
+    return edge_index, columns, edge, node, weights
+
+
+@given(graph=graphs(), of_edges=st.booleans(), of_nodes=st.booleans())
+def test_with_weights_it_is_the_sum_over_the_other_edges(graph, of_edges, of_nodes):
+    """FlatLand, Appendix B.2, as printed."""
+    edge_index, columns, edge, node, weights = weighted(graph, of_edges, of_nodes)
+    value = forman_ricci(
+        edge_index,
+        graph[0],
+        triangles=False,
+        weights=weights if of_edges else None,
+        vertex_weights=torch.tensor(node, dtype=torch.float64) if of_nodes else None,
+    )
+    for curvature, ends in zip(value.tolist(), columns, strict=True):
+        own = edge[ends]
+        expected = own * sum(
+            node[end] / own
             - sum(
-                (edge_weight * weight[neighbour]) ** -0.5
-                for neighbour in weight
-                if node in neighbour != edge
+                node[end] / (own * edge[next_one]) ** 0.5
+                for next_one in edge
+                if end in next_one != ends
             )
-            for node in edge
+            for end in ends
         )
-        assert curvature == pytest.approx(expected, abs=1e-4)
+        assert curvature == pytest.approx(expected, rel=1e-5, abs=1e-4)
+
+
+@given(graph=graphs(), triangles=st.booleans(), of_edges=st.booleans())
+def test_nodes_of_weight_1_change_no_bit(graph, triangles, of_edges):
+    edge_index, _, _, node, weights = weighted(graph, of_edges, False)
+    weights = weights if of_edges else None
+    plain = forman_ricci(edge_index, graph[0], triangles, weights)
+    ones = forman_ricci(edge_index, graph[0], triangles, weights, torch.tensor(node))
+    assert torch.equal(plain, ones)
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("kind", ["weights", "vertex_weights"])
+def test_refused_weights(kind, wrong):
+    pair = torch.tensor([[0, 1], [1, 0]])
+    with pytest.raises(ValueError, match="allowed are numbers above 0"):
+        forman_ricci(pair, 2, **{kind: torch.tensor([wrong, wrong])})
 
 
 def test_more_nodes_than_one_block_of_rows():

@@ -1,0 +1,1 @@
+"""FlatLand on images: a Lorentz classifier on a network for images, as we read its Appendix E.2."""

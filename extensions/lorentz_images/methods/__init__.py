@@ -1,0 +1,1 @@
+"""Methods with a Lorentz classifier of images."""
