@@ -188,7 +188,7 @@ def rounds(of: Problem, first: int, rate: str, seeds: int = SEEDS) -> Iterator[F
 def gaps(of: Problem, first: int, rate: str, seeds: int, at: NDArray[np.int64]) -> Floats:
     """The mean over the runs of ℓ − ℓ* after these numbers of rounds, ascending: (R,)."""
     least = float(objective(optimum(of, first), of))
-    values = []
+    values: list[float] = []
     for number, weights in enumerate(rounds(of, first, rate, seeds), 1):
         if number == at[len(values)]:
             values.append(float(objective(weights, of).mean()) - least)
