@@ -61,7 +61,7 @@ def test_absences_and_losses_of_personal_parameters():
     assert "client 2 in 3 of 5 (no answer)" in texts["absences"]
 
 
-def test_absences_are_on_the_page(tmp_path):
+def test_absences_are_on_the_page(tmp_path, clock):
     def silent(request: Message, handle: Handle) -> Message | None:
         reply = handle(request)
         is_out = phase_of(request.content) == TRAIN and partition_of(reply.content) == 1
