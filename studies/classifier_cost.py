@@ -1,15 +1,20 @@
 """What the classifier costs: SphereFed's Table 1, by counting.
 
-    python -m studies.classifier_cost
+    python -m studies.classifier_cost [--to docs/measured/spherefed-table-01.csv]
 
 prints the paper's numbers beside ours. It makes no run.
 """
 
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.tables import table_lines, write_csv
 from curvfed.extensions.baselines.methods import ccvr
 from curvfed.strategies.methods import spherefed
 from studies.papers.printed_numbers import read
+from studies.training_cost import network
 
 FEATURES, CLASSES, EXAMPLES = 1280, 100, 50_000
 """MobileNetV2 on CIFAR-100."""
@@ -20,6 +25,28 @@ PASSES = 100
 """Of CCVR over its virtual features. The paper does not say how many; 100 give its number."""
 
 METHODS = ("FedAvg", "CCVR", "SphereFed (Ours)")
+
+OBJECTS = {
+    "FedAvg": ("W (l × C)", ""),
+    "CCVR": ("W (l × C)", "μ (l × C), Σ (l × l × C)"),
+    "SphereFed (Ours)": ("", "U (l × C), V (l × l)"),
+}
+"""What the paper says that a client sends in every round, and once."""
+
+COLUMNS = (
+    "method",
+    "sent every round, paper",
+    "layers sent a round, here",
+    "kB of the classifier a round and way, here",
+    "sent once, paper",
+    "kB once, here",
+    "MB in all, paper",
+    "counted",
+    "here",
+    "10^9 operations, paper",
+    "counted",
+    "accuracy, paper (%)",
+)
 
 
 class Cost(NamedTuple):
@@ -62,24 +89,53 @@ def sent_here() -> dict[str, float]:
     return {method: size / 1e6 for method, size in zip(METHODS, sizes, strict=True)}
 
 
+def kilobytes_a_round(method: str) -> float:
+    """What a client sends of the classifier in a round, and receives as well."""
+    return FEATURES * CLASSES * 4 / 1e3 if OBJECTS[method][0] else 0.0
+
+
+def layers_sent(method: str) -> int:
+    """Layers of MobileNetV2 with parameters that a client sends in a round."""
+    model = network("mobilenetv2", is_fixed=not OBJECTS[method][0])
+    return sum(
+        any(parameter.requires_grad for parameter in layer.parameters(recurse=False))
+        for layer in model.modules()
+    )
+
+
 def printed() -> dict[str, list[float]]:
-    """The paper's megabytes and 10^9 operations."""
+    """The paper's megabytes, 10^9 operations and accuracy in %."""
     numbers: dict[str, list[float]] = {}
     for cell in read("spherefed", "Table 1"):
-        if not cell.figure:
-            numbers.setdefault(cell.row, []).append(cell.value)
+        numbers.setdefault(cell.row, []).append(cell.value)
     return numbers
 
 
-def main() -> None:
-    """Print the table."""
-    print("| method | MB, paper | counted | here | 10^9 operations, paper | counted |")
-    print("| --- | --- | --- | --- | --- | --- |")
+def rows() -> list[list[str]]:
+    """The table's rows, as `COLUMNS` names them."""
+    lines = []
     here = sent_here()
-    for method, (megabytes, operations) in printed().items():
+    for method, (megabytes, operations, accuracy) in printed().items():
         cost = table()[method]
+        every_round, once = OBJECTS[method]
+        a_round = kilobytes_a_round(method)
+        kilobytes_once = 1e3 * here[method] - 2 * ROUNDS * a_round
         cells = (megabytes, cost.megabytes, here[method], operations, cost.giga_operations)
-        print(f"| {method} | " + " | ".join(f"{cell:.4g}" for cell in cells) + " |")
+        sizes = [str(layers_sent(method)), f"{a_round:g}", once, f"{kilobytes_once:.0f}"]
+        numbers = [f"{cell:.4g}" for cell in cells]
+        lines.append([method, every_round, *sizes, *numbers, f"{accuracy:.2f}"])
+    return lines
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m studies.classifier_cost")
+    parser.add_argument("--to", type=Path, help="a CSV file for the table")
+    options = parser.parse_args(arguments)
+    lines = rows()
+    print("\n".join(table_lines(COLUMNS, lines)))
+    if options.to:
+        write_csv(options.to, COLUMNS, lines)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoin
 from curvfed.strategies.base.point_classifier import ClassSumsClient, NamedClassesServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.errors import HullError
-from curvfed.strategies.hull.classifier_choice import KEYS, calibrate, train_classifier
+from curvfed.strategies.hull.classifier_choice import calibrate, kind_of, train_classifier
 from curvfed.strategies.hull.grouped_hulls import GroupedHulls
 
 REACH = 4.0
@@ -84,6 +84,11 @@ class HistogramClient(Cells, ClassSumsClient):
             ("hull.num-classes", keys.num_classes is None, "auto: classes are summed by name"),
             ("hull.switch-labels", not keys.switch_labels, "false: classes are summed by name"),
             ("hull.groups", keys.groups == 1, "1: one sum has the least noise"),
+            (
+                "hull.quantiser",
+                keys.quantiser == "equal-width",
+                "equal-width: the cells are squares of dp.cell",
+            ),
             ("hull.dry-run", not keys.dry_run, "false: no figure of a client leaves it"),
         ):
             if not is_allowed:
@@ -127,8 +132,7 @@ class HistogramServer(Cells, NamedClassesServer):
         curvature = self.setting.points.curvature
         bodies = GroupedHulls(hulls, present, np.zeros(len(present), np.int64), curvature)
         keys = self.keys
-        kinds = {key: kind for kind, key in KEYS.items()}
-        kind = kinds.get(keys.classifier, "logistic")
+        kind = kind_of(keys.classifier, keys.svm, "logistic")
         is_hard = keys.svm == "hard"
         seed = self.setting.config.seed
         classifier = train_classifier(bodies, kind, keys.c or 1.0, is_hard, seed)

@@ -18,11 +18,11 @@ from curvfed.geometry.linear_classifiers import (
     checked_curvature,
     checked_points,
 )
-from curvfed.geometry.svm import PoincareSVM
+from curvfed.geometry.svm import PoincareHingeSVM, PoincareSVM
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.grouped_hulls import Outlines
 
-Kind = Literal["poincare", "logistic", "plane", "lorentz", "depth", "quadratic"]
+Kind = Literal["poincare", "hinge", "logistic", "plane", "lorentz", "depth", "quadratic"]
 Model = PoincareSVM | Log0Logistic | MedianDepth
 
 _KINDS: tuple[Kind | None, ...] = (
@@ -48,7 +48,9 @@ _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
 """The parameters of each of the m lines, with their shapes; for "depth" those of each corner of a
 hull. The model's attributes have these names and an underscore."""
 
-_LOGISTIC: dict[Kind, type[Log0Logistic]] = {
+_LINEAR: dict[Kind, type[PoincareSVM] | type[Log0Logistic]] = {
+    "poincare": PoincareSVM,
+    "hinge": PoincareHingeSVM,
     "logistic": Log0Logistic,
     "plane": PlaneLogistic,
     "lorentz": LorentzLogistic,
@@ -71,9 +73,10 @@ class Classifier:
 
     Attributes
     ----------
-    kind : {"poincare", "logistic", "plane", "lorentz", "depth", "quadratic"}
-        From "logistic" on: multinomial on log0, on x and y and on Lorentz coordinates, the median
-        depth in hulls, and quadratic in log0.
+    kind : {"poincare", "hinge", "logistic", "plane", "lorentz", "depth", "quadratic"}
+        "hinge" is "poincare" trained by the plain hinge; it is stored as that. From "logistic" on:
+        multinomial on log0, on x and y and on Lorentz coordinates, the median depth in hulls, and
+        quadratic in log0.
     curvature : float
     model : PoincareSVM, Log0Logistic or MedianDepth
     temperature : float > 0
@@ -184,8 +187,9 @@ class Classifier:
         number of each corner's hull and its group. All have temperature (); centres (J, 2) and
         outlines (J, r) if the groups' outlines are known.
         """
+        stored: Kind = "poincare" if self.kind == "hinge" else self.kind
         head = {
-            "kind": _KINDS.index(self.kind),
+            "kind": _KINDS.index(stored),
             "curvature": self.curvature,
             "c": self.c,
             "groups": self.groups,
@@ -193,7 +197,7 @@ class Classifier:
         head |= {"temperature": self.temperature}
         if self.outlines.radii.size:
             head |= {"centres": self.outlines.centres, "outlines": self.outlines.radii}
-        parts = {name: getattr(self.model, f"{name}_") for name in _PARTS[self.kind]}
+        parts = {name: getattr(self.model, f"{name}_") for name in _PARTS[stored]}
         return {name: np.array(value, np.float64) for name, value in (head | parts).items()}
 
     @property
@@ -251,9 +255,7 @@ class Classifier:
 def _make(kind: Kind, curvature: float, c: float) -> Any:
     if kind == "depth":
         return MedianDepth()
-    if kind == "poincare":
-        return PoincareSVM(curvature, c)
-    return _LOGISTIC[kind](curvature, c)
+    return _LINEAR[kind](curvature, c)
 
 
 def _read(arrays: Mapping[str, Floats], name: str, shape: tuple[int, ...]) -> Floats:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, product
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -45,6 +46,13 @@ KEYS: Mapping[Kind, str] = {
 }
 """The kinds and their values of `hull.classifier`. The first of equally good kinds is taken. Only
 "depth" lacks C."""
+
+
+def kind_of(classifier: str, svm: str, auto: Any) -> Any:
+    """The kind for values of `hull.classifier` and `hull.svm`; `auto` for the automatic choice."""
+    if svm == "hinge":
+        return "hinge"
+    return {key: kind for kind, key in KEYS.items()}.get(classifier, auto)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ class PublicParameters:
     radius : float
         Largest Euclidean norm of a quantised point.
     epsilon : float
-        Largest hyperbolic distance between two points of a bin.
+        Largest hyperbolic distance between two points of a bin; but see `equal_area` of
+        `PoincareQuantizer`.
     num_classes : int
         J ≥ 1; a client has at most one hull of each class.
     num_clients : int
@@ -47,6 +48,8 @@ class PublicParameters:
         One of `CODES`.
     h : int
         With "bose-chowla", the maximum number of hulls in a bin.
+    equal_area : bool
+        Whether all bins have one area, in rings of different width.
 
     Raises
     ------
@@ -63,6 +66,7 @@ class PublicParameters:
     cap: int
     code: str = "binary"
     h: int = 2
+    equal_area: bool = False
 
     def __post_init__(self) -> None:
         for name, value, minimum in (
@@ -84,7 +88,7 @@ class PublicParameters:
     def quantizer(self) -> PoincareQuantizer:
         """Maps points to bins and back."""
         try:
-            return PoincareQuantizer(self.epsilon, self.radius, self.curvature)
+            return PoincareQuantizer(self.epsilon, self.radius, self.curvature, self.equal_area)
         except ValueError as error:
             raise ValueError(
                 f"hull.epsilon={self.epsilon} with hull.radius={self.radius}: {error}"

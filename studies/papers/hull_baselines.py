@@ -21,6 +21,10 @@ from curvfed.geometry.hull import convex_hull
 # runs themselves use, so that nothing but the baseline differs. No public function has them.
 from curvfed.geometry.linear_classifiers import Log0Logistic, best_c
 
+# The plain hinge, for runs with hull.svm = "hinge".
+from curvfed.geometry.margin import hinge_margin
+from curvfed.geometry.svm import PoincareHingeSVM
+
 # The figures have words and units in tables, as those of a plug-in.
 from curvfed.strategies.base.figure import METRIC, Figure
 from curvfed.strategies.base.figures import register
@@ -54,6 +58,12 @@ register(
 )
 
 
+class EuclideanHingeSVM(EuclideanSVM):
+    """`EuclideanSVM` with the plain hinge."""
+
+    soft_margin = staticmethod(hinge_margin)
+
+
 def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     """Accuracy of baselines on the test points of a run.
 
@@ -76,6 +86,9 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     )
     run: Any = config.table("hull")
     cost = np.inf if run.svm == "hard" else run.c
+    is_hinge = run.svm == "hinge"
+    flat: Model = EuclideanHingeSVM if is_hinge else EuclideanSVM
+    curved = PoincareHingeSVM if is_hinge else PoincareSVM
     dataset = PointDataset.of_run(config)
     pooled = dataset.pooled()
     test = dataset.test()
@@ -85,9 +98,7 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     scores: dict[str, float | None] = {}
     for name in names:
         curvature = config.points.curvature
-        make: Model = (
-            EuclideanSVM if name.endswith(("fle", "ce")) else partial(PoincareSVM, curvature)
-        )
+        make: Model = flat if name.endswith(("fle", "ce")) else partial(curved, curvature)
         points, labels = pooled.train_points, pooled.train_labels
         words = classes
         c = cost

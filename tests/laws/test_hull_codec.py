@@ -249,6 +249,7 @@ def test_equal_values_have_equal_digests_and_others_do_not() -> None:
         "num_clients": 4,
         "cap": 9,
         "h": 3,
+        "equal_area": True,
     }
     digests = {replace(PUBLIC, **{name: value}).digest for name, value in changes.items()}
     digests.add(replace(PUBLIC, code="bose-chowla").digest)

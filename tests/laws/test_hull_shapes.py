@@ -11,7 +11,9 @@ from curvfed.strategies.hull.local import local_hulls
 CLIENTS, CLASSES = 4, 3
 
 
-def public_of(epsilon: float, cap: int = 16, curvature: float = -1.0) -> PublicParameters:
+def public_of(
+    epsilon: float, cap: int = 16, curvature: float = -1.0, equal_area: bool = False
+) -> PublicParameters:
     return PublicParameters(
         curvature,
         0.999 / np.sqrt(-curvature),
@@ -19,6 +21,7 @@ def public_of(epsilon: float, cap: int = 16, curvature: float = -1.0) -> PublicP
         num_classes=CLASSES,
         num_clients=CLIENTS,
         cap=cap,
+        equal_area=equal_area,
     )
 
 
@@ -45,10 +48,11 @@ def sent(
     st.sampled_from([0.01, 0.3, 1.0, 3.0]),
     st.integers(1, 400),
     st.sampled_from([-1.0, -0.2, -7.0]),
+    st.booleans(),
 )
-def test_no_honest_client_is_left_out(seed, epsilon, cap, spread, number, curvature):
+def test_no_honest_client_is_left_out(seed, epsilon, cap, spread, number, curvature, equal_area):
     """From one point to hundreds, most of them beyond the public radius where the spread is 3."""
-    public = public_of(epsilon, cap, curvature)
+    public = public_of(epsilon, cap, curvature, equal_area)
     hulls = sent(np.random.default_rng(seed), public, spread, number)
     remaining, refused = without_forged(hulls, public)
     assert refused == 0

@@ -91,6 +91,39 @@ def test_bins_of_equal_area(grid):
         assert dist(point, centre, grid.curvature) <= bound
 
 
+@given(st.floats(-3, 1), st.floats(0.05, 6), st.sampled_from(CURVATURES), st.integers(1, 10**9))
+def test_rings_of_equal_area_have_the_papers_borders(log_epsilon, reach, curvature, chosen):
+    """Eqs. 15, 17 and 18: the borders of a ring, in 40 digits, enclose the same area as every
+    other, and the centre of a bin halves it."""
+    grid = replace(quantizer(10**log_epsilon, math.tanh(reach), curvature), equal_area=True)
+    ring = chosen % grid.num_rings
+    with mpmath.workdps(40):
+        scale = 1 / mpmath.sqrt(-mpf(curvature))
+        unit = mpf(grid.radius) / scale
+        outermost = unit / mpmath.sqrt(1 - unit**2)  # sinh(R_H/2s)
+
+        def border(share):
+            return 2 * scale * mpmath.asinh(mpmath.sqrt(share) * outermost)
+
+        def area(hyperbolic_radius):
+            return 4 * mpmath.pi * scale**2 * mpmath.sinh(hyperbolic_radius / (2 * scale)) ** 2
+
+        borders = [border(mpf(ring + part) / grid.num_rings) for part in (0, mpf(1) / 2, 1)]
+        inner, centre, outer = borders
+        whole = area(border(mpf(1)))
+        assert mpmath.almosteq(area(outer) - area(inner), whole / grid.num_rings, rel_eps=1e-30)
+        assert mpmath.almosteq(area(outer) - area(centre), area(centre) - area(inner), 1e-30)
+        width = outer - inner
+        places = [inner + width / 1000, outer - width / 1000, centre]
+        norms = [float(scale * mpmath.tanh(place / (2 * scale))) for place in places]
+    assume(norms[0] < norms[2] < norms[1])  # rings near the rim may be narrower than float64
+    expected = np.full(3, ring * grid.num_sectors + 1, np.uint64)
+    bins = grid.encode(np.stack([norms, np.zeros(3)], axis=1))
+    np.testing.assert_array_equal(bins, expected)
+    decoded = np.hypot(*grid.decode(bins[2:])[0])
+    assert decoded == pytest.approx(norms[2], rel=1e-12)
+
+
 @given(st.floats(-9, 2), st.floats(1e-3, 16), st.sampled_from(CURVATURES), st.integers(0, 2**62))
 @examples(400)
 def test_any_bin_of_any_quantizer_comes_back(log_epsilon, reach, curvature, chosen):

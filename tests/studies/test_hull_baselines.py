@@ -10,7 +10,12 @@ from app_runs import run
 from curvfed.extensions.sweeps.commands.sweep import read_plan
 from curvfed.extensions.sweeps.commands.sweep.results import Results
 from curvfed.geometry import EuclideanSVM
-from studies.papers.hull_baselines import BASELINES, accuracies, add_to_table
+from studies.papers.hull_baselines import (
+    BASELINES,
+    EuclideanHingeSVM,
+    accuracies,
+    add_to_table,
+)
 
 SWEEP = """
 [settings]
@@ -42,6 +47,19 @@ def test_the_euclidean_machine_is_trained_on_the_decoded_hulls(folder):
         predicted = hulls["names"][model.predict(hulls["test_points"])]
         right = predicted == hulls["class_names"][hulls["test_labels"]]
     assert accuracies(folder, ["accuracy_fle"]) == {"accuracy_fle": right.mean()}
+
+
+def test_with_a_plain_hinge_the_baselines_have_it_too(tmp_path):
+    settings = SETTINGS | {"hull__svm": "hinge", "hull__c": 0.02, "test_size": 0.5}
+    path = run(tmp_path, "hinge", method="hull", dataset="uniform", clients=3, **settings).path
+    with np.load(path / "hulls.npz") as hulls:
+        shares = []
+        for machine in (EuclideanHingeSVM, EuclideanSVM):
+            model = machine(0.02).fit(hulls["points"], hulls["group"])
+            predicted = hulls["names"][model.predict(hulls["test_points"])]
+            shares.append((predicted == hulls["class_names"][hulls["test_labels"]]).mean())
+    assert shares[0] != shares[1]
+    assert accuracies(path, ["accuracy_fle"]) == {"accuracy_fle": shares[0]}
 
 
 def test_all_points_in_one_place_are_separable(folder):

@@ -47,10 +47,14 @@ def parts_of(clients: int, **settings: Any) -> list[Points]:
 
 
 def expected(
-    parts: Sequence[Points], epsilon: float, curvature: float = -1.0, radius: float = 0.999
+    parts: Sequence[Points],
+    epsilon: float,
+    curvature: float = -1.0,
+    radius: float = 0.999,
+    equal_area: bool = False,
 ) -> Hulls:
     """Hulls of quantised hulls in the order in which the server puts them."""
-    quantizer = PoincareQuantizer(epsilon, radius / np.sqrt(-curvature), curvature)
+    quantizer = PoincareQuantizer(epsilon, radius / np.sqrt(-curvature), curvature, equal_area)
     clients = []
     for points, labels in parts:
         hulls = []

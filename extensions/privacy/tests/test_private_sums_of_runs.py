@@ -169,6 +169,7 @@ def test_a_node_with_own_data_needs_a_budget(tmp_path):
 REFUSED = [
     ({"secure-sum": False}, "adds a share of the noise"),
     ({"method": "hull", "hull.groups": 2}, "hull.groups = 1"),
+    ({"method": "hull", "hull.quantiser": "equal-area"}, "hull.quantiser = equal-width"),
     ({"method": "hull", "hull.num-classes": 3}, "classes are summed by name"),
     ({"method": "ccvr", "dataset": "digits", "num-rounds": 3, "dp.clip": 17.0}, "dp.clip <= 16"),
     ({"method": "ccvr", "dataset": "digits", "num-rounds": 0, "dp.clip": 17.0}, "dp.clip <= 16"),

@@ -120,6 +120,18 @@ def test_equal_configurations_are_one_run(written):
     )
 
 
+def test_keys_that_a_resumed_run_may_change_tell_runs_apart(written):
+    """They change what the server makes of the hulls."""
+    plan = written("""
+[settings]
+method = "hull"
+hull.classifier = ["svm", "depth"]
+hull.grouping = ["assignment", "spectral"]
+""")
+    assert len(pairs(plan, "hull.classifier", "hull.grouping")) == 4
+    assert len({run.name for run in plan.runs}) == 4
+
+
 def test_a_refused_configuration_is_kept_with_its_reason(written):
     plan = written(
         '[settings]\nmethod = ["flatland", "spherefed", "flatlnd"]\ndataset = "cora"\nseed = [0,'

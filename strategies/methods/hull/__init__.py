@@ -24,6 +24,10 @@ class Keys(Table):
 
     epsilon: Rate = Field(default=0.01, gt=0)
     """diameter of a quantisation bin; the larger, the less is revealed"""
+    quantiser: Literal["equal-width", "equal-area"] = "equal-width"
+    """rings of bins: of equal width (Section 5.2), or of equal area, as many of them (Appendix C):
+    the inner ones are then wider, so that bins there exceed hull.epsilon, and the outer ones, where
+    most vertices lie, narrower"""
     radius: float = Field(default=0.999, gt=0, le=0.9999999)
     """R, the Euclidean norm up to which the disc is quantised, as a share of the disc's radius. It
     is public: do not derive it from the data. Points beyond R are moved to R, and the client's log
@@ -57,8 +61,9 @@ class Keys(Table):
     svm: the published one-vs-rest SVM in tangent spaces at reference points; auto: the classifier
     with the best leave-one-client-out accuracy on points drawn within the hulls, outlying clients
     excluded, or depth if it is within the error of the best"""
-    svm: Literal["soft", "hard"] = "soft"
-    """margin of the hyperbolic SVM; hard ignores c"""
+    svm: Literal["soft", "hinge", "hard"] = "soft"
+    """margin of the hyperbolic SVM: soft: with the squared hinge, as in the authors' code; hinge:
+    with the plain hinge of Eq. 7; hard: Eq. 6, which ignores c"""
     c: Rate | None = Field(default=None, gt=0, le=1e12)
     """C of the soft margin, the paper's lambda; auto: by cross-validation on the hulls"""
     dry_run: bool = False
@@ -88,6 +93,7 @@ class Keys(Table):
                 cap=self.cap,
                 code=self.code,
                 h=self.h,
+                equal_area=self.quantiser == "equal-area",
             )
         except ValueError as error:
             raise ConfigError(str(error), key="hull-parameters") from None
@@ -113,7 +119,7 @@ class Keys(Table):
             )
         if self.svm == "hard" and self.c is not None:
             yield "hull.svm hull.c", "hull.c = auto, for a hard margin has no cost"
-        if self.svm == "hard" and self.classifier != "svm":
+        if self.svm != "soft" and self.classifier != "svm":
             yield "hull.svm hull.classifier", 'hull.classifier = "svm"'
         radius = self.radius / (-points.curvature) ** 0.5
         try:

@@ -33,7 +33,7 @@ from curvfed.strategies.hull.classifier import (
     name_groups,
     names_by_votes,
 )
-from curvfed.strategies.hull.classifier_choice import KEYS
+from curvfed.strategies.hull.classifier_choice import kind_of
 from curvfed.strategies.hull.codec import (
     DecodedHulls,
     PublicParameters,
@@ -305,8 +305,7 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
 
 def learn_settings(keys: Keys, seed: int) -> Settings:
     """The settings of the server's learning from hulls."""
-    kinds = {key: kind for kind, key in KEYS.items()}
-    kind = "auto" if keys.classifier == "auto" else kinds[keys.classifier]
+    kind = kind_of(keys.classifier, keys.svm, "auto")
     return Settings(keys.grouping, kind, keys.svm == "hard", keys.c or 0.0, seed)
 
 

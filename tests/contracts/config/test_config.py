@@ -339,6 +339,11 @@ ETA = {"method": "fedavg", "flower.eta": 0.5}
             {"method": "hull", "hull.svm": "hard", "hull.c": 0.1},
             ('"hard"', 0.1, "hull.c = auto"),
         ),
+        (
+            "hull-svm-with-hull-classifier",
+            {"method": "hull", "hull.svm": "hinge", "hull.classifier": "depth"},
+            ('hull.svm = "hinge"', 'hull.classifier = "depth"', 'hull.classifier = "svm"'),
+        ),
     ],
 )
 def test_keys_must_fit_each_other(key, raw, fragments):

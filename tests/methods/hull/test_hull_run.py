@@ -41,6 +41,32 @@ def test_the_decoded_hulls_are_those_of_the_clients(epsilon, tmp_path):
     assert (stored["epsilon"], stored["curvature"], stored["radius"]) == (epsilon, -1.0, 0.999)
 
 
+@pytest.mark.parametrize("code", ["binary", "bose-chowla"])
+@pytest.mark.parametrize("epsilon", [0.1, 4.0])
+def test_hulls_in_bins_of_equal_area_come_through_both_codes(epsilon, code, tmp_path):
+    """Bins are wider near the origin, so that more hulls meet in one: a small ε has sparse sums, a
+    large one dense sums."""
+    settings = {"hull__epsilon": epsilon, "hull__code": code, "hull__h": 8}
+    run = hull_run(tmp_path, clients=4, hull__quantiser="equal-area", **settings)
+    hulls = expected(parts_of(4), epsilon, equal_area=True)
+    assert decoded(run) == hulls
+    assert hulls != expected(parts_of(4), epsilon)
+    assert run.summary["metrics"]["hulls_exact"] is True
+
+
+@pytest.mark.parametrize("c", [10.0, "auto"])
+def test_the_plain_hinge_trains_another_machine_on_the_same_hulls(c, tmp_path):
+    runs = {
+        svm: hull_run(tmp_path, svm, hull__svm=svm, hull__c=c, points__margin=0.01)
+        for svm in ("soft", "hinge")
+    }
+    soft, hinge = (arrays_of(runs[svm]) for svm in ("soft", "hinge"))
+    np.testing.assert_array_equal(soft["bins"], hinge["bins"])
+    assert runs["hinge"].summary["metrics"]["classifier"] == "hinge"
+    assert runs["hinge"].summary["global_accuracy"] > 0.9
+    assert not np.allclose(soft["normals"], hinge["normals"], rtol=1e-3)
+
+
 def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
     """Also with other labels, and with a process for each message."""
     one, two = Recorder(), Recorder()

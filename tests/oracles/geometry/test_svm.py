@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.sparse import csc_array, eye_array
+from scipy.sparse import block_array, csc_array, eye_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -19,13 +19,19 @@ from curvfed.geometry.margin import (
     NotSeparableError,
     fit_platt,
     hard_margin,
+    hinge_margin,
     log_platt,
     soft_margin,
 )
-from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
+from curvfed.geometry.svm import EuclideanSVM, PoincareHingeSVM, PoincareSVM
 
 EPS = np.finfo(np.float64).eps
-KINDS = [lambda C: PoincareSVM(-1.3, C), EuclideanSVM, lambda C: Log0Logistic(-1.3, C)]
+KINDS = [
+    lambda C: PoincareSVM(-1.3, C),
+    EuclideanSVM,
+    lambda C: Log0Logistic(-1.3, C),
+    lambda C: PoincareHingeSVM(-1.3, C),
+]
 
 
 def clusters(num, size, seed, spread=0.15, curvature=-1.3):
@@ -92,18 +98,88 @@ def test_nothing_to_learn_from_gives_no_normal():
     np.testing.assert_array_equal(soft_margin(np.ones((1, 2, 5)), 0.0), np.zeros((1, 2)))
 
 
+# The plain hinge
+
+
+def solve(quadratic, linear, matrix, right):
+    """argmin ½x·Px + q·x subject to Ax ≤ b, or None."""
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
+    cones = [clarabel.NonnegativeConeT(len(right))]
+    problem = (csc_array(quadratic), linear, csc_array(matrix), right)
+    solution = clarabel.DefaultSolver(*problem, cones, settings).solve()
+    return np.array(solution.x) if str(solution.status) == "Solved" else None
+
+
+def hinge_program(vectors, cost):
+    """argmin ½‖w‖² + C Σ ξᵢ subject to w·zᵢ ≥ 1 − ξᵢ and ξᵢ ≥ 0: Eq. 7."""
+    num, dim = vectors.shape
+    slack = eye_array(num)
+    return solve(
+        block_array([[eye_array(dim), None], [None, csc_array((num, num))]]),
+        np.concatenate([np.zeros(dim), np.full(num, cost)]),
+        block_array([[csc_array(-vectors), -slack], [None, -slack]]),
+        np.concatenate([-np.ones(num), np.zeros(num)]),
+    )[:dim]
+
+
+def hinge_sum(normal, vectors, cost):
+    return normal @ normal / 2 + cost * np.maximum(1 - vectors @ normal, 0).sum()
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    power=st.floats(-4, 5),
+    num=st.integers(1, 40),
+    dim=st.sampled_from([2, 3]),
+    shift=st.floats(0, 4),
+    kind=st.sampled_from(["random", "grid", "equal", "lengths"]),
+)
+@example(0, 5, 20, 2, 4, "random")
+@example(0, 5, 20, 2, 0, "grid")
+def test_plain_hinges_equal_a_quadratic_program(seed, power, num, dim, shift, kind):
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((num, dim)) + shift * np.eye(dim)[0]
+    if kind == "grid":
+        vectors = np.round(vectors)
+    elif kind == "equal":
+        vectors[:] = vectors[0]
+    elif kind == "lengths":
+        vectors *= 10 ** rng.uniform(-2, 1, (num, 1))
+    cost = 10**power
+    expected = hinge_program(vectors, cost)
+    normal = hinge_margin(vectors.T[None], cost)[0]
+    least = hinge_sum(expected, vectors, cost)
+    assert hinge_sum(normal, vectors, cost) <= least * (1 + 1e-9) + num * cost * 1e-8 * math.log(2)
+    np.testing.assert_allclose(normal, expected, atol=1e-5 * np.linalg.norm(expected) + 1e-9)
+
+
+def test_plain_and_squared_hinges_differ_and_a_row_is_not_touched_by_others():
+    vectors = np.random.default_rng(0).standard_normal((5, 2, 30)) + np.array([[0.7], [0.2]])
+    together = hinge_margin(vectors, 3.0)
+    for normal, mine in zip(together, vectors, strict=True):
+        np.testing.assert_allclose(normal, hinge_margin(mine[None], 3.0)[0], rtol=1e-6)
+    apart = np.linalg.norm(together - soft_margin(vectors, 3.0), axis=1)
+    assert (apart > 0.01 * np.linalg.norm(together, axis=1)).all()
+
+
+@pytest.mark.parametrize("C", [0.1, 10, 1000])
+def test_plain_hinges_in_the_disc_equal_a_quadratic_program(C):
+    points, labels = clusters(4, 30, 2)
+    model = PoincareHingeSVM(-1.3, C).fit(points, labels)
+    for line in range(4):
+        signed = np.where(labels == line, 1, -1)[:, None] * features(model, points, line)
+        expected = hinge_program(signed, C)
+        np.testing.assert_allclose(model.normals_[line], expected, rtol=1e-5, atol=1e-6)
+
+
 # The hard margin
 
 
 def quadratic_program(vectors):
     num, dim = vectors.shape
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-    cones = [clarabel.NonnegativeConeT(num)]
-    problem = (csc_array(eye_array(dim)), np.zeros(dim), csc_array(-vectors), -np.ones(num))
-    solution = clarabel.DefaultSolver(*problem, cones, settings).solve()
-    return np.array(solution.x) if str(solution.status) == "Solved" else None
+    return solve(eye_array(dim), np.zeros(dim), -vectors, -np.ones(num))
 
 
 @given(

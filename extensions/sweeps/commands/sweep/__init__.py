@@ -187,7 +187,6 @@ def plan_run(
     paths: dict[str, Value] = {key: place for key, place in absolute.items() if place}
     keys = settings | paths
     config_keys: dict[str, Any] = keys
-    place_keys = PLACE_KEYS
     try:
         num_supernodes = pop_supernodes(keys, NUM_SUPERNODES)
         config = parse(defaults() | keys)
@@ -200,10 +199,9 @@ def plan_run(
         # The case of names does not matter.
         name = config.dataset if is_own_data(config.dataset) else config.dataset.lower()
         config_keys = flatten(config) | {"dataset": name}
-        place_keys = PLACE_KEYS | config.resumable_keys
         refused = ""
         stem = f"{config.method}-{Path(config.dataset).stem.lower()}"
-    identity = {key: value for key, value in config_keys.items() if key not in place_keys}
+    identity = {key: value for key, value in config_keys.items() if key not in PLACE_KEYS}
     identity[SUPERNODES] = num_supernodes
     for key in PATHS:
         if _is_path(config_keys.get(key), key):
