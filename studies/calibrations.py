@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_random = config.partition == "iid"
         place = f"{config.dataset}, " + ("at random" if is_random else f"α = {config.alpha:g}")
         groups.setdefault(place, []).append(scores_of(folder))
-    columns = ("classifier", "paper, at random (%)", "paper, α = 0.1 (%)")
+    columns: tuple[str, ...] = ("classifier", "paper, at random (%)", "paper, α = 0.1 (%)")
     costs = ("kB of a client", "seconds of CPU")
     columns += (*(f"{place} (%)" for place in groups), *costs)
     lines = table_rows(groups)

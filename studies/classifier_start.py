@@ -52,7 +52,7 @@ def by_gradient(classes: int, features: int, seed: int, steps: int = STEPS) -> T
     for _ in range(steps):
         optimizer.zero_grad()
         unit = normalize(rows)
-        (unit @ unit.T - itself).max(dim=1).values.mean().backward()
+        torch.autograd.backward((unit @ unit.T - itself).max(dim=1).values.mean())
         optimizer.step()
     return normalize(rows.detach())
 

@@ -58,7 +58,7 @@ register(
 )
 
 
-class EuclideanHingeSVM(EuclideanSVM):
+class EuclideanHingeSVM(EuclideanSVM):  # type: ignore[misc]
     """`EuclideanSVM` with the plain hinge."""
 
     soft_margin = staticmethod(hinge_margin)

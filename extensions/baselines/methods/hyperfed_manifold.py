@@ -38,8 +38,8 @@ def ways(starts: Tensor, ends: Tensor, seen_from: Tensor, curvature: float) -> T
     points z, as tangent vectors at the origin after the translation of z there: all (..., d).
 
     A translation is an isometry, and from the origin geodesics are straight: what is moved there
-    along one changes its coordinates by the ratio of the conformal factors alone. At curvature 0 the
-    ways are differences.
+    along one changes its coordinates by the ratio of the conformal factors alone. At curvature 0
+    the ways are differences.
     """
     if not curvature:
         return ends - starts
@@ -122,7 +122,7 @@ class ManifoldServer(Consistent):
         """Aggregate, then move the prototypes along the mean."""
         before = self._arrays
         super().aggregate(replies)
-        if PROTOTYPES in before and _average(self.run) != "coordinates":
+        if PROTOTYPES in before and _average(self.config) != "coordinates":
             old = before[PROTOTYPES]
             mean = np.subtract(self._arrays[PROTOTYPES], old, dtype=np.float64)
             self._arrays = self._arrays | {PROTOTYPES: moved(old, mean, self.keys.curvature)}
