@@ -199,7 +199,11 @@ def soft_margin(products: Floats, cost: float) -> Floats:
         positive = np.maximum(slack, 0)
         # The Hessian is discontinuous where a slack becomes 0; any value between its limits will
         # do.
-        return cost * positive * positive, 2 * cost * positive, 2 * cost * (slack > 0).astype(np.float64)
+        return (
+            cost * positive * positive,
+            2 * cost * positive,
+            2 * cost * (slack > 0).astype(np.float64),
+        )
 
     start = np.zeros(products.shape[:2])
     return _least_penalty(products, squared_hinge, start, 2 * cost * _TOLERANCE)
