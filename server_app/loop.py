@@ -46,7 +46,7 @@ def run_rounds(run: Run) -> None:
             callback.after_round(Round(0, [], None, {}))
     while run.state.round < run.last_round:
         _round(run, cohort, callbacks, checkpoints)
-    run.has_all_scores = True
+    run.expects_no_score = True
     run.warn()
     run.clock()
     run.write_model()

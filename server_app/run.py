@@ -8,6 +8,7 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
+from curvfed.server_app.added_warnings import AddedWarnings
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.client_history import note_lost
 from curvfed.server_app.directory import append
@@ -15,7 +16,6 @@ from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.run_warnings import WARNINGS, RunWarnings
 from curvfed.server_app.sinks import sinks_class
 from curvfed.strategies.base.aggregation import Aggregation, Average, global_model
 from curvfed.strategies.base.figures import PHASE_COSTS
@@ -125,7 +125,7 @@ class Run:
         Whether it ends before its rounds, without a model.
     has_scores : bool
         Whether its model can be scored.
-    has_all_scores : bool
+    expects_no_score : bool
         Whether no further score can come.
     current_round : int
         The round that has begun last.
@@ -152,12 +152,12 @@ class Run:
         self.progress = Progress(self.num_rounds)
         self.model_notes: dict[str, Any] = {}
         self.is_dry = False
-        self.has_all_scores = False
+        self.expects_no_score = False
         self.has_scores = True
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}
-        self._run_warnings: list[RunWarnings] = []
+        self._added_warnings: AddedWarnings | None = None
         self._warned: set[str] = set()
 
     @property
@@ -184,10 +184,8 @@ class Run:
 
     def note_data(self) -> None:
         """Find the warnings of the clients' data; again when a checkpoint is loaded."""
-        names = plugins.additions(WARNINGS)
-        kinds: list[type[RunWarnings]] = [plugins.addition(WARNINGS, name) for name in names]
-        self._run_warnings = [kind(self.config, self.federation) for kind in kinds]
-        self._warned.update(*(kind.logged_at_once for kind in kinds))
+        self._added_warnings = AddedWarnings(self.config, self.federation)
+        self._warned |= self._added_warnings.logged_at_once
 
     def warn(self) -> None:
         """Log the warnings that are new."""
@@ -198,12 +196,10 @@ class Run:
 
     def warnings(self) -> dict[str, str]:
         """The warnings of the run so far: sentences by key."""
-        texts: dict[str, str] = {}
-        for source in self._run_warnings:
-            texts |= source.so_far(self.state)
-            if self.has_all_scores and self.has_scores:
-                texts |= source.at_the_end(self.state)
-        return texts | self.notes
+        if self._added_warnings is None:
+            return dict(self.notes)
+        is_complete = self.expects_no_score and self.has_scores
+        return self._added_warnings.texts(self.state, is_complete) | self.notes
 
     def place(self, header: Header) -> str:
         """Where messages belong, in words; a run without rounds has only phases."""

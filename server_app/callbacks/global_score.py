@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class GlobalScore(Callback):
     """Scores the model in the rounds that `global-every` selects.
 
-    Without test data at the server it takes no part in rounds. `Run.has_all_scores` is true from
+    Without test data at the server it takes no part in rounds. `Run.expects_no_score` is true from
     the start if neither the server nor a client has test data, so that the run's warning does not
     wait for the end.
     """
@@ -30,7 +30,7 @@ class GlobalScore(Callback):
             description.statistics.get("num_test")
             for description in run.federation.descriptions.values()
         }
-        run.has_all_scores = self._model is None and sizes == {0}
+        run.expects_no_score = self._model is None and sizes == {0}
 
     @property
     def has_model(self) -> bool:

@@ -21,14 +21,14 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_origin
 
 from curvfed.strategies.base.guard import guard_tables
 from curvfed.strategies.base.keys import Scalar, Table, default_values, dotted, kebab
-from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.method import ALL, Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
+from curvfed.strategies.run_log import log
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
@@ -61,18 +61,35 @@ def files() -> dict[str, str]:
 
 
 def rows_of(file: str) -> dict[str, Method]:
-    """The rows in a file, which is imported."""
-    return importlib.import_module(files()[file]).METHODS
+    """The rows in a file, which is imported.
+
+    Raises
+    ------
+    DataError
+        If it cannot be imported, or has none.
+    """
+    module = files()[file]
+    try:
+        return importlib.import_module(module).METHODS
+    except Exception as error:
+        raise DataError(
+            f"the methods in {module} cannot be imported: {type(error).__name__}: {error}",
+            key="no-import",
+        ) from error
 
 
 def imported_description(file: str) -> dict[str, Any]:
-    """The summary and the tasks of each method in a file, and the defaults of the file's own keys
-    by table; the file is imported."""
+    """The summary and the tasks of each method in a file, None for all tasks, and the defaults of
+    the file's own keys by table; the file is imported."""
+    methods = {}
     rows = rows_of(file)
+    for name, row in rows.items():
+        # Extensions add tasks.
+        methods[name] = [row.summary, None if row.tasks == ALL else list(row.tasks)]
     table = kebab(file)
     has_keys = any(table in row.keys for row in rows.values())
     return {
-        "methods": {name: [row.summary, list(row.tasks)] for name, row in rows.items()},
+        "methods": methods,
         "keys": {table: default_values(table_of(table))} if has_keys else {},
     }
 
@@ -82,29 +99,40 @@ def index() -> dict[str, Any]:
     """The content of `index.json`, as the last `make reference` found it.
 
     "modules" has for each module of `files` its `imported_description`, and the digests of the
-    modules that it follows from; "keys" has the defaults of the keys of extensions' aggregations
-    and guards, by table. Without a readable file both are empty, and every file is imported.
+    modules that its rows and keys are defined in; "keys" has the defaults of the keys of
+    extensions' aggregations and guards, by table. Without a readable file both are empty, and every
+    file is imported; but Flower makes no bundle without the file.
     """
+    empty: dict[str, Any] = {"modules": {}, "keys": {}}
     try:
-        return json.loads(importlib.resources.files(__name__).joinpath(INDEX).read_bytes())
+        content = json.loads(importlib.resources.files(__name__).joinpath(INDEX).read_bytes())
     except (OSError, ValueError):
-        return {"modules": {}, "keys": {}}
+        return empty
+    return empty | content if isinstance(content, dict) else empty
 
 
 def digest(module: str) -> str:
-    """The digest of a module's text."""
-    spec: Any = importlib.util.find_spec(module)
-    return sha256(Path(spec.origin).read_bytes()).hexdigest()
+    """The digest of a module's text; "" if it cannot be read."""
+    try:
+        spec: Any = importlib.util.find_spec(module)
+        return sha256(spec.loader.get_data(spec.origin)).hexdigest()
+    except (ImportError, OSError, AttributeError):
+        return ""
 
 
 @cache
 def description(file: str) -> dict[str, Any]:
     """The `imported_description` of a file, from the index if the file is unchanged: imports of all
-    files take seconds."""
-    entry = index()["modules"].get(files()[file])
-    if entry and all(digest(module) == text for module, text in entry["digests"].items()):
+    files take seconds. A file that cannot be imported is logged, so that other methods run."""
+    entry = index()["modules"].get(files()[file], {})
+    is_whole = {"digests", "methods", "keys"} <= entry.keys()
+    if is_whole and all(digest(module) == text for module, text in entry["digests"].items()):
         return entry
-    return imported_description(file)
+    try:
+        return imported_description(file)
+    except DataError as error:
+        log.warning("%s", error)
+        return entry if is_whole else {"methods": {}, "keys": {}}
 
 
 @cache
@@ -113,7 +141,7 @@ def listed() -> dict[str, Listed]:
     methods: dict[str, Listed] = {}
     for file in files():
         for name, (summary, tasks) in description(file)["methods"].items():
-            methods[name] = Listed(summary, tuple(tasks), file)
+            methods[name] = Listed(summary, ALL if tasks is None else tuple(tasks), file)
     return methods
 
 

@@ -10,6 +10,7 @@ from curvfed.strategies import methods
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import defaults
 from curvfed.strategies.errors import ConfigError
+from curvfed.tasks.errors import DataError
 
 FILE = """
 from typing import ClassVar
@@ -93,7 +94,7 @@ def test_a_new_file_is_imported(dances, monkeypatch):
     assert methods.description("waltz")["methods"] == {"waltz": ["a dance", ["nodes"]]}
 
 
-@pytest.mark.parametrize("text", [None, "", "<<<<<<< ours\n", "[", b"\xff"])
+@pytest.mark.parametrize("text", [None, "", "<<<<<<< ours\n", "[", b"\xff", "[]", "null", "{}"])
 def test_a_damaged_index_is_none(text, tmp_path, monkeypatch):
     path = tmp_path / "index.json"
     if text is not None:
@@ -104,6 +105,43 @@ def test_a_damaged_index_is_none(text, tmp_path, monkeypatch):
         assert methods.index() == {"modules": {}, "keys": {}}
     finally:
         methods.index.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["METHODS = {", "import no_such_module", "WALTZES = {}"])
+def test_a_file_that_cannot_be_imported_is_logged_and_stops_no_other_method(dances, text, caplog):
+    (dances / "waltz.py").write_text(text)
+    assert methods.description("waltz")["methods"] == {"waltz": ["of the index", ["images"]]}
+    assert WALTZ in caplog.text
+    with pytest.raises(DataError, match=WALTZ):
+        methods.rows_of("waltz")
+
+
+def test_without_an_entry_the_methods_of_such_a_file_are_missing(dances, monkeypatch):
+    monkeypatch.setattr(methods, "index", lambda: {"modules": {}, "keys": {}})
+    (dances / "waltz.py").write_text("METHODS = {")
+    assert methods.description("waltz") == {"methods": {}, "keys": {}}
+
+
+def test_a_vanished_module_is_a_changed_one(dances):
+    (dances / "tango.py").write_text(FILE.replace("waltz", "tango"))
+    (dances / "waltz.py").unlink()
+    assert methods.digest(WALTZ) == ""
+    assert methods.description("tango")["methods"] == {"tango": ["a dance", ["nodes"]]}
+
+
+@pytest.mark.parametrize("entry", [{}, {"digests": {}}])
+def test_an_incomplete_entry_is_none(dances, monkeypatch, entry):
+    monkeypatch.setattr(methods, "index", lambda: {"modules": {WALTZ: entry}, "keys": {}})
+    assert methods.description("waltz")["methods"] == {"waltz": ["a dance", ["nodes"]]}
+
+
+def test_a_method_for_all_data_has_the_tasks_of_extensions_too(monkeypatch):
+    monkeypatch.setattr(methods, "ALL", ("nodes", "pairs"))
+    methods.listed.cache_clear()
+    try:
+        assert methods.listed()["local"].tasks == ("nodes", "pairs")
+    finally:
+        methods.listed.cache_clear()
 
 
 @pytest.mark.parametrize("file", methods.files())
