@@ -122,6 +122,8 @@ def serve(folder: Path, parent: int) -> None:
             while os.getppid() == parent:
                 server.handle_request()
                 server.end_orphans()
+            # Nobody takes their replies, for which this process would wait.
+            server.end_clients()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -160,6 +162,12 @@ class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
             pid: self._deadlines.get(pid, deadline) for pid in self.active_children or ()
         }
         super().process_request(request, client_address)
+
+    def end_clients(self) -> None:
+        """Terminate all clients."""
+        self.collect_children()
+        for pid in self.active_children or ():
+            os.kill(pid, signal.SIGTERM)
 
     def end_orphans(self) -> None:
         """Terminate the clients after their deadlines, once each."""

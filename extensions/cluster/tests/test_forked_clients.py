@@ -23,9 +23,11 @@ PATIENCE = 240
 """Seconds for imports on a busy machine."""
 
 STAND_IN = """
-import json, os, sys
+import json, os, sys, time
 
 def main():
+    if "--wait" in sys.argv:
+        time.sleep(3600)
     if "--fail" in sys.argv:
         raise ZeroDivisionError("as asked")
     torch = sys.modules["torch"]
@@ -187,3 +189,17 @@ def test_the_parent_ends_with_the_supernode(tmp_path):
         _, alive = psutil.wait_procs([forking.parent], 30)
         assert not alive
         assert not forking.program.parent.exists()
+
+
+def test_a_client_that_waits_ends_with_the_supernode(tmp_path):
+    """As one that waits for the rest of a message of a SuperLink that has gone."""
+    with started(nothing_heavy(tmp_path / "stand-in")) as forking:
+        assert forking.call("--wait").returncode == 0
+        assert wait_until(lambda: len(forking.parent.children()) == 1, PATIENCE)
+        left = [*forking.parent.children(), forking.parent]
+        forking.supernode.kill()
+        forking.supernode.wait()
+        _, alive = psutil.wait_procs(left, 30)
+        for process in alive:
+            process.kill()
+        assert not alive
