@@ -101,7 +101,8 @@ def tables_of_methods() -> dict[str, str]:
     for name, row in listed().items():
         page = kebab(row.file)
         for table in METHODS[name].keys:
-            if table.startswith(page) or page.startswith(table):
+            belongs = table.startswith(page) or page.startswith(table)
+            if belongs and pages.get(table) != table:
                 pages[table] = page
     return pages
 
